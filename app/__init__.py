@@ -1,0 +1,1 @@
+"""Angelia: HTTP push delivery, from a message log to every subscriber."""

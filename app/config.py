@@ -1,0 +1,41 @@
+"""Settings: the only reader of the environment."""
+
+from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, as `ANGELIA_<NAME>`; each process reads it once, at its start."""
+
+    model_config = SettingsConfigDict(env_prefix="ANGELIA_", frozen=True, extra="ignore")
+
+    home: Path = Field(Path(".angelia"), description="where the embedded PostgreSQL keeps its files")
+    database_url: SecretStr | None = Field(
+        None, description="postgresql://user:password@host/database; without it an embedded PostgreSQL is started"
+    )
+    kafka_bootstrap: str | None = Field(
+        None, description="host:port,… of Kafka; without it the log is kept in PostgreSQL"
+    )
+    namespace: str = Field("", pattern=r"[a-zA-Z0-9_.-]{0,30}", description="prefix of every log topic and group")
+    host: str = Field("127.0.0.1", description="address the API listens on")
+    port: int = Field(8090, ge=0, le=65535, description="port the API listens on")
+    allow_private_endpoints: tuple[IPv4Network | IPv6Network, ...] = Field(
+        (), description="networks that subscribers may be in although they are private"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    replication_factor: int = Field(1, ge=1, description="replicas of each new Kafka topic")
+
+    @cached_property
+    def embedded_database(self) -> bool:
+        """Whether PostgreSQL is ours to start and stop."""
+        return self.database_url is None
+
+    @cached_property
+    def embedded_log(self) -> bool:
+        """Whether the message log is in PostgreSQL."""
+        return self.kafka_bootstrap is None

@@ -1,0 +1,145 @@
+"""Everything Angelia raises on purpose.
+
+::
+
+    AngeliaError                    code, message
+    ├── ValidationFailedError       VALIDATION_ERROR, with the field paths that are wrong
+    ├── FormatInvalidError          FORMAT_ERROR: not JSON, or not the JSON type asked for
+    ├── NotFoundError
+    │   ├── GroupNotFoundError          GROUP_NOT_EXISTS
+    │   ├── TopicNotFoundError          TOPIC_NOT_EXISTS
+    │   └── SubscriptionNotFoundError   SUBSCRIPTION_NOT_EXISTS
+    ├── ConflictError
+    │   ├── GroupExistsError            GROUP_ALREADY_EXISTS
+    │   ├── TopicExistsError            TOPIC_ALREADY_EXISTS
+    │   ├── SubscriptionExistsError     SUBSCRIPTION_ALREADY_EXISTS
+    │   ├── GroupNotEmptyError          GROUP_NOT_EMPTY
+    │   └── TopicNotEmptyError          TOPIC_NOT_EMPTY
+    ├── MessageTooLargeError        VALIDATION_ERROR, a body over the topic's limit
+    └── UnavailableError            a part we need did not answer in time
+        ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
+        └── StorageUnavailableError     STORAGE_UNAVAILABLE
+
+Codes are public and stable (Hermes' names where Hermes has one). Which HTTP status a code becomes is the API's business.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class AngeliaError(Exception):
+    """Root of the tree: `code` is public and stable, `message` is for people."""
+
+    code: ClassVar[str] = "OTHER"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldProblem:
+    """One wrong field: its path from the root of the body (`subscriptionPolicy.rate`) and what would be right."""
+
+    path: str
+    message: str
+
+
+class ValidationFailedError(AngeliaError):
+    """The request is well-formed and says something that cannot be; `details` names each field."""
+
+    code = "VALIDATION_ERROR"
+
+    def __init__(self, details: Sequence[FieldProblem]) -> None:
+        super().__init__("; ".join(f"{problem.path} {problem.message}" for problem in details))
+        self.details = tuple(details)
+
+    @classmethod
+    def of(cls, path: str, message: str) -> "ValidationFailedError":
+        """The error for a single field."""
+        return cls([FieldProblem(path=path, message=message)])
+
+
+class FormatInvalidError(AngeliaError):
+    """The body is not JSON, or not the kind of JSON value that is asked for."""
+
+    code = "FORMAT_ERROR"
+
+
+class NotFoundError(AngeliaError):
+    """What the path names does not exist."""
+
+
+class GroupNotFoundError(NotFoundError):
+    """No such group."""
+
+    code = "GROUP_NOT_EXISTS"
+
+
+class TopicNotFoundError(NotFoundError):
+    """No such topic."""
+
+    code = "TOPIC_NOT_EXISTS"
+
+
+class SubscriptionNotFoundError(NotFoundError):
+    """No such subscription."""
+
+    code = "SUBSCRIPTION_NOT_EXISTS"
+
+
+class ConflictError(AngeliaError):
+    """The request does not fit what exists."""
+
+
+class GroupExistsError(ConflictError):
+    """A group of that name exists."""
+
+    code = "GROUP_ALREADY_EXISTS"
+
+
+class TopicExistsError(ConflictError):
+    """A topic of that name exists."""
+
+    code = "TOPIC_ALREADY_EXISTS"
+
+
+class SubscriptionExistsError(ConflictError):
+    """The topic has a subscription of that name."""
+
+    code = "SUBSCRIPTION_ALREADY_EXISTS"
+
+
+class GroupNotEmptyError(ConflictError):
+    """The group still has topics."""
+
+    code = "GROUP_NOT_EMPTY"
+
+
+class TopicNotEmptyError(ConflictError):
+    """The topic still has subscriptions."""
+
+    code = "TOPIC_NOT_EMPTY"
+
+
+class MessageTooLargeError(AngeliaError):
+    """A published body is larger than its topic allows."""
+
+    code = "VALIDATION_ERROR"
+
+
+class UnavailableError(AngeliaError):
+    """A part Angelia needs did not answer in time; the same request may work later."""
+
+
+class LogUnavailableError(UnavailableError):
+    """The message log did not answer in time. What was asked may have happened all the same."""
+
+    code = "SENDING_TO_KAFKA_TIMEOUT"
+
+
+class StorageUnavailableError(UnavailableError):
+    """The database did not answer in time."""
+
+    code = "STORAGE_UNAVAILABLE"

@@ -1,0 +1,44 @@
+"""Names of groups, topics and subscriptions: what they may look like."""
+
+import re
+from typing import Final
+
+from app.domain.errors import ValidationFailedError
+
+# A lane's log topic is namespace + topic + "_" + subscription + "_retransmission"; Kafka allows 249 characters.
+NAME_LENGTH_MAX: Final = 100
+
+_NAME = re.compile(r"[a-zA-Z0-9_.-]+")
+_GROUP = re.compile(r"[a-zA-Z0-9.]+")
+
+
+def topic_name(text: str, *, path: str = "name") -> str:
+    """`text`, if it is a qualified topic name (`group.topic`); else ValidationFailedError for the field `path`."""
+    checked = _checked(text, path)
+    group, dot, topic = checked.rpartition(".")
+    if not (dot and group and topic):
+        raise ValidationFailedError.of(path, "must be qualified by its group: group.topic")
+    return checked
+
+
+def subscription_name(text: str, *, path: str = "name") -> str:
+    """`text`, if it may name a subscription; else ValidationFailedError for the field `path`."""
+    return _checked(text, path)
+
+
+def is_group_name(text: str) -> bool:
+    """Whether `text` may name a group (Hermes: letters, digits and dots)."""
+    return len(text) <= NAME_LENGTH_MAX and _GROUP.fullmatch(text) is not None
+
+
+def group_of(topic: str) -> str:
+    """The group of a qualified topic name: all before its last dot."""
+    return topic.rpartition(".")[0]
+
+
+def _checked(text: str, path: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValidationFailedError.of(path, "must be letters, digits, '_', '.' or '-'")
+    if len(text) > NAME_LENGTH_MAX:
+        raise ValidationFailedError.of(path, f"must be at most {NAME_LENGTH_MAX} characters")
+    return text

@@ -1,0 +1,51 @@
+"""A topic: a named stream of messages in the log."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from app.domain.errors import ValidationFailedError
+from app.domain.names import group_of, topic_name
+from app.domain.owner import Owner
+
+MESSAGE_SIZE_MIN: Final = 1024
+MESSAGE_SIZE_MAX: Final = 2 * 1024 * 1024
+PARTITIONS_MAX: Final = 1000
+
+
+class Ack(StrEnum):
+    """How many replicas must have a message before its publisher is answered."""
+
+    LEADER = "LEADER"
+    ALL = "ALL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic and its settings; `change` is the number of the change that last touched it."""
+
+    name: str
+    owner: Owner = field(default_factory=Owner)
+    description: str = ""
+    partitions: int = 8
+    retention: timedelta = timedelta(days=1)
+    ack: Ack = Ack.LEADER
+    message_size_max: int = 51_200
+    created_at: datetime | None = None
+    modified_at: datetime | None = None
+    change: int = 0
+
+    def __post_init__(self) -> None:
+        topic_name(self.name)
+        if not 1 <= self.partitions <= PARTITIONS_MAX:
+            raise ValidationFailedError.of("partitions", f"must be 1 to {PARTITIONS_MAX}")
+        if self.retention < timedelta(seconds=1):
+            raise ValidationFailedError.of("retentionTime.duration", "must be at least one second")
+        if not MESSAGE_SIZE_MIN <= self.message_size_max <= MESSAGE_SIZE_MAX:
+            raise ValidationFailedError.of("maxMessageSize", f"must be {MESSAGE_SIZE_MIN} to {MESSAGE_SIZE_MAX} bytes")
+
+    @property
+    def group(self) -> str:
+        """The group the topic belongs to."""
+        return group_of(self.name)
