@@ -14,14 +14,19 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ANGELIA_", frozen=True, extra="ignore")
 
-    home: Path = Field(Path(".angelia"), description="where the embedded PostgreSQL keeps its files")
+    home: Path = Field(
+        Path(".angelia"), description="where the embedded PostgreSQL keeps its files"
+    )
     database_url: SecretStr | None = Field(
-        None, description="postgresql://user:password@host/database; without it an embedded PostgreSQL is started"
+        None,
+        description="postgresql://user:password@host/database; without it one is started here",
     )
     kafka_bootstrap: str | None = Field(
         None, description="host:port,… of Kafka; without it the log is kept in PostgreSQL"
     )
-    namespace: str = Field("", pattern=r"[a-zA-Z0-9_.-]{0,30}", description="prefix of every log topic and group")
+    namespace: str = Field(
+        "", pattern=r"[a-zA-Z0-9_.-]{0,30}", description="prefix of every log topic and group"
+    )
     host: str = Field("127.0.0.1", description="address the API listens on")
     port: int = Field(8090, ge=0, le=65535, description="port the API listens on")
     allow_private_endpoints: tuple[IPv4Network | IPv6Network, ...] = Field(

@@ -20,7 +20,8 @@
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
         └── StorageUnavailableError     STORAGE_UNAVAILABLE
 
-Codes are public and stable (Hermes' names where Hermes has one). Which HTTP status a code becomes is the API's business.
+Codes are public and stable (Hermes' names where Hermes has one). Which HTTP status a code becomes
+is the API's business.
 """
 
 from collections.abc import Sequence
@@ -40,7 +41,9 @@ class AngeliaError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:
-    """One wrong field: its path from the root of the body (`subscriptionPolicy.rate`) and what would be right."""
+    """One wrong field: its path from the root of the body (`subscriptionPolicy.rate`) and what
+    would be right.
+    """
 
     path: str
     message: str

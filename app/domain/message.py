@@ -20,7 +20,8 @@ class Partition(NamedTuple):
 class Record:
     """One record as read from the log: mutable only in name; nothing changes it once it is decoded.
 
-    A plain slotted class: one is built for every message read, and a frozen dataclass costs four times as much.
+    A plain slotted class: one is built for every message read, and a frozen dataclass costs four
+    times as much.
     """
 
     __slots__ = ("headers", "key", "offset", "timestamp_ms", "value")
@@ -47,14 +48,6 @@ class Record:
         return None
 
 
-def message_id(record: Record, partition: Partition) -> str:
-    """The message's id; a record of a foreign producer has a stable one made of its position."""
-    given = record.header(HEADER_ID)
-    if given:
-        return given.decode("ascii", "replace")
-    return f"{partition.topic}/{partition.index}/{record.offset}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
     """A record to append. Without `key` it goes to any partition; with one, always to the same."""
@@ -63,3 +56,43 @@ class NewRecord:
     key: bytes | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
     timestamp_ms: int | None = None
+
+
+class Message:
+    """A record as the delivery line sees it: read once, shared by all subscriptions of its topic.
+
+    `content_type` and the propagated headers are as published. A record without a value has `body`
+    None.
+    """
+
+    __slots__ = (
+        "body",
+        "content_type",
+        "id",
+        "key",
+        "offset",
+        "partition",
+        "propagated",
+        "published_ms",
+    )
+
+    def __init__(self, record: Record, partition: Partition) -> None:
+        self.partition = partition
+        self.offset = record.offset
+        self.key = record.key
+        self.body = record.value
+        self.id = b""
+        self.content_type = b"application/json"
+        self.published_ms = record.timestamp_ms
+        self.propagated: list[tuple[bytes, bytes]] = []
+        for name, value in record.headers:
+            if name == HEADER_ID:
+                self.id = value
+            elif name == HEADER_CONTENT_TYPE:
+                self.content_type = value
+            elif name.startswith(HEADER_PROPAGATED_PREFIX):
+                self.propagated.append((name[len(HEADER_PROPAGATED_PREFIX) :], value))
+        if not self.id:
+            # A foreign producer's record: an id that is the same whoever reads it, and however
+            # often.
+            self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()

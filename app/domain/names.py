@@ -5,7 +5,8 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-# A lane's log topic is namespace + topic + "_" + subscription + "_retransmission"; Kafka allows 249 characters.
+# A lane's log topic is namespace + topic + "_" + subscription + "_retransmission"; Kafka allows
+# 249 characters.
 NAME_LENGTH_MAX: Final = 100
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
@@ -13,7 +14,9 @@ _GROUP = re.compile(r"[a-zA-Z0-9.]+")
 
 
 def topic_name(text: str, *, path: str = "name") -> str:
-    """`text`, if it is a qualified topic name (`group.topic`); else ValidationFailedError for the field `path`."""
+    """`text`, if it is a qualified topic name (`group.topic`); else ValidationFailedError for the
+    field `path`.
+    """
     checked = _checked(text, path)
     group, dot, topic = checked.rpartition(".")
     if not (dot and group and topic):

@@ -25,7 +25,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
-    """How fast, how often and how long delivery is tried (Hermes' subscriptionPolicy; limits as there)."""
+    """How fast, how often and how long delivery is tried (Hermes' subscriptionPolicy; limits as
+    there).
+    """
 
     rate: int = 400
     message_ttl: timedelta = timedelta(seconds=3600)
@@ -42,7 +44,9 @@ class DeliveryPolicy:
             value = getattr(self, name)
             measured = value / unit if isinstance(unit, timedelta) else value
             if not low <= measured <= high:
-                raise ValidationFailedError.of(f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}")
+                raise ValidationFailedError.of(
+                    f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
+                )
 
 
 # The public (Hermes) name of each setting, for messages and for the API.
@@ -76,10 +80,12 @@ _LIMITS: Final = (
 class Subscription:
     """A subscription as workers and API see it.
 
-    `id` names this incarnation: a subscription deleted and created again under its old name has another one, so that
+    `id` names this incarnation: a subscription deleted and created again under its old name has
+    another one, so that
     nothing of the old one (commits, counters, undelivered messages) is taken for the new one's.
     `change` is the number of the change that last touched it.
-    `start` is the first offset of each partition that belongs to it: the end of the topic when it was created.
+    `start` is the first offset of each partition that belongs to it: the end of the topic when it
+    was created.
     A partition that is not in it was added later and belongs to it from its beginning.
     """
 
@@ -109,7 +115,9 @@ class Subscription:
 
 
 def endpoint_url(text: str) -> str:
-    """`text`, if a message can be POSTed to it; else ValidationFailedError for the field `endpoint`."""
+    """`text`, if a message can be POSTed to it; else ValidationFailedError for the field
+    `endpoint`.
+    """
     problem = _endpoint_problem(text)
     if problem:
         raise ValidationFailedError.of("endpoint", problem)

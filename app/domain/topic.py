@@ -43,7 +43,9 @@ class Topic:
         if self.retention < timedelta(seconds=1):
             raise ValidationFailedError.of("retentionTime.duration", "must be at least one second")
         if not MESSAGE_SIZE_MIN <= self.message_size_max <= MESSAGE_SIZE_MAX:
-            raise ValidationFailedError.of("maxMessageSize", f"must be {MESSAGE_SIZE_MIN} to {MESSAGE_SIZE_MAX} bytes")
+            raise ValidationFailedError.of(
+                "maxMessageSize", f"must be {MESSAGE_SIZE_MIN} to {MESSAGE_SIZE_MAX} bytes"
+            )
 
     @property
     def group(self) -> str:

@@ -3,8 +3,10 @@
 Two adapters (Kafka, PostgreSQL) and the tests' in-memory fake are held to one contract suite
 (`tests/contract/test_log.py`). Nothing outside `app/log` knows which one runs.
 
-Names here are without the namespace; an adapter adds it. All calls come from one event loop; an adapter's own threads
-hand over to it. Every call that waits is bounded: it raises `LogUnavailableError` within the adapter's timeouts, except
+Names here are without the namespace; an adapter adds it. All calls come from one event loop; an
+adapter's own threads
+hand over to it. Every call that waits is bounded: it raises `LogUnavailableError` within the
+adapter's timeouts, except
 where its docstring says that it waits.
 """
 
@@ -22,8 +24,10 @@ from app.domain.topic import Ack
 class Chunk:
     """Records of one partition in offset order, covering every offset of [offset, next_offset).
 
-    `next_offset` may lie beyond the last record (control records, compaction). `gap`: the log no longer has `offset`
-    (retention, a recreated topic); there are no records and reading goes on at `next_offset`, which is then the log's
+    `next_offset` may lie beyond the last record (control records, compaction). `gap`: the log no
+    longer has `offset`
+    (retention, a recreated topic); there are no records and reading goes on at `next_offset`,
+    which is then the log's
     start. `size` counts the bytes that were fetched for it.
     """
 
@@ -45,7 +49,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed position: the next offset to deliver, and at most 4,000 bytes of ASCII about it."""
+    """A committed position: the next offset to deliver, and at most 4,000 bytes of ASCII about
+    it.
+    """
 
     offset: int
     metadata: str = ""
@@ -91,7 +97,8 @@ class Assigned:
 class Revoked:
     """These partitions shall go to another member: finish, commit, then call `release`.
 
-    The adapter waits for `release` at most `revoke_timeout`, without stopping its heartbeats; then they are gone anyway.
+    The adapter waits for `release` at most `revoke_timeout`, without stopping its heartbeats; then
+    they are gone anyway.
     """
 
     partitions: frozenset[Partition]
@@ -100,7 +107,9 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """These partitions are not ours any more and may be another's already: stop, and commit nothing for them."""
+    """These partitions are not ours any more and may be another's already: stop, and commit
+    nothing for them.
+    """
 
     partitions: frozenset[Partition]
 
@@ -118,14 +127,20 @@ class Ownership(Protocol):
     """This process as a member of the ownership group (`angelia.workers`)."""
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Take part in sharing out these topics, and no others. A topic that does not exist yet is taken up when it does."""
+        """Take part in sharing out these topics, and no others. A topic that does not exist yet is
+        taken up when it does.
+        """
 
     def events(self) -> AsyncIterator[OwnershipEvent]:
-        """What is assigned and taken away, in order. Waits; survives a log that is down (then: nothing, or Lost)."""
+        """What is assigned and taken away, in order. Waits; survives a log that is down (then:
+        nothing, or Lost).
+        """
 
 
 class Tail(Protocol):
-    """A long poll over any number of partitions at once, each read once from where it is followed."""
+    """A long poll over any number of partitions at once, each read once from where it is
+    followed.
+    """
 
     def follow(self, partition: Partition, offset: int) -> None:
         """Read `partition` from `offset` on. Following again moves it."""
@@ -134,7 +149,9 @@ class Tail(Protocol):
         """Stop reading it. A chunk that was under way may still come."""
 
     async def chunks(self) -> Sequence[Chunk]:
-        """Wait for something to arrive and return it, at least one chunk; waits as long as the log is down."""
+        """Wait for something to arrive and return it, at least one chunk; waits as long as the log
+        is down.
+        """
 
 
 class MessageLog(Protocol):
@@ -144,28 +161,38 @@ class MessageLog(Protocol):
     def stats(self) -> LogStats:
         """Totals of this process."""
 
-    async def append(self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL) -> Sequence[Position]:
+    async def append(
+        self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
+    ) -> Sequence[Position]:
         """Store `records` and return their positions, in their order, once they are acknowledged.
 
-        Records with one key keep their order. Concurrent calls are grouped. On LogUnavailableError each record may or
+        Records with one key keep their order. Concurrent calls are grouped. On LogUnavailableError
+        each record may or
         may not be stored. TopicNotFoundError: the log has no such topic.
         """
 
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
     ) -> Chunk:
-        """The records from `offset` on, about `bytes_max` of them but at least one when there is one.
+        """The records from `offset` on, about `bytes_max` of them but at least one when there is
+        one.
 
-        At the end of the partition waits up to `wait` for the first new record, then returns an empty chunk.
+        At the end of the partition waits up to `wait` for the first new record, then returns an
+        empty chunk.
         """
 
     def tail(self) -> AbstractAsyncContextManager[Tail]:
         """A tail reader of its own."""
 
     def ownership(
-        self, *, member: str, capacity: float = 1.0, revoke_timeout: timedelta = timedelta(seconds=5)
+        self,
+        *,
+        member: str,
+        capacity: float = 1.0,
+        revoke_timeout: timedelta = timedelta(seconds=5),
     ) -> AbstractAsyncContextManager[Ownership]:
-        """Join the group as `member` (a name for people), taking a share of the partitions in proportion to `capacity`.
+        """Join the group as `member` (a name for people), taking a share of the partitions in
+        proportion to `capacity`.
 
         Leaving the block gives everything back at once; nothing more is asked of us then.
         """
@@ -173,7 +200,9 @@ class MessageLog(Protocol):
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Commit per group and partition. Returns those that failed, with the reason; the rest is durable."""
+        """Commit per group and partition. Returns those that failed, with the reason; the rest is
+        durable.
+        """
 
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
@@ -186,17 +215,23 @@ class MessageLog(Protocol):
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
         """First and next offset of each; a partition that does not exist is left out."""
 
-    async def offsets_at(self, partitions: Collection[Partition], timestamp_ms: int) -> Mapping[Partition, int]:
+    async def offsets_at(
+        self, partitions: Collection[Partition], timestamp_ms: int
+    ) -> Mapping[Partition, int]:
         """First offset at or after that time, per partition; the end where there is none."""
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """The topic's partitions in order; TopicNotFoundError."""
 
     async def create_topic(self, topic: LogTopic) -> None:
-        """Create it and return when it can be appended to. One that exists is brought to `topic` as by `alter_topic`."""
+        """Create it and return when it can be appended to. One that exists is brought to `topic`
+        as by `alter_topic`.
+        """
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """Set retention and size; add partitions up to the number asked for (they never become fewer)."""
+        """Set retention and size; add partitions up to the number asked for (they never become
+        fewer).
+        """
 
     async def delete_topic(self, name: str) -> None:
         """Delete it with its records; none there is fine."""

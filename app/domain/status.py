@@ -1,0 +1,69 @@
+"""What workers report of themselves and of the subscriptions they deliver."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """A worker's heartbeat. `applied_change`: every change up to this number has taken effect in
+    it.
+    """
+
+    id: str
+    host: str
+    pid: int
+    applied_change: int
+    partitions: int
+    started_at: datetime
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorStatus:
+    """Where one subscription stands in one partition, by its owner.
+
+    `offset` is the committed one: all before it is finished. `end` is the partition's end as last
+    seen.
+    The counts are of the subscription's whole life in this partition. They ride in the commit
+    metadata, so they are
+    absolute and writing them twice changes nothing.
+    """
+
+    subscription_id: str
+    topic: str
+    partition: int
+    worker_id: str
+    offset: int
+    end: int
+    delivered: int
+    discarded: int
+    volume: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptCounts:
+    """Attempts by what came of them, and the bytes that were delivered."""
+
+    codes_2xx: int = 0
+    codes_4xx: int = 0
+    codes_5xx: int = 0
+    codes_other: int = 0
+    timeouts: int = 0
+    other_errors: int = 0
+    retries: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionLoad:
+    """What one worker does for one subscription: `counts` over the last `window`, and what is open
+    right now.
+    """
+
+    subscription_id: str
+    worker_id: str
+    window: timedelta
+    in_flight: int
+    parked: int
+    counts: AttemptCounts
