@@ -1,0 +1,29 @@
+"""Weighted rendezvous hashing: who owns a key, decided alike by all who know the same members.
+
+A member that comes takes only what it wins, and one that goes gives up only what it had: nothing
+moves between the others.
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from math import log
+from typing import Final
+
+_DIGEST_BYTES: Final = 8
+_HASHES: Final = 1 << 8 * _DIGEST_BYTES
+
+
+def rendezvous(members: Mapping[str, float], key: str) -> str:
+    """The member that owns `key`, each winning in proportion to its weight (≥ 0).
+
+    Members without weight win only when no other has any. ValueError: there are no members.
+    """
+    return max(members, key=lambda member: (_score(member, members[member], key), member))
+
+
+def _score(member: str, weight: float, key: str) -> float:
+    """Weight ÷ exponential variable (Schindelhauer and Schomaker's logarithmic method)."""
+    digest = blake2b(f"{member}\0{key}".encode(), digest_size=_DIGEST_BYTES).digest()
+    # In (0, 1): its logarithm is finite and below zero.
+    uniform = (int.from_bytes(digest, "big") + 0.5) / (_HASHES + 1)
+    return -weight / log(uniform)
