@@ -1,0 +1,1 @@
+"""The data plane: reads the log and delivers by HTTP."""

@@ -1,0 +1,1 @@
+"""Words and pure decisions: topics, subscriptions, outcomes. Standard library only."""

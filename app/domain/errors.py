@@ -41,8 +41,9 @@ class AngeliaError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:
-    """One wrong field: its path from the root of the body (`subscriptionPolicy.rate`) and what
-    would be right.
+    """One wrong field and what would be right.
+
+    `path` starts at the root of the body: `subscriptionPolicy.rate`.
     """
 
     path: str

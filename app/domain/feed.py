@@ -11,9 +11,8 @@ class Changes:
     """All that changed after the change a reader knew, as it stands now.
 
     Changes are numbered in the order in which they were committed, without a hole that could be
-    filled later: a reader
-    that has applied `number` has seen every change up to it. A reader that knows nothing asks from
-    0 and gets everything.
+    filled later: a reader that has applied `number` has seen every change up to it. A reader that
+    knows nothing asks from 0 and gets everything.
     """
 
     number: int

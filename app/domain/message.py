@@ -14,7 +14,7 @@ class Partition(NamedTuple):
     """One partition of a log topic, by its name without the namespace."""
 
     topic: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index(), which nobody needs here
 
 
 class Record:
@@ -26,7 +26,7 @@ class Record:
 
     __slots__ = ("headers", "key", "offset", "timestamp_ms", "value")
 
-    def __init__(  # noqa: PLR0913 - the five parts of a log record
+    def __init__(
         self,
         offset: int,
         timestamp_ms: int,
@@ -61,8 +61,8 @@ class NewRecord:
 class Message:
     """A record as the delivery line sees it: read once, shared by all subscriptions of its topic.
 
-    `content_type` and the propagated headers are as published. A record without a value has `body`
-    None.
+    `content_type` and the propagated headers are as published. A record without a value has
+    `body` None.
     """
 
     __slots__ = (
@@ -93,6 +93,5 @@ class Message:
             elif name.startswith(HEADER_PROPAGATED_PREFIX):
                 self.propagated.append((name[len(HEADER_PROPAGATED_PREFIX) :], value))
         if not self.id:
-            # A foreign producer's record: an id that is the same whoever reads it, and however
-            # often.
+            # A foreign producer's record: the same id whoever reads it, and however often.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()

@@ -5,8 +5,8 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-# A lane's log topic is namespace + topic + "_" + subscription + "_retransmission"; Kafka allows
-# 249 characters.
+# A lane's log topic is namespace + topic + "_" + subscription + "_retransmission", and Kafka
+# allows 249 characters.
 NAME_LENGTH_MAX: Final = 100
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
@@ -14,8 +14,10 @@ _GROUP = re.compile(r"[a-zA-Z0-9.]+")
 
 
 def topic_name(text: str, *, path: str = "name") -> str:
-    """`text`, if it is a qualified topic name (`group.topic`); else ValidationFailedError for the
-    field `path`.
+    """`text`, if it is a qualified topic name: `group.topic`.
+
+    Raises:
+        ValidationFailedError: it is none; `path` names the field.
     """
     checked = _checked(text, path)
     group, dot, topic = checked.rpartition(".")

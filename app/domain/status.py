@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """A worker's heartbeat. `applied_change`: every change up to this number has taken effect in
-    it.
+    """A worker's heartbeat.
+
+    Every change up to `applied_change` has taken effect in it.
     """
 
     id: str
@@ -24,10 +25,8 @@ class CursorStatus:
     """Where one subscription stands in one partition, by its owner.
 
     `offset` is the committed one: all before it is finished. `end` is the partition's end as last
-    seen.
-    The counts are of the subscription's whole life in this partition. They ride in the commit
-    metadata, so they are
-    absolute and writing them twice changes nothing.
+    seen. The counts are of the subscription's whole life in this partition. They ride in the
+    commit metadata, so they are absolute and writing them twice changes nothing.
     """
 
     subscription_id: str
@@ -57,8 +56,9 @@ class AttemptCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLoad:
-    """What one worker does for one subscription: `counts` over the last `window`, and what is open
-    right now.
+    """What one worker does for one subscription.
+
+    `counts` are over the last `window`; `in_flight` and `parked` are what is open right now.
     """
 
     subscription_id: str

@@ -25,8 +25,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
-    """How fast, how often and how long delivery is tried (Hermes' subscriptionPolicy; limits as
-    there).
+    """How fast, how often and how long delivery is tried.
+
+    This is Hermes' subscriptionPolicy, with its limits.
     """
 
     rate: int = 400
@@ -81,12 +82,10 @@ class Subscription:
     """A subscription as workers and API see it.
 
     `id` names this incarnation: a subscription deleted and created again under its old name has
-    another one, so that
-    nothing of the old one (commits, counters, undelivered messages) is taken for the new one's.
-    `change` is the number of the change that last touched it.
-    `start` is the first offset of each partition that belongs to it: the end of the topic when it
-    was created.
-    A partition that is not in it was added later and belongs to it from its beginning.
+    another one, so that nothing of the old one (commits, counters, undelivered messages) is taken
+    for the new one's. `change` is the number of the change that last touched it. `start` is the
+    first offset of each partition that belongs to it: the end of the topic when it was created. A
+    partition that is not in it was added later and belongs to it from its beginning.
     """
 
     id: str
@@ -115,8 +114,10 @@ class Subscription:
 
 
 def endpoint_url(text: str) -> str:
-    """`text`, if a message can be POSTed to it; else ValidationFailedError for the field
-    `endpoint`.
+    """`text`, if a message can be POSTed to it.
+
+    Raises:
+        ValidationFailedError: it cannot; the field is `endpoint`.
     """
     problem = _endpoint_problem(text)
     if problem:

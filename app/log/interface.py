@@ -4,10 +4,8 @@ Two adapters (Kafka, PostgreSQL) and the tests' in-memory fake are held to one c
 (`tests/contract/test_log.py`). Nothing outside `app/log` knows which one runs.
 
 Names here are without the namespace; an adapter adds it. All calls come from one event loop; an
-adapter's own threads
-hand over to it. Every call that waits is bounded: it raises `LogUnavailableError` within the
-adapter's timeouts, except
-where its docstring says that it waits.
+adapter's own threads hand over to it. Every call that waits is bounded: it raises
+`LogUnavailableError` within the adapter's timeouts, except where its docstring says that it waits.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -25,10 +23,8 @@ class Chunk:
     """Records of one partition in offset order, covering every offset of [offset, next_offset).
 
     `next_offset` may lie beyond the last record (control records, compaction). `gap`: the log no
-    longer has `offset`
-    (retention, a recreated topic); there are no records and reading goes on at `next_offset`,
-    which is then the log's
-    start. `size` counts the bytes that were fetched for it.
+    longer has `offset` (retention, a recreated topic); there are no records and reading goes on at
+    `next_offset`, which is then the log's start. `size` counts the bytes that were fetched for it.
     """
 
     partition: Partition
@@ -49,8 +45,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed position: the next offset to deliver, and at most 4,000 bytes of ASCII about
-    it.
+    """A committed position: the next offset to deliver.
+
+    `metadata` is at most 4,000 bytes of ASCII about it.
     """
 
     offset: int
@@ -97,8 +94,8 @@ class Assigned:
 class Revoked:
     """These partitions shall go to another member: finish, commit, then call `release`.
 
-    The adapter waits for `release` at most `revoke_timeout`, without stopping its heartbeats; then
-    they are gone anyway.
+    The adapter waits for `release` at most `revoke_timeout`, without stopping its heartbeats;
+    then they are gone anyway.
     """
 
     partitions: frozenset[Partition]
@@ -107,8 +104,9 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """These partitions are not ours any more and may be another's already: stop, and commit
-    nothing for them.
+    """These partitions are not ours any more and may be another's already.
+
+    Stop, and commit nothing for them.
     """
 
     partitions: frozenset[Partition]
@@ -120,27 +118,28 @@ OwnershipEvent = Assigned | Revoked | Lost
 class Release(Protocol):
     """Says that revoked partitions may be handed over; calls after the first do nothing."""
 
-    def __call__(self) -> None: ...
+    def __call__(self) -> None:
+        """Hand them over."""
 
 
 class Ownership(Protocol):
     """This process as a member of the ownership group (`angelia.workers`)."""
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Take part in sharing out these topics, and no others. A topic that does not exist yet is
-        taken up when it does.
+        """Take part in sharing out these topics, and no others.
+
+        A topic that does not exist yet is taken up when it does.
         """
 
     def events(self) -> AsyncIterator[OwnershipEvent]:
-        """What is assigned and taken away, in order. Waits; survives a log that is down (then:
-        nothing, or Lost).
+        """What is assigned and taken away, in order.
+
+        Waits; survives a log that is down (then: nothing, or Lost).
         """
 
 
 class Tail(Protocol):
-    """A long poll over any number of partitions at once, each read once from where it is
-    followed.
-    """
+    """A long poll over any number of partitions, each read once from where it is followed."""
 
     def follow(self, partition: Partition, offset: int) -> None:
         """Read `partition` from `offset` on. Following again moves it."""
@@ -149,8 +148,9 @@ class Tail(Protocol):
         """Stop reading it. A chunk that was under way may still come."""
 
     async def chunks(self) -> Sequence[Chunk]:
-        """Wait for something to arrive and return it, at least one chunk; waits as long as the log
-        is down.
+        """Wait for something to arrive and return it: at least one chunk.
+
+        Waits as long as the log is down.
         """
 
 
@@ -166,16 +166,17 @@ class MessageLog(Protocol):
     ) -> Sequence[Position]:
         """Store `records` and return their positions, in their order, once they are acknowledged.
 
-        Records with one key keep their order. Concurrent calls are grouped. On LogUnavailableError
-        each record may or
-        may not be stored. TopicNotFoundError: the log has no such topic.
+        Records with one key keep their order. Concurrent calls are grouped.
+
+        Raises:
+            LogUnavailableError: each record may or may not be stored.
+            TopicNotFoundError: the log has no such topic.
         """
 
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
     ) -> Chunk:
-        """The records from `offset` on, about `bytes_max` of them but at least one when there is
-        one.
+        """The records from `offset` on: about `bytes_max` bytes, at least one if there is one.
 
         At the end of the partition waits up to `wait` for the first new record, then returns an
         empty chunk.
@@ -191,17 +192,18 @@ class MessageLog(Protocol):
         capacity: float = 1.0,
         revoke_timeout: timedelta = timedelta(seconds=5),
     ) -> AbstractAsyncContextManager[Ownership]:
-        """Join the group as `member` (a name for people), taking a share of the partitions in
-        proportion to `capacity`.
+        """Join the group as `member`, a name for people.
 
+        The share of the partitions that it takes is in proportion to `capacity`.
         Leaving the block gives everything back at once; nothing more is asked of us then.
         """
 
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Commit per group and partition. Returns those that failed, with the reason; the rest is
-        durable.
+        """Commit per group and partition.
+
+        Returns those that failed, with the reason; the rest is durable.
         """
 
     async def committed(
@@ -224,13 +226,15 @@ class MessageLog(Protocol):
         """The topic's partitions in order; TopicNotFoundError."""
 
     async def create_topic(self, topic: LogTopic) -> None:
-        """Create it and return when it can be appended to. One that exists is brought to `topic`
-        as by `alter_topic`.
+        """Create it and return when it can be appended to.
+
+        One that exists is brought to `topic` as by `alter_topic`.
         """
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """Set retention and size; add partitions up to the number asked for (they never become
-        fewer).
+        """Set retention and size; add partitions up to the number asked for.
+
+        They never become fewer.
         """
 
     async def delete_topic(self, name: str) -> None:

@@ -1,0 +1,1 @@
+"""All SQL of the control plane: engine, models, repositories. Rows in, domain values out."""

@@ -1,0 +1,1 @@
+"""What this worker is to deliver: subscriptions and partitions into cursors, and its heartbeat."""

@@ -1,0 +1,1 @@
+"""One attempt: building the request, sending it, and saying what its answer means."""

@@ -1,0 +1,1 @@
+"""Reading the log once for all subscriptions: chunks at the tail, fair reads for laggards."""

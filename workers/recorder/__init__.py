@@ -1,0 +1,1 @@
+"""What deliveries leave behind: undelivered messages and counts, written to PostgreSQL."""

@@ -1,0 +1,1 @@
+"""An httpx transport on asyncio protocols and httptools, for many connections at once."""
