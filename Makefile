@@ -1,0 +1,86 @@
+# Every target does the set-up it needs and no more; `make help` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-input
+# Arguments for the command behind a target: make up ARGS="--port 9000", make test ARGS="-k retry"
+ARGS ?=
+
+# Stamps: a set-up that was done for these very lock files is not done again.
+RUN := $(VENV)/run.stamp
+DEV := $(VENV)/dev.stamp
+JAVA := $(VENV)/java.stamp
+KAFKA := $(VENV)/kafka.stamp
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup up demo test check lint unit bench openapi lock clean
+
+help: ## say what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+		awk -F '|' '{ printf "make %-10s %s\n", $$1, $$2 }'
+
+setup: $(RUN) ## build .venv with the angelia command
+
+up: $(RUN) ## run the whole service on this machine, until Ctrl-C
+	@exec $(BIN)/angelia up $(ARGS)
+
+demo: $(RUN) ## publish a stream of events, and account for every delivery
+	@exec $(BIN)/angelia demo $(ARGS)
+
+test: $(JAVA) $(DEV) $(KAFKA) lint ## everything: checks, then all tests on real servers
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
+
+lint: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(DEV)
+	$(BIN)/python -m pytest tests/unit tests/architecture $(ARGS)
+
+bench: $(JAVA) $(DEV) $(KAFKA) ## measure; prints figures, and fails no test on time
+	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o norecursedirs= \
+		--timeout=600 -s $(ARGS)
+
+openapi: $(RUN) ## write openapi.yaml from the code
+	$(BIN)/angelia openapi > openapi.yaml.new
+	mv openapi.yaml.new openapi.yaml
+
+lock: $(RUN) ## pin the newest versions that pyproject.toml allows
+	$(PIP) 'uv>=0.9,<1'
+	$(LOCK) --output-file requirements.lock
+	$(LOCK) --output-file requirements-dev.lock --constraint requirements.lock --group dev
+
+LOCK = $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --custom-compile-command 'make lock'
+
+clean: ## remove .venv, caches and the embedded profile's data
+	rm -rf $(VENV) .angelia build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+		.hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Angelia needs Python 3.11 or newer: make setup PYTHON=python3.11'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): requirements.lock pyproject.toml | $(BIN)/python
+	$(PIP) --require-hashes --no-deps --requirement requirements.lock
+	$(PIP) --no-deps --editable .
+	@touch $@
+
+$(DEV): requirements-dev.lock $(RUN)
+	$(PIP) --require-hashes --no-deps --requirement requirements-dev.lock
+	@touch $@
+
+$(JAVA): scripts/java | $(BIN)/python
+	scripts/java
+	@touch $@
+
+$(KAFKA): tests/servers/kafka.py $(DEV) $(JAVA)
+	$(BIN)/python -m tests.servers.kafka install
+	@touch $@
