@@ -1,8 +1,9 @@
 """What becomes of an attempt to deliver a message."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 TTL_ELAPSED: Final = "Total timeout elapsed"
 
@@ -33,6 +34,27 @@ class Discarded:
 
 
 Outcome = Delivered | Retry | Discarded
+
+
+class Answered(NamedTuple):
+    """The subscriber answered. `headers` are found by their lower-case names.
+
+    A tuple, because there is one for every request that is sent.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """No usable answer came, for `reason`; the subscriber may have the message all the same."""
+
+    reason: str
+    timed_out: bool = False
+
+
+Answer = Answered | Unanswered
 
 
 def status_reason(status: int) -> str:

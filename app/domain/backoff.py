@@ -1,0 +1,30 @@
+"""How long a message waits between two attempts."""
+
+from datetime import timedelta
+from typing import Final
+
+from app.domain.subscription import DeliveryPolicy
+
+# Retries of messages that failed together are spread this far to either side of the delay.
+JITTER: Final = 0.1
+
+
+def backoff_delay(policy: DeliveryPolicy, *, attempt: int, jitter: float) -> timedelta:
+    """Delay before attempt number `attempt + 1`, with `jitter` drawn from [0, 1).
+
+    `attempt` is the number of the attempt that has failed, from 1. The first delay is
+    `message_backoff`; each next one is `backoff_multiplier` times as long, up to
+    `backoff_interval_max`; the result is that ±10 %.
+    """
+    delay = min(_grown(policy, attempt - 1), policy.backoff_interval_max)
+    return delay * (1 - JITTER + 2 * JITTER * jitter)
+
+
+def _grown(policy: DeliveryPolicy, steps: int) -> timedelta:
+    if not policy.message_backoff:
+        return timedelta()
+    try:
+        return policy.message_backoff * policy.backoff_multiplier**steps
+    except OverflowError:
+        # More than a float or a timedelta holds: certainly more than the cap.
+        return policy.backoff_interval_max

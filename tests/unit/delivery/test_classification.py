@@ -1,0 +1,74 @@
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.domain.delivery import (
+    Answered,
+    Delivered,
+    Discarded,
+    Outcome,
+    Retry,
+    Unanswered,
+    status_reason,
+)
+from app.domain.subscription import DeliveryPolicy
+from workers.delivery.classification import classify
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+POLICY = DeliveryPolicy()
+RETRYING = DeliveryPolicy(retry_client_errors=True)
+
+
+def again(status: int, after_s: float | None = None) -> Retry:
+    after = None if after_s is None else timedelta(seconds=after_s)
+    return Retry(reason=status_reason(status), status=status, retry_after=after)
+
+
+def never(status: int) -> Discarded:
+    return Discarded(reason=status_reason(status), status=status)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "outcome"),
+    [
+        (200, {}, Delivered(status=200)),
+        (201, {}, Delivered(status=201)),
+        (204, {}, Delivered(status=204)),
+        (299, {}, Delivered(status=299)),
+        (200, {"retry-after": "5"}, Delivered(status=200)),
+        (300, {}, again(300)),
+        (301, {"location": "http://elsewhere/"}, again(301)),
+        (304, {}, again(304)),
+        (308, {"retry-after": "5"}, again(308)),
+        (400, {}, never(400)),
+        (404, {"retry-after": "5"}, never(404)),
+        (408, {}, never(408)),
+        (410, {}, never(410)),
+        (499, {}, never(499)),
+        (429, {}, again(429)),
+        (429, {"retry-after": "5"}, again(429, 5)),
+        (429, {"retry-after": "-5"}, again(429)),
+        (429, {"retry-after": "later"}, again(429)),
+        (500, {"retry-after": "5"}, again(500)),
+        (503, {}, again(503)),
+        (503, {"retry-after": "0"}, again(503, 0)),
+        (503, {"retry-after": "Sat, 21 Nov 2026 12:00:30 GMT"}, again(503, 30)),
+        (503, {"retry-after": "1000000"}, again(503, 7201)),
+        (599, {}, again(599)),
+        (999, {}, again(999)),
+    ],
+)
+def test_the_answer_decides(status: int, headers: Mapping[str, str], outcome: Outcome) -> None:
+    assert classify(Answered(status, headers), POLICY, NOW) == outcome
+
+
+@pytest.mark.parametrize("status", [400, 404, 410, 499])
+def test_client_errors_are_retried_when_the_policy_says_so(status: int) -> None:
+    assert classify(Answered(status, {}), RETRYING, NOW) == again(status)
+
+
+@pytest.mark.parametrize("policy", [POLICY, RETRYING])
+def test_no_answer_is_retried_with_its_reason(policy: DeliveryPolicy) -> None:
+    answer = Unanswered(reason="no answer within 1000 ms", timed_out=True)
+    assert classify(answer, policy, NOW) == Retry(reason="no answer within 1000 ms", timed_out=True)

@@ -1,0 +1,44 @@
+"""What an attempt's answer means for the message."""
+
+from datetime import datetime
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Final
+
+from app.domain.delivery import (
+    Answer,
+    Delivered,
+    Discarded,
+    Outcome,
+    Retry,
+    Unanswered,
+    status_reason,
+)
+from app.domain.subscription import DeliveryPolicy
+from workers.delivery.retry_after import retry_after
+
+_WITH_RETRY_AFTER: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def classify(answer: Answer, policy: DeliveryPolicy, now: datetime) -> Outcome:
+    """What becomes of the message; `now` (aware) is when the answer came, for Retry-After dates.
+
+    2xx is a delivery. A client error is final unless the policy retries those, except 429, which
+    asks for patience. Everything else is tried again: 3xx (never followed), 5xx, and no answer.
+    """
+    if isinstance(answer, Unanswered):
+        return Retry(reason=answer.reason, timed_out=answer.timed_out)
+    status = answer.status
+    if 200 <= status < 300:  # noqa: PLR2004 - the 2xx class
+        return _delivered(status)
+    if status in _WITH_RETRY_AFTER:
+        asked = retry_after(answer.headers.get("retry-after", ""), now)
+        return Retry(reason=status_reason(status), status=status, retry_after=asked)
+    if 400 <= status < 500 and not policy.retry_client_errors:  # noqa: PLR2004 - the 4xx class
+        return Discarded(reason=status_reason(status), status=status)
+    return Retry(reason=status_reason(status), status=status)
+
+
+@lru_cache(maxsize=100)
+def _delivered(status: int) -> Delivered:
+    return Delivered(status=status)

@@ -1,0 +1,90 @@
+"""The Retry-After header (RFC 9110, section 10.2.3)."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+# One second more than the longest time to live. Whoever asks for longer gets this: no message
+# outlives it, so none is sent earlier than asked, and no delay is absurd.
+RETRY_AFTER_MAX: Final = timedelta(seconds=7201)
+
+_SECONDS = re.compile(r"[0-9]+", re.ASCII)
+_SECONDS_DIGITS_MAX: Final = 9
+
+_MONTHS: Final = (
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+)
+_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
+_TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_DAY_LONG = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
+
+# The three forms of an HTTP date (RFC 9110, section 5.6.7); a recipient accepts them all.
+_DATES: Final = tuple(
+    re.compile(form, re.ASCII)
+    for form in (
+        rf"{_DAY}, (?P<day>\d\d) {_MONTH} (?P<year>\d{{4}}) {_TIME} GMT",
+        rf"{_DAY_LONG}, (?P<day>\d\d)-{_MONTH}-(?P<year>\d\d) {_TIME} GMT",
+        rf"{_DAY} {_MONTH} (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})",
+    )
+)
+_CENTURY: Final = 100
+_YEARS_AHEAD_MAX: Final = 50
+_LEAP_SECOND: Final = 60
+
+
+def retry_after(text: str, now: datetime) -> timedelta | None:
+    """How long from `now` (aware) to wait at least, at most RETRY_AFTER_MAX; None if not valid.
+
+    `text` is an integer of seconds or an HTTP date. A date that has passed asks for nothing: zero.
+    """
+    value = text.strip(" \t")
+    if _SECONDS.fullmatch(value):
+        return _of_seconds(value)
+    date = _parsed(value, now)
+    return None if date is None else min(max(date - now, timedelta()), RETRY_AFTER_MAX)
+
+
+def _of_seconds(digits: str) -> timedelta:
+    significant = digits.lstrip("0")
+    if len(significant) > _SECONDS_DIGITS_MAX:
+        return RETRY_AFTER_MAX
+    return min(timedelta(seconds=int(significant or "0")), RETRY_AFTER_MAX)
+
+
+def _parsed(text: str, now: datetime) -> datetime | None:
+    for form in _DATES:
+        if match := form.fullmatch(text):
+            return _date(match, now)
+    return None
+
+
+def _date(match: re.Match[str], now: datetime) -> datetime | None:
+    year, second = _year(match["year"], now), int(match["second"])
+    month = _MONTHS.index(match["month"]) + 1
+    try:
+        minute = datetime(
+            year, month, int(match["day"]), int(match["hour"]), int(match["minute"]), tzinfo=UTC
+        )
+    except ValueError:
+        return None
+    return minute + timedelta(seconds=second) if second <= _LEAP_SECOND else None
+
+
+def _year(digits: str, now: datetime) -> int:
+    """The year; two digits that seem more than 50 years ahead mean the past century (RFC 9110)."""
+    if len(digits) > len("99"):
+        return int(digits)
+    year = now.year - now.year % _CENTURY + int(digits)
+    return year - _CENTURY if year > now.year + _YEARS_AHEAD_MAX else year
