@@ -1,0 +1,94 @@
+"""Request bodies, read with a limit and never kept beyond it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+from starlette.types import Receive
+
+from app.api.errors import RequestRefusedError
+from app.domain.errors import FormatInvalidError, MessageTooLargeError, ValidationFailedError
+
+MANAGEMENT_BODY_MAX: Final = 1024 * 1024
+BODY_TIMEOUT_S: Final = 10.0
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection before its body was complete."""
+
+
+def header(headers: Headers, name: bytes) -> bytes | None:
+    """The first header of that (lower-case) name."""
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+async def read_body(receive: Receive, headers: Headers, *, size_max: int) -> bytes:
+    """The whole body, at most `size_max` bytes of it.
+
+    Raises MessageTooLargeError, ClientGoneError, ValidationFailedError when `Content-Length` says
+    something else than was sent, and RequestRefusedError (408) after BODY_TIMEOUT_S.
+    """
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await _read(receive, _content_length(headers), size_max)
+    except TimeoutError as exc:
+        message = f"Timeout while reading message after {int(BODY_TIMEOUT_S * 1000)} milliseconds"
+        raise RequestRefusedError(408, message, code="TIMEOUT") from exc
+
+
+async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
+    """The body as JSON: 415 for another media type, 413 over MANAGEMENT_BODY_MAX, FORMAT_ERROR."""
+    _require_json(request.headers.get("content-type"))
+    raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as exc:
+        message = f"The body is not JSON: {exc}"
+        raise FormatInvalidError(message) from exc
+
+
+async def _read(receive: Receive, declared: int | None, size_max: int) -> bytes:
+    # Refused without reading on: the server throws the rest away while the client reads the answer.
+    if declared is not None and declared > size_max:
+        raise _too_large(size_max)
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        part, more = await _next_part(receive)
+        size += len(part)
+        if size > size_max:
+            raise _too_large(size_max)
+        parts.append(part)
+    if declared is not None and declared != size:
+        raise ValidationFailedError.of("Content-Length", f"is {declared}, but {size} bytes came")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _next_part(receive: Receive) -> tuple[bytes, bool]:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGoneError
+    return message.get("body", b""), message.get("more_body", False)
+
+
+def _content_length(headers: Headers) -> int | None:
+    text = header(headers, b"content-length")
+    return int(text[:20]) if text and text.isdigit() else None
+
+
+def _too_large(size_max: int) -> MessageTooLargeError:
+    return MessageTooLargeError(f"The body is larger than the limit of {size_max} bytes")
+
+
+def _require_json(content_type: str | None) -> None:
+    media = (content_type or "").partition(";")[0].strip().lower()
+    if media != "application/json" and not media.endswith("+json"):
+        message = f"Content-Type must be application/json, not {content_type or 'absent'}"
+        raise RequestRefusedError(415, message)

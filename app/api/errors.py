@@ -1,0 +1,127 @@
+"""Errors as HTTP answers: Hermes' codes, statuses and body shape."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from app.domain.errors import (
+    AngeliaError,
+    ConflictError,
+    FieldProblem,
+    FormatInvalidError,
+    GroupNotEmptyError,
+    MessageTooLargeError,
+    NotFoundError,
+    SubscriptionNotFoundError,
+    TopicNotEmptyError,
+    UnavailableError,
+    ValidationFailedError,
+)
+
+_log = structlog.get_logger(__name__)
+
+RETRY_AFTER_S: Final = 1
+
+# The first class that fits decides, so the special ones come first. Hermes answers 400 for a
+# subscription that does not exist, and 403 for a group or topic that is not empty.
+_STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
+    (SubscriptionNotFoundError, 400),
+    (NotFoundError, 404),
+    (GroupNotEmptyError, 403),
+    (TopicNotEmptyError, 403),
+    (ConflictError, 400),
+    (ValidationFailedError, 400),
+    (FormatInvalidError, 400),
+    (MessageTooLargeError, 413),
+    (UnavailableError, 503),
+)
+
+
+class RequestRefusedError(Exception):
+    """A request that is refused for its form, before it means anything (media type, size, time)."""
+
+    def __init__(self, status: int, message: str, *, code: str = "VALIDATION_ERROR") -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+
+
+def status_of(error: AngeliaError) -> int:
+    """The HTTP status of an error; 500 for one that no client should ever see."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def error_body(error: AngeliaError) -> dict[str, Any]:
+    """`{"message", "code"}`, and `details` when single fields are wrong."""
+    body: dict[str, Any] = {"message": error.message, "code": error.code}
+    if isinstance(error, ValidationFailedError):
+        body["details"] = [{"path": item.path, "message": item.message} for item in error.details]
+    return body
+
+
+def error_headers(error: AngeliaError) -> Mapping[str, str]:
+    """`Retry-After` (seconds) when the same request may work later."""
+    return {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, UnavailableError) else {}
+
+
+def error_response(error: AngeliaError) -> JSONResponse:
+    """The whole answer for an error."""
+    return JSONResponse(error_body(error), status_of(error), error_headers(error))
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Answer every error, ours and the framework's, in the one shape."""
+    app.add_exception_handler(AngeliaError, _on_angelia_error)
+    app.add_exception_handler(RequestRefusedError, _on_refused)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(RequestValidationError, _on_parameter_error)
+    app.add_exception_handler(Exception, _on_unexpected)
+
+
+async def _on_angelia_error(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, AngeliaError):
+        raise error
+    if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.warning("request_failed", path=request.url.path, code=error.code, error=error.message)
+    return error_response(error)
+
+
+async def _on_refused(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RequestRefusedError):
+        raise error
+    return JSONResponse({"message": error.message, "code": error.code}, error.status)
+
+
+async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    message = f"{error.detail}: {request.method} {request.url.path}"
+    return JSONResponse({"message": message, "code": "OTHER"}, error.status_code, error.headers)
+
+
+async def _on_parameter_error(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    return error_response(
+        ValidationFailedError(
+            [
+                FieldProblem(path=str(item["loc"][-1]), message=str(item["msg"]))
+                for item in error.errors()
+            ]
+        )
+    )
+
+
+async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
+    # Starlette raises `error` again after this answer, so that the server logs it; what failed
+    # inside is nothing a client should read.
+    _log.error("request_broke", path=request.url.path, kind=type(error).__name__)
+    return JSONResponse({"message": "Internal error", "code": "OTHER"}, 500)

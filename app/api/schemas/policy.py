@@ -1,0 +1,94 @@
+"""`subscriptionPolicy`: Hermes' names and units."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from pydantic import Field
+
+from app.api.schemas.base import Schema, Unsupported, never, off, only
+from app.domain.subscription import IN_FLIGHT_MAX, RATE_MAX, DeliveryPolicy
+
+# The rate of subscriptions created with the old documents' bodies (`supportTeam`).
+OLD_DEFAULT_RATE: Final = 100
+
+_SECOND: Final = timedelta(seconds=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+READ_ONLY: Final = frozenset({"backoffMaxIntervalMillis"})
+UNSUPPORTED: Final = {
+    "socketTimeout": Unsupported(harmless=only(0)),
+    "sendingDelay": Unsupported(harmless=only(0), refused=True),
+    "batchSize": Unsupported(harmless=never),
+    "batchTime": Unsupported(harmless=never),
+    "batchVolume": Unsupported(harmless=never),
+    "maxRetries": Unsupported(harmless=never, refused=True),
+    "firstRetryImmediate": Unsupported(harmless=off, refused=True),
+    "publishTtl": Unsupported(harmless=never, refused=True),
+    "onExhausted": Unsupported(harmless=only("WAIT"), refused=True),
+    "heartbeatMax": Unsupported(harmless=never),
+}
+
+
+class PolicyBody(Schema):
+    """How fast, how often and how long delivery is tried."""
+
+    rate: int = Field(default=400, ge=1, le=RATE_MAX, description="requests per second, at most")
+    message_ttl: int = Field(default=3600, ge=0, le=7200, description="seconds")
+    request_timeout: int = Field(
+        default=1000, ge=100, le=300_000, description="ms, for a whole attempt"
+    )
+    message_backoff: int = Field(
+        default=100, ge=0, le=600_000, description="ms before the first retry"
+    )
+    backoff_multiplier: float = Field(default=1.0, ge=1, le=10)
+    backoff_max_interval_in_sec: int = Field(default=600, ge=1, le=600)
+    retry_client_errors: bool = Field(default=False, description="retry on 4xx, too")
+    inflight_size: int = Field(default=100, ge=1, le=IN_FLIGHT_MAX)
+    retry_buffer_size: int = Field(default=10_000, ge=1, le=1_000_000)
+
+    def to_domain(self) -> DeliveryPolicy:
+        """The policy it describes."""
+        return DeliveryPolicy(
+            rate=self.rate,
+            message_ttl=self.message_ttl * _SECOND,
+            request_timeout=self.request_timeout * _MILLISECOND,
+            message_backoff=self.message_backoff * _MILLISECOND,
+            backoff_multiplier=self.backoff_multiplier,
+            backoff_interval_max=self.backoff_max_interval_in_sec * _SECOND,
+            retry_client_errors=self.retry_client_errors,
+            in_flight_max=self.inflight_size,
+            retry_buffer_max=self.retry_buffer_size,
+        )
+
+    @classmethod
+    def of(cls, policy: DeliveryPolicy) -> "PolicyBody":
+        """The body that describes `policy`."""
+        return cls(**_values(policy))
+
+
+class PolicyRead(PolicyBody):
+    """The policy as answered, with what Hermes derives or always shows."""
+
+    backoff_max_interval_millis: int
+    socket_timeout: int = 0
+    sending_delay: int = 0
+
+    @classmethod
+    def of(cls, policy: DeliveryPolicy) -> "PolicyRead":
+        """The answer for `policy`."""
+        millis = policy.backoff_interval_max // _MILLISECOND
+        return cls(**_values(policy), backoff_max_interval_millis=millis)
+
+
+def _values(policy: DeliveryPolicy) -> dict[str, Any]:
+    return {
+        "rate": policy.rate,
+        "message_ttl": policy.message_ttl // _SECOND,
+        "request_timeout": policy.request_timeout // _MILLISECOND,
+        "message_backoff": policy.message_backoff // _MILLISECOND,
+        "backoff_multiplier": policy.backoff_multiplier,
+        "backoff_max_interval_in_sec": policy.backoff_interval_max // _SECOND,
+        "retry_client_errors": policy.retry_client_errors,
+        "inflight_size": policy.in_flight_max,
+        "retry_buffer_size": policy.retry_buffer_max,
+    }

@@ -1,0 +1,218 @@
+"""Subscription bodies: today's Hermes, its old documents, and the superset that is answered."""
+
+from dataclasses import replace
+from typing import Annotated, Final, Literal
+from uuid import uuid4
+
+from pydantic import Field
+
+from app.api.schemas import policy as policy_schema
+from app.api.schemas.base import (
+    JsonObject,
+    OtherFields,
+    Rules,
+    Schema,
+    Unsupported,
+    checked,
+    ignored_paths,
+    merged,
+    never,
+    off,
+    on,
+    only,
+    parse,
+)
+from app.api.schemas.endpoint import endpoint, masked
+from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
+from app.api.schemas.policy import OLD_DEFAULT_RATE, PolicyBody, PolicyRead
+from app.domain.errors import ValidationFailedError
+from app.domain.names import subscription_name
+from app.domain.owner import Owner
+from app.domain.subscription import State, Subscription
+
+_TEXT_MAX: Final = 10_000
+_UNIMPORTANT: Final = {"severity": "NON_IMPORTANT", "reaction": ""}
+
+
+def _no_metrics(given: object) -> bool:
+    below = given.get("messageProcessing", {}) if isinstance(given, dict) else None
+    return isinstance(below, dict) and below.get("enabled", False) is False
+
+
+OTHER_FIELDS: Final = OtherFields(
+    read_only=frozenset(
+        {
+            "createdAt",
+            "modifiedAt",
+            *(f"subscriptionPolicy.{name}" for name in policy_schema.READ_ONLY),
+        }
+    ),
+    unsupported={
+        "contentType": Unsupported(harmless=only("JSON"), refused=True),
+        "deliveryType": Unsupported(harmless=only("SERIAL"), refused=True),
+        "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
+        "filters": Unsupported(harmless=only([]), refused=True),
+        "headers": Unsupported(harmless=only([]), refused=True),
+        "oAuthPolicy": Unsupported(harmless=never, refused=True),
+        "subscriptionIdentityHeadersEnabled": Unsupported(harmless=off, refused=True),
+        "ordering": Unsupported(harmless=only("NONE"), refused=True),
+        "circuitBreaker": Unsupported(harmless=never, refused=True),
+        "deadLetter": Unsupported(harmless=never, refused=True),
+        "retryableStatusCodes": Unsupported(harmless=only([]), refused=True),
+        "failureExpression": Unsupported(harmless=never, refused=True),
+        "suspendOnGone": Unsupported(harmless=on, refused=True),
+        "contentMode": Unsupported(harmless=never, refused=True),
+        "fetch": Unsupported(harmless=never),
+        "trackingEnabled": Unsupported(harmless=off),
+        "trackingMode": Unsupported(harmless=only("trackingOff")),
+        "monitoringDetails": Unsupported(harmless=only({}, _UNIMPORTANT)),
+        "endpointAddressResolverMetadata": Unsupported(harmless=only({})),
+        "http2Enabled": Unsupported(harmless=off),
+        "autoDeleteWithTopicEnabled": Unsupported(harmless=off),
+        "profilingEnabled": Unsupported(harmless=off),
+        "profilingThresholdMs": Unsupported(harmless=only(0)),
+        "metricsConfig": Unsupported(harmless=_no_metrics),
+        **{
+            f"subscriptionPolicy.{name}": entry for name, entry in policy_schema.UNSUPPORTED.items()
+        },
+    },
+)
+
+
+class SubscriptionBody(Schema):
+    """A subscription to create, or as changed. `supportTeam` is the owner's id in old bodies."""
+
+    name: Annotated[str, checked(subscription_name)] = Field(default=examples=["billing"])
+    topic_name: str | None = None
+    endpoint: Annotated[str, checked(endpoint)] = Field(default=examples=["http://127.0.0.1:9000/orders"])
+    description: str = Field(default="", max_length=_TEXT_MAX)
+    contact: str = Field(default="", max_length=_TEXT_MAX)
+    owner: OwnerBody | None = None
+    support_team: str | None = Field(default=None, min_length=1, max_length=OWNER_LENGTH_MAX)
+    state: Literal["PENDING", "ACTIVE", "SUSPENDED"] = "ACTIVE"
+    subscription_policy: PolicyBody = PolicyBody()
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> "SubscriptionBody":
+        """The body that describes `subscription`, with its endpoint as it is."""
+        return cls(
+            name=subscription.name,
+            topic_name=subscription.topic,
+            endpoint=subscription.endpoint,
+            description=subscription.description,
+            contact=subscription.contact,
+            owner=OwnerBody.of(subscription.owner),
+            support_team=subscription.owner.id,
+            state=subscription.state.value,
+            subscription_policy=PolicyBody.of(subscription.policy),
+        )
+
+    def to_domain(self, base: Subscription) -> Subscription:
+        """`base` with everything this body says; ValidationFailedError."""
+        return replace(
+            base,
+            endpoint=self.endpoint,
+            description=self.description,
+            contact=self.contact,
+            owner=self._owner(base.owner),
+            # PENDING is ours to say: sent by a client it changes nothing.
+            state=base.state if self.state == State.PENDING else State(self.state),
+            policy=self.subscription_policy.to_domain(),
+        )
+
+    def _owner(self, current: Owner) -> Owner:
+        """The one of the two forms that says something new; both may, if they agree."""
+        owner = self.owner.to_domain() if self.owner else Owner()
+        team = self.support_team
+        if team is None or team in {current.id, owner.id}:
+            return owner
+        if self.owner is not None and owner != current:
+            raise ValidationFailedError.of("supportTeam", "must be owner.id, or absent")
+        return Owner(id=team)
+
+
+class MonitoringRead(Schema):
+    """How much the subscription matters to its owner."""
+
+    severity: str = "NON_IMPORTANT"
+    reaction: str = ""
+
+
+class SubscriptionRead(Schema):
+    """A subscription as answered, with the fields of old and new clients.
+
+    Passwords are masked; times are decimal seconds since the epoch.
+    """
+
+    name: str
+    topic_name: str
+    endpoint: str
+    description: str
+    contact: str
+    owner: OwnerBody
+    support_team: str
+    state: Literal["PENDING", "ACTIVE", "SUSPENDED"]
+    subscription_policy: PolicyRead
+    content_type: Literal["JSON"] = "JSON"
+    delivery_type: Literal["SERIAL"] = "SERIAL"
+    mode: Literal["ANYCAST"] = "ANYCAST"
+    tracking_enabled: bool = False
+    tracking_mode: Literal["trackingOff"] = "trackingOff"
+    monitoring_details: MonitoringRead = MonitoringRead()
+    filters: tuple[()] = ()
+    headers: tuple[()] = ()
+    endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
+    http2_enabled: bool = Field(default=False, alias="http2Enabled")
+    subscription_identity_headers_enabled: bool = False
+    auto_delete_with_topic_enabled: bool = False
+    created_at: float | None = None
+    modified_at: float | None = None
+
+
+def subscription_read(subscription: Subscription, state: State) -> SubscriptionRead:
+    """The answer for `subscription`, which is in `state`."""
+    created, modified = subscription.created_at, subscription.modified_at
+    return SubscriptionRead(
+        name=subscription.name,
+        topic_name=subscription.topic,
+        endpoint=masked(subscription.endpoint),
+        description=subscription.description,
+        contact=subscription.contact,
+        owner=OwnerBody.of(subscription.owner),
+        support_team=subscription.owner.id,
+        state=state.value,
+        subscription_policy=PolicyRead.of(subscription.policy),
+        created_at=created.timestamp() if created else None,
+        modified_at=modified.timestamp() if modified else None,
+    )
+
+
+def new_subscription(topic: str, body: JsonObject, *, strict: bool) -> Subscription:
+    """The subscription a creation body describes; ValidationFailedError with every problem."""
+    rules = Rules(others=OTHER_FIELDS, fixed={"topicName": topic}, strict=strict)
+    wanted = parse(SubscriptionBody, _with_default_rate(merged({}, body)), rules)
+    base = Subscription(id=uuid4().hex, topic=topic, name=wanted.name, endpoint=wanted.endpoint)
+    return wanted.to_domain(base)
+
+
+def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bool) -> Subscription:
+    """`current` with a merge patch applied; ValidationFailedError with every problem."""
+    before: JsonObject = SubscriptionBody.of(current).model_dump()
+    fixed = {"topicName": current.topic, "name": current.name}
+    rules = Rules(others=OTHER_FIELDS, fixed=fixed, strict=strict)
+    wanted = merged(before, patch)
+    if wanted.get("endpoint") == masked(current.endpoint):
+        wanted["endpoint"] = current.endpoint
+    return parse(SubscriptionBody, wanted, rules).to_domain(current)
+
+
+def ignored_in_subscription(body: JsonObject) -> tuple[str, ...]:
+    """The fields of a subscription body that have no effect."""
+    return ignored_paths(SubscriptionBody, body, OTHER_FIELDS)
+
+
+def _with_default_rate(body: JsonObject) -> JsonObject:
+    """Bodies of the old documents mean the rate that those promise, when they name none."""
+    if "supportTeam" in body and "owner" not in body:
+        return merged({"subscriptionPolicy": {"rate": OLD_DEFAULT_RATE}}, body)
+    return body

@@ -1,0 +1,177 @@
+"""Topic bodies (Hermes' Topic; limits as there)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from app.api.schemas.base import (
+    JsonObject,
+    OtherFields,
+    Rules,
+    Schema,
+    Unsupported,
+    checked,
+    ignored_paths,
+    merged,
+    never,
+    off,
+    only,
+    parse,
+    unless_enabled,
+)
+from app.api.schemas.owner import OwnerBody
+from app.domain.errors import ValidationFailedError
+from app.domain.names import topic_name
+from app.domain.topic import MESSAGE_SIZE_MAX, MESSAGE_SIZE_MIN, PARTITIONS_MAX, Ack, Topic
+
+Unit = Literal["SECONDS", "MINUTES", "HOURS", "DAYS"]
+
+_UNITS: Final[Mapping[Unit, timedelta]] = {
+    "DAYS": timedelta(days=1),
+    "HOURS": timedelta(hours=1),
+    "MINUTES": timedelta(minutes=1),
+    "SECONDS": timedelta(seconds=1),
+}
+_RETENTION_DAYS_MAX: Final = 3650
+_TEXT_MAX: Final = 10_000
+
+
+def _chaos_off(given: object) -> bool:
+    return isinstance(given, dict) and given.get("mode", "DISABLED") == "DISABLED"
+
+
+OTHER_FIELDS: Final = OtherFields(
+    read_only=frozenset({"createdAt", "modifiedAt"}),
+    unsupported={
+        "trackingEnabled": Unsupported(harmless=off),
+        "jsonToAvroDryRun": Unsupported(harmless=off),
+        "migratedFromJsonType": Unsupported(harmless=off),
+        "fallbackToRemoteDatacenterEnabled": Unsupported(harmless=off),
+        "offlineStorage": Unsupported(harmless=unless_enabled),
+        "labels": Unsupported(harmless=only([])),
+        "auth": Unsupported(harmless=unless_enabled, refused=True),
+        "subscribingRestricted": Unsupported(harmless=off, refused=True),
+        "chaos": Unsupported(harmless=_chaos_off, refused=True),
+        "schema": Unsupported(harmless=only(""), refused=True),
+        "deduplication": Unsupported(harmless=never, refused=True),
+        "alternateTopic": Unsupported(harmless=never, refused=True),
+    },
+)
+
+
+class RetentionBody(Schema):
+    """How long the log keeps messages."""
+
+    duration: int = Field(default=1, ge=1)
+    retention_unit: Unit = "DAYS"
+
+    def to_domain(self) -> timedelta:
+        """The span; ValidationFailedError beyond ten years."""
+        if self.duration > timedelta(days=_RETENTION_DAYS_MAX) / _UNITS[self.retention_unit]:
+            message = f"must be at most {_RETENTION_DAYS_MAX} days"
+            raise ValidationFailedError.of("retentionTime.duration", message)
+        return self.duration * _UNITS[self.retention_unit]
+
+    @classmethod
+    def of(cls, retention: timedelta) -> "RetentionBody":
+        """`retention` in the largest unit that says it exactly."""
+        exact: Iterator[Unit] = (unit for unit, span in _UNITS.items() if not retention % span)
+        unit = next(exact, "SECONDS")
+        return cls(duration=retention // _UNITS[unit], retention_unit=unit)
+
+
+class TopicBody(Schema):
+    """A topic to create, or as changed."""
+
+    name: Annotated[str, checked(topic_name)] = Field(default=examples=["shop.orders"])
+    description: str = Field(default="", max_length=_TEXT_MAX)
+    owner: OwnerBody = OwnerBody()
+    retention_time: RetentionBody = RetentionBody()
+    ack: Literal["NONE", "LEADER", "ALL"] = "LEADER"
+    content_type: Literal["JSON"] = "JSON"
+    max_message_size: int = Field(default=51_200, ge=MESSAGE_SIZE_MIN, le=MESSAGE_SIZE_MAX)
+    partitions: int = Field(default=8, ge=1, le=PARTITIONS_MAX)
+
+    def to_domain(self) -> Topic:
+        """The topic it describes; ValidationFailedError. Hermes treats NONE as LEADER."""
+        return Topic(
+            name=self.name,
+            description=self.description,
+            owner=self.owner.to_domain(),
+            retention=self.retention_time.to_domain(),
+            ack=Ack.ALL if self.ack == "ALL" else Ack.LEADER,
+            message_size_max=self.max_message_size,
+            partitions=self.partitions,
+        )
+
+    @classmethod
+    def of(cls, topic: Topic) -> "TopicBody":
+        """The body that describes `topic`."""
+        return cls(
+            name=topic.name,
+            description=topic.description,
+            owner=OwnerBody.of(topic.owner),
+            retention_time=RetentionBody.of(topic.retention),
+            ack=topic.ack.value,
+            max_message_size=topic.message_size_max,
+            partitions=topic.partitions,
+        )
+
+
+class AuthRead(Schema):
+    """Who may publish: everybody, so far."""
+
+    publishers: tuple[str, ...] = ()
+    enabled: bool = False
+    unauthenticated_access_enabled: bool = True
+
+
+class TopicRead(TopicBody):
+    """A topic as answered; times in decimal seconds since the epoch."""
+
+    tracking_enabled: bool = False
+    migrated_from_json_type: bool = False
+    subscribing_restricted: bool = False
+    fallback_to_remote_datacenter_enabled: bool = False
+    auth: AuthRead = AuthRead()
+    created_at: float | None = None
+    modified_at: float | None = None
+
+
+def topic_read(topic: Topic) -> TopicRead:
+    """The answer for `topic`."""
+    return TopicRead(
+        **TopicBody.of(topic).model_dump(by_alias=False),
+        created_at=topic.created_at.timestamp() if topic.created_at else None,
+        modified_at=topic.modified_at.timestamp() if topic.modified_at else None,
+    )
+
+
+def new_topic(body: JsonObject, *, strict: bool) -> Topic:
+    """The topic a creation body describes; ValidationFailedError with every problem."""
+    rules = Rules(others=OTHER_FIELDS, strict=strict)
+    return parse(TopicBody, merged({}, body), rules).to_domain()
+
+
+def changed_topic(current: Topic, patch: JsonObject, *, strict: bool) -> Topic:
+    """`current` with a merge patch applied; ValidationFailedError with every problem."""
+    before: JsonObject = TopicBody.of(current).model_dump()
+    rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
+    wanted = parse(TopicBody, merged(before, patch), rules).to_domain()
+    if wanted.partitions < current.partitions:
+        message = f"must be at least {current.partitions}: partitions never become fewer"
+        raise ValidationFailedError.of("partitions", message)
+    return replace(
+        wanted,
+        created_at=current.created_at,
+        modified_at=current.modified_at,
+        change=current.change,
+    )
+
+
+def ignored_in_topic(body: JsonObject) -> tuple[str, ...]:
+    """The fields of a topic body that have no effect."""
+    return ignored_paths(TopicBody, body, OTHER_FIELDS)

@@ -1,0 +1,98 @@
+"""The topics, in memory: what the publish path knows without asking the database."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from time import monotonic
+from typing import Final
+
+from app.domain.errors import StorageUnavailableError, TopicNotFoundError
+from app.domain.feed import Changes
+from app.domain.topic import Topic
+
+ABSENT_FOR: Final = timedelta(seconds=1)
+ABSENT_MAX: Final = 10_000
+LOOK_UPS_MAX: Final = 8
+LOOK_UP_TIMEOUT: Final = timedelta(seconds=1)
+
+Clock = Callable[[], float]
+LookUp = Callable[[str], Awaitable[Topic]]
+
+
+class TopicDirectory:
+    """Topics by name: fed by the change feed, and by a look-up for a name it does not know.
+
+    A known topic is found without waiting, whether the database answers or not. An unknown name is
+    looked up, at most LOOK_UPS_MAX at once, and its absence remembered for ABSENT_FOR (for at most
+    ABSENT_MAX names), so that publishers to topics that do not exist cannot load the database.
+    """
+
+    def __init__(self, look_up: LookUp, *, clock: Clock = monotonic) -> None:
+        self._look_up = look_up
+        self._clock = clock
+        self._topics: dict[str, Topic] = {}
+        self._absent: dict[str, float] = {}
+        self._free = asyncio.Semaphore(LOOK_UPS_MAX)
+        self.number = 0
+
+    def known(self, name: str) -> Topic | None:
+        """The topic, if it is in memory."""
+        return self._topics.get(name)
+
+    async def get(self, name: str) -> Topic:
+        """The topic; TopicNotFoundError.
+
+        StorageUnavailableError when it is not known here and the database does not answer within
+        LOOK_UP_TIMEOUT.
+        """
+        return self._topics.get(name) or await self._looked_up(name)
+
+    def apply(self, changes: Changes) -> None:
+        """Take in what changed. Changes older than what is known of a topic are passed over."""
+        for topic in changes.topics:
+            self._learn(topic)
+        for name in changes.deleted_topics:
+            self._topics.pop(name, None)
+        self.number = max(self.number, changes.number)
+
+    def forget(self, topic: Topic) -> None:
+        """Drop a topic that turned out not to exist; the next `get` looks it up."""
+        if self._topics.get(topic.name) is topic:
+            del self._topics[topic.name]
+
+    def _learn(self, topic: Topic) -> None:
+        known = self._topics.get(topic.name)
+        if known is None or known.change <= topic.change:
+            self._topics[topic.name] = topic
+        self._absent.pop(topic.name, None)
+
+    async def _looked_up(self, name: str) -> Topic:
+        try:
+            async with asyncio.timeout(LOOK_UP_TIMEOUT.total_seconds()), self._free:
+                return await self._asked_once(name)
+        except TimeoutError as exc:
+            message = "The database did not answer in time"
+            raise StorageUnavailableError(message) from exc
+
+    async def _asked_once(self, name: str) -> Topic:
+        # Others may have asked for the same name while this one waited for its turn.
+        if topic := self._topics.get(name):
+            return topic
+        if self._absent.get(name, 0.0) > self._clock():
+            raise _no_topic(name)
+        try:
+            topic = await self._look_up(name)
+        except TopicNotFoundError:
+            self._remember_absent(name)
+            raise
+        self._learn(topic)
+        return topic
+
+    def _remember_absent(self, name: str) -> None:
+        if len(self._absent) >= ABSENT_MAX:
+            self._absent.clear()
+        self._absent[name] = self._clock() + ABSENT_FOR.total_seconds()
+
+
+def _no_topic(name: str) -> TopicNotFoundError:
+    return TopicNotFoundError(f"Topic not found: {name}")

@@ -1,0 +1,54 @@
+"""Structured logs: one event with fields per line, on stderr."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+from structlog.typing import Processor
+
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+def configure_logging(level: str) -> None:
+    """Send events of `level` (a key of LEVELS) and above to stderr.
+
+    A terminal gets lines for people; anything else gets one JSON object per line. Events of
+    libraries that use the standard library's logging come out in the same form.
+    """
+    shared: Sequence[Processor] = (
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_formatter(shared))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(LEVELS[level])
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _formatter(shared: Sequence[Processor]) -> logging.Formatter:
+    on_terminal = sys.stderr.isatty()
+    last: Sequence[Processor] = (
+        (structlog.dev.ConsoleRenderer(),)
+        if on_terminal
+        else (structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer())
+    )
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+    )
