@@ -10,18 +10,17 @@ ARGS ?=
 # Stamps: a set-up that was done for these very lock files is not done again.
 RUN := $(VENV)/run.stamp
 DEV := $(VENV)/dev.stamp
-JAVA := $(VENV)/java.stamp
-KAFKA := $(VENV)/kafka.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo test check lint unit bench openapi lock clean
+.PHONY: help setup up demo test check kafka lint unit bench openapi lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 		awk -F '|' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 setup: $(RUN) ## build .venv with the angelia command
+	@echo "Ready: $(BIN)/angelia --help"
 
 up: $(RUN) ## run the whole service on this machine, until Ctrl-C
 	@exec $(BIN)/angelia up $(ARGS)
@@ -29,10 +28,13 @@ up: $(RUN) ## run the whole service on this machine, until Ctrl-C
 demo: $(RUN) ## publish a stream of events, and account for every delivery
 	@exec $(BIN)/angelia demo $(ARGS)
 
-test: $(JAVA) $(DEV) $(KAFKA) lint ## everything: checks, then all tests on real servers
+test: kafka lint ## everything: checks, then all tests on real servers
 	$(BIN)/python -m pytest $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
+
+kafka: $(DEV) # the broker of the tests: Java where it may be installed, and Kafka's jars
+	$(BIN)/python -m tests.servers.kafka install
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .
@@ -43,7 +45,7 @@ lint: $(DEV)
 unit: $(DEV)
 	$(BIN)/python -m pytest tests/unit tests/architecture $(ARGS)
 
-bench: $(JAVA) $(DEV) $(KAFKA) ## measure; prints figures, and fails no test on time
+bench: kafka ## measure; prints figures, and fails no test on time
 	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o norecursedirs= \
 		--timeout=600 -s $(ARGS)
 
@@ -75,12 +77,4 @@ $(RUN): requirements.lock pyproject.toml | $(BIN)/python
 
 $(DEV): requirements-dev.lock $(RUN)
 	$(PIP) --require-hashes --no-deps --requirement requirements-dev.lock
-	@touch $@
-
-$(JAVA): scripts/java | $(BIN)/python
-	scripts/java
-	@touch $@
-
-$(KAFKA): tests/servers/kafka.py $(DEV) $(JAVA)
-	$(BIN)/python -m tests.servers.kafka install
 	@touch $@

@@ -1,0 +1,80 @@
+"""What is installed: bounded, pinned, hashed, and from wherever the reader's machine gets it."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tests.architecture.tree import ROOT, files
+
+LOCKS: Final = ("requirements.lock", "requirements-dev.lock")
+PROJECT: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RUN_TIME: Final[list[str]] = PROJECT["project"]["dependencies"]
+DEVELOPMENT: Final[list[str]] = PROJECT["dependency-groups"]["dev"]
+
+# What only one machine, or one company's network, has. Written so as not to find itself.
+_PRIVATE: Final = re.compile(
+    r"/(?:home|Users|work|root)/[a-z]|[C-Z]:\\\\Users|"
+    r"(?:index|find)-(?:url|links)\b|extra-index|\b(?:pypi|files)\.[a-z]+\.[a-z]|"
+    r"\b(?:artifactory|nexus|registry|repo\d*|mirror)\.[a-z0-9-]+\.[a-z]"
+)
+
+
+def pins(lock: str) -> dict[str, Version]:
+    """The version of each package in that lock."""
+    found = re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", (ROOT / lock).read_text(), re.MULTILINE)
+    return {canonicalize_name(name): Version(version) for name, version in found}
+
+
+@pytest.mark.parametrize("text", RUN_TIME + DEVELOPMENT)
+def test_every_requirement_has_a_lower_and_an_upper_bound(text: str) -> None:
+    operators = {specifier.operator for specifier in Requirement(text).specifier}
+    assert operators == {"=="} or ({">="} <= operators and operators & {"<", "<=", "~="})
+
+
+@pytest.mark.parametrize(
+    ("lock", "required"), [(LOCKS[0], RUN_TIME), (LOCKS[1], RUN_TIME + DEVELOPMENT)], ids=LOCKS
+)
+def test_the_lock_satisfies_the_project(lock: str, required: list[str]) -> None:
+    pinned = pins(lock)
+    unmet = [
+        text
+        for text in required
+        if (version := pinned.get(canonicalize_name(Requirement(text).name))) is None
+        or version not in Requirement(text).specifier
+    ]
+    assert not unmet, "run: make lock"
+
+
+def test_both_locks_pin_the_same_versions() -> None:
+    assert pins(LOCKS[0]).items() <= pins(LOCKS[1]).items()
+
+
+def test_run_time_needs_no_development_tool() -> None:
+    assert not {"pytest", "ruff", "mypy", "pyspark"} & pins(LOCKS[0]).keys()
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_pin_is_hashed(lock: str) -> None:
+    blocks = re.split(r"\n(?=[a-zA-Z0-9])", (ROOT / lock).read_text())
+    assert not [block for block in blocks if "==" in block and "--hash=sha256:" not in block]
+
+
+def test_no_file_names_a_private_host_or_a_developers_folder() -> None:
+    assert not list(_private_places())
+
+
+def _private_places() -> Iterator[str]:
+    for path in files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue  # an image has no addresses
+        for number, line in enumerate(text.splitlines(), 1):
+            if _PRIVATE.search(line) and path.name != "test_packaging.py":
+                yield f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"

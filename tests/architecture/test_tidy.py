@@ -1,0 +1,110 @@
+"""The house rules, held to by all code of the project, and seen to catch what they are for."""
+
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
+from typing import Final
+
+import pytest
+
+from tests.architecture import rules
+from tests.architecture.rules import Finding
+from tests.architecture.tree import Module, modules, parsed
+
+FUNCTION_LINES_MEDIAN_MAX: Final = 10
+
+# Every exception to a rule, by the place as the rule reports it, with its reason.
+ALLOWED: Final[Mapping[str, Mapping[str, str]]] = {
+    "many_positional": {
+        "app/domain/message.py::Record.__init__": "built for every message read: keywords cost",
+    },
+}
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
+def test_the_code_keeps_the_rule(rule: Callable[[Module], Iterator[Finding]]) -> None:
+    allowed = ALLOWED.get(rule.__name__, {})
+    broken = [
+        str(finding)
+        for module in modules()
+        for finding in rule(module)
+        if finding.where not in allowed
+    ]
+    assert not broken, "\n" + "\n".join(broken)
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
+def test_no_exception_outlives_its_need(rule: Callable[[Module], Iterator[Finding]]) -> None:
+    needed = {finding.where for module in modules() for finding in rule(module)}
+    assert set(ALLOWED.get(rule.__name__, {})) <= needed
+
+
+def test_exceptions_are_to_rules_that_exist() -> None:
+    assert set(ALLOWED) <= {rule.__name__ for rule in rules.RULES}
+
+
+def test_most_functions_are_short() -> None:
+    lengths = [
+        rules.function_lines(function)
+        for module in modules("app", "workers")
+        for _, function in module.functions()
+    ]
+    assert median(lengths) <= FUNCTION_LINES_MEDIAN_MAX
+
+
+OFFENCES: Final = (
+    (rules.long_functions, "app/a.py", "def f() -> None:\n" + "    x = 1\n" * 70),
+    (rules.long_modules, "app/a.py", "x = 1\n" * 501),
+    (rules.many_positional, "app/a.py", "def f(a, b, c, d): ..."),
+    (rules.many_positional, "app/a.py", "class A:\n    def f(self, a, b, c, d): ..."),
+    (rules.inner_imports, "app/a.py", "def f():\n    import os"),
+    (rules.mock_imports, "tests/a.py", "from unittest.mock import patch"),
+    (rules.mock_imports, "tests/a.py", "import unittest.mock"),
+    (rules.mock_imports, "tests/a.py", "from unittest import mock"),
+    (rules.banned_calls, "tests/a.py", "import time\ntime.sleep(1)"),
+    (rules.banned_calls, "tests/a.py", "from asyncio import sleep\nasync def f(): await sleep(1)"),
+    (rules.banned_calls, "tests/a.py", "def test_f(monkeypatch): monkeypatch.setattr('a', 1)"),
+    (rules.banned_calls, "app/a.py", "import asyncio\nasyncio.create_task(f())"),
+    (
+        rules.banned_calls,
+        "workers/a.py",
+        "import asyncio\nasyncio.get_running_loop().create_task(f())",
+    ),
+    (rules.banned_calls, "workers/a.py", "def f(self): self._loop.create_task(g())"),
+    (rules.banned_calls, "app/a.py", "print('a')"),
+    (rules.banned_calls, "workers/a.py", "import os\nos.getenv('A')"),
+    (rules.banned_calls, "tests/a.py", "import pytest\npytest.skip('a')"),
+    (rules.naive_clock, "app/a.py", "from datetime import datetime\ndatetime.now()"),
+    (rules.environment_reads, "app/a.py", "import os\na = os.environ['A']"),
+    (rules.skipped_tests, "tests/a.py", "@pytest.mark.skipif(True)\ndef test_a(): ..."),
+    (rules.unexplained_suppressions, "app/a.py", "x = 1  # no" + "qa: E501"),
+    (rules.unexplained_suppressions, "app/a.py", "x = 1  # no" + "qa"),
+    (rules.unexplained_suppressions, "app/a.py", "x = 1  # type: ig" + "nore[misc]"),
+    (rules.vague_names, "app/utils.py", "x = 1"),
+    (rules.vague_names, "app/a.py", "class TaskManager: ..."),
+)
+
+DECENCIES: Final = (
+    (rules.many_positional, "app/a.py", "def f(a, b, c, *, d, e): ..."),
+    (rules.many_positional, "tests/a.py", "def test_f(a, b, c, d): ..."),
+    (rules.banned_calls, "tests/a.py", "import asyncio\nasync def f(): await asyncio.sleep(0)"),
+    (rules.banned_calls, "app/a.py", "async def f(group): group.create_task(g())"),
+    (rules.banned_calls, "app/cli/a.py", "print('a')"),
+    (rules.naive_clock, "app/a.py", "from datetime import UTC, datetime\ndatetime.now(UTC)"),
+    (rules.environment_reads, "app/config.py", "import os\na = os.environ['A']"),
+    (rules.unexplained_suppressions, "app/a.py", "x = 1  # no" + "qa: E501 - a table reads so"),
+    (rules.unexplained_suppressions, "app/a.py", "x = 1  # type: ig" + "nore[misc]  # no stubs"),
+)
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), OFFENCES)
+def test_a_rule_catches_what_it_is_for(
+    rule: Callable[[Module], Iterator[Finding]], path: str, text: str
+) -> None:
+    assert list(rule(parsed(path, text)))
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), DECENCIES)
+def test_a_rule_lets_the_rest_be(
+    rule: Callable[[Module], Iterator[Finding]], path: str, text: str
+) -> None:
+    assert not list(rule(parsed(path, text)))
