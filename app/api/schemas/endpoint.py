@@ -19,7 +19,7 @@ def masked(text: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{user}:{MASK}@{host}"))
 
 
-def endpoint(text: str) -> str:
+def plain_endpoint(text: str) -> str:
     """`text`, if messages can be POSTed to it as it stands; else ValidationFailedError.
 
     A masked endpoint is refused: it would send the mask as a password. So is a template, whose

@@ -22,7 +22,7 @@ from app.api.schemas.base import (
     only,
     parse,
 )
-from app.api.schemas.endpoint import endpoint, masked
+from app.api.schemas.endpoint import masked, plain_endpoint
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import OLD_DEFAULT_RATE, PolicyBody, PolicyRead
 from app.domain.errors import ValidationFailedError
@@ -82,9 +82,11 @@ OTHER_FIELDS: Final = OtherFields(
 class SubscriptionBody(Schema):
     """A subscription to create, or as changed. `supportTeam` is the owner's id in old bodies."""
 
-    name: Annotated[str, checked(subscription_name)] = Field(default=examples=["billing"])
+    name: Annotated[str, checked(subscription_name)] = Field(examples=["billing"])
     topic_name: str | None = None
-    endpoint: Annotated[str, checked(endpoint)] = Field(default=examples=["http://127.0.0.1:9000/orders"])
+    endpoint: Annotated[str, checked(plain_endpoint)] = Field(
+        examples=["http://127.0.0.1:9000/orders"]
+    )
     description: str = Field(default="", max_length=_TEXT_MAX)
     contact: str = Field(default="", max_length=_TEXT_MAX)
     owner: OwnerBody | None = None

@@ -1,6 +1,6 @@
 """Topic bodies (Hermes' Topic; limits as there)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Final, Literal
@@ -77,16 +77,15 @@ class RetentionBody(Schema):
 
     @classmethod
     def of(cls, retention: timedelta) -> "RetentionBody":
-        """`retention` in the largest unit that says it exactly."""
-        exact: Iterator[Unit] = (unit for unit, span in _UNITS.items() if not retention % span)
-        unit = next(exact, "SECONDS")
+        """`retention`, of whole seconds, in the largest unit that says it exactly."""
+        unit = next(unit for unit, span in _UNITS.items() if not retention % span)
         return cls(duration=retention // _UNITS[unit], retention_unit=unit)
 
 
 class TopicBody(Schema):
     """A topic to create, or as changed."""
 
-    name: Annotated[str, checked(topic_name)] = Field(default=examples=["shop.orders"])
+    name: Annotated[str, checked(topic_name)] = Field(examples=["shop.orders"])
     description: str = Field(default="", max_length=_TEXT_MAX)
     owner: OwnerBody = OwnerBody()
     retention_time: RetentionBody = RetentionBody()
