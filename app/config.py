@@ -1,5 +1,7 @@
 """Settings: the only reader of the environment."""
 
+import json
+import os
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
@@ -32,7 +34,9 @@ class Settings(BaseSettings):
     allow_private_endpoints: tuple[IPv4Network | IPv6Network, ...] = Field(
         (), description="networks that subscribers may be in although they are private"
     )
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least severe event that is logged"
+    )
     replication_factor: int = Field(1, ge=1, description="replicas of each new Kafka topic")
 
     @cached_property
@@ -44,3 +48,23 @@ class Settings(BaseSettings):
     def embedded_log(self) -> bool:
         """Whether the message log is in PostgreSQL."""
         return self.kafka_bootstrap is None
+
+    def environment(self) -> dict[str, str]:
+        """Our environment with these settings in it: a child process reads exactly them."""
+        prefix = self.model_config["env_prefix"]
+        mine = {f"{prefix}{name}".upper() for name in Settings.model_fields}
+        others = {name: text for name, text in os.environ.items() if name.upper() not in mine}
+        given = {
+            f"{prefix}{name}".upper(): _as_text(getattr(self, name))
+            for name in self.model_fields_set
+            if getattr(self, name) is not None
+        }
+        return others | given
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, tuple):
+        return json.dumps([str(each) for each in value])
+    return str(value)

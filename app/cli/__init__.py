@@ -1,0 +1,1 @@
+"""The `angelia` command: one module per family of sub-commands."""

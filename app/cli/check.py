@@ -1,0 +1,154 @@
+"""`angelia check`: what is set, where from, and whether each part answers."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from app.cli import output
+from app.cli.client import Api, Json
+from app.cli.database import database_url
+from app.cli.errors import CliError
+from app.cli.options import JsonOption
+from app.cli.settings import api_url, changed, settings_with
+from app.config import Settings
+from app.domain.errors import AngeliaError, StorageUnavailableError
+from app.log.factory import open_log
+from app.storage.database import Database, open_database
+
+_OK: Final = "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of the service; `problem` is empty where it is as it must be."""
+
+    name: str
+    where: str
+    problem: str
+    required: bool = True
+
+
+def check(*, as_json: JsonOption = False) -> None:
+    """Print every setting and where it is from, and whether each part answers.
+
+    Exits with 1 when the database, its tables or the message log are not as they must be; an API
+    that does not run is only reported. An embedded PostgreSQL is started for the while.
+    """
+    settings = settings_with()
+    parts = _parts(settings)
+    if as_json:
+        listed = [asdict(part) for part in parts]
+        output.write_json({"settings": list(_settings(settings)), "parts": listed})
+    else:
+        _write(settings, parts)
+    failed = [part.name for part in parts if part.required and part.problem]
+    if failed:
+        raise CliError(f"Not as it must be: {', '.join(failed)}")
+
+
+def _settings(settings: Settings) -> Iterator[Json]:
+    for name in Settings.model_fields:
+        yield {
+            "name": f"ANGELIA_{name}".upper(),
+            "value": _shown(getattr(settings, name)),
+            "from": "environment" if name in settings.model_fields_set else "default",
+        }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return _masked(value.get_secret_value())
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _masked(secret: str) -> str:
+    """A URL without its password and parameters; of any other secret nothing."""
+    try:
+        parts = urlsplit(secret)
+        host, user = parts.hostname or "", parts.username
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "*****"
+    if not parts.scheme:
+        return "*****"
+    return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{host}{port}{parts.path}"
+
+
+def _parts(settings: Settings) -> Sequence[Part]:
+    where = _masked_database(settings)
+    try:
+        with database_url(settings) as url:
+            complete = changed(settings, database_url=SecretStr(url))
+            return asyncio.run(_running(complete, url=url, where=where))
+    except StorageUnavailableError as exc:
+        # The embedded one cannot even be started.
+        api = asyncio.run(_api(settings))
+        return [Part(name="database", where=where, problem=exc.message), api]
+
+
+def _masked_database(settings: Settings) -> str:
+    if settings.database_url is None:
+        return f"embedded, in {settings.home.resolve()}"
+    return _masked(settings.database_url.get_secret_value())
+
+
+async def _running(settings: Settings, *, url: str, where: str) -> Sequence[Part]:
+    async with open_database(url) as database:
+        return [
+            Part(name="database", where=where, problem=await _ping(database)),
+            Part(name="migrations", where=where, problem=await _migrations(database)),
+            await _log(settings),
+            await _api(settings),
+        ]
+
+
+async def _ping(database: Database) -> str:
+    try:
+        await database.ping()
+    except AngeliaError as exc:
+        return exc.message
+    return ""
+
+
+async def _migrations(database: Database) -> str:
+    try:
+        migrated = await database.migrated()
+    except AngeliaError as exc:
+        return exc.message
+    return "" if migrated else "not those of this version: run `angelia migrate`"
+
+
+async def _log(settings: Settings) -> Part:
+    where = "in the database" if settings.embedded_log else f"Kafka at {settings.kafka_bootstrap}"
+    problem = ""
+    try:
+        async with open_log(settings) as log:
+            await log.ping()
+    except AngeliaError as exc:
+        problem = exc.message
+    return Part(name="message log", where=where, problem=problem)
+
+
+async def _api(settings: Settings) -> Part:
+    url = api_url(settings)
+    async with Api.at(url) as api:
+        ready, words = await api.readiness()
+    problem = "" if ready else f"not ready: {words}"
+    return Part(name="API", where=url, problem=problem, required=False)
+
+
+def _write(settings: Settings, parts: Sequence[Part]) -> None:
+    output.write_table(
+        ["SETTING", "VALUE", "FROM"], [list(each.values()) for each in _settings(settings)]
+    )
+    output.say("")
+    output.write_table(
+        ["PART", "WHERE", "STATE"],
+        [[part.name, part.where, part.problem or _OK] for part in parts],
+    )

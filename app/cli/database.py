@@ -1,0 +1,20 @@
+"""The database of the settings: the one that is configured, or the home's own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.config import Settings
+from app.storage.embedded import embedded_postgres
+
+
+@contextmanager
+def database_url(settings: Settings) -> Iterator[str]:
+    """The URL of the configured database, or of the embedded one, running inside the block.
+
+    Blocks while that one starts and stops. StorageUnavailableError when it cannot start.
+    """
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    with embedded_postgres(settings.home) as url:
+        yield url

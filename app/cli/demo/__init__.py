@@ -1,0 +1,1 @@
+"""`angelia demo`: a stream of shop events to three subscribers, each message accounted for."""

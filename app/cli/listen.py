@@ -1,0 +1,158 @@
+"""`angelia listen`: subscribes a receiver of its own to a topic and prints what arrives."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.json import JSON
+from rich.text import Text
+
+from app.cli import output
+from app.cli.bodies import new_subscription, new_topic
+from app.cli.client import Api, Json
+from app.cli.errors import CliError
+from app.cli.interrupt import run_until_told
+from app.cli.options import ApiOption, JsonOption, address
+from app.cli.receiver import Answer, Received, receiving
+
+Body = Json | list[Any] | float | str | None
+Write = Callable[[datetime, Received], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """What to subscribe, and how to answer."""
+
+    topic: str
+    name: str
+    host: str
+    port: int
+    status: int
+    keep: bool
+    as_json: bool
+
+
+def listen(
+    *,
+    topic: Annotated[str, typer.Option(help="Topic to subscribe to; created when missing.")],
+    name: Annotated[
+        str, typer.Option(help="Name of the subscription; default: one of its own.")
+    ] = "",
+    host: Annotated[
+        str, typer.Option(help="Address of this machine, as the workers reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to receive at; 0: any.")] = 0,
+    api: ApiOption = None,
+    status: Annotated[int, typer.Option(min=200, max=599, help="Status to answer with.")] = 200,
+    keep: Annotated[bool, typer.Option("--keep", help="Stay subscribed at the end.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Subscribe a local receiver to a topic and print every message that arrives."""
+    listening = Listening(
+        topic=topic,
+        name=name or f"listen-{secrets.token_hex(3)}",
+        host=host,
+        port=port,
+        status=status,
+        keep=keep,
+        as_json=as_json,
+    )
+    run_until_told(_listen(listening, address(api)))
+
+
+async def _listen(listening: Listening, url: str) -> None:
+    write = _write_line if listening.as_json else _write
+    async with (
+        Api.at(url) as api,
+        receiving(
+            _printing(write, listening.status), host=listening.host, port=listening.port
+        ) as endpoint,
+        _subscribed(api, listening, endpoint),
+    ):
+        output.err.print(
+            Text(
+                f"Listening to {listening.topic} as {listening.name} at {endpoint}. "
+                f"Publish with: curl {api.url}/topics/{listening.topic} -d '{{\"hello\": 1}}'\n"
+                "Ctrl-C ends it."
+            )
+        )
+        # Until we are told to stop.
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def _subscribed(api: Api, listening: Listening, endpoint: str) -> AsyncIterator[None]:
+    """Subscribed inside the block, and after it where the user wants to keep it."""
+    if not await api.topic_exists(listening.topic):
+        await api.create_topic(new_topic(listening.topic, description="created by angelia listen"))
+    if await api.subscription_exists(listening.topic, listening.name):
+        # Left by an earlier `--keep`; the port is another one now.
+        await api.change_subscription(listening.topic, listening.name, {"endpoint": endpoint})
+    else:
+        await api.create_subscription(
+            listening.topic, new_subscription(listening.topic, listening.name, endpoint)
+        )
+    try:
+        yield
+    finally:
+        if not listening.keep:
+            await _unsubscribe(api, listening)
+
+
+async def _unsubscribe(api: Api, listening: Listening) -> None:
+    try:
+        await api.delete_subscription(listening.topic, listening.name)
+    except CliError as exc:
+        output.write_error(
+            CliError(
+                f"The subscription {listening.name} is still there: {exc.message}",
+                hint=f"Delete it: angelia subscription delete {listening.topic} {listening.name}",
+            )
+        )
+
+
+def _printing(write: Write, status: int) -> Callable[[Received], Answer]:
+    def print_and_answer(received: Received) -> Answer:
+        write(datetime.now(UTC), received)
+        return Answer(status=status)
+
+    return print_and_answer
+
+
+def _write_line(at: datetime, received: Received) -> None:
+    output.write_json_line(
+        {
+            "time": at.isoformat(timespec="milliseconds"),
+            "id": received.message_id,
+            "retry": received.retry_count,
+            "headers": dict(received.headers),
+            "body": _body(received.body),
+        }
+    )
+
+
+def _write(at: datetime, received: Received) -> None:
+    retry = f"  retry {received.retry_count}" if received.retry_count else ""
+    time = at.astimezone().strftime("%H:%M:%S.%f")[:-3]
+    head = Text.assemble((time, "bold"), f"  {output.printable(received.message_id)}{retry}")
+    body = _body(received.body)
+    output.out.print(head)
+    if isinstance(body, str):
+        output.say(body)
+    else:
+        output.out.print(JSON(output.printable(json.dumps(body, ensure_ascii=False))))
+
+
+def _body(body: bytes) -> Body:
+    """The JSON value of a body; its text where it is not JSON."""
+    try:
+        value: Body = json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+    return value

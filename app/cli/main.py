@@ -1,0 +1,66 @@
+"""`angelia …`: the commands, and how each ends."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import typer
+
+from app.cli import output
+from app.cli.check import check
+from app.cli.demo.command import demo
+from app.cli.errors import CliError
+from app.cli.listen import listen
+from app.cli.messages import publish, undelivered
+from app.cli.processes import api, migrate, worker
+from app.cli.subscriptions import subscriptions
+from app.cli.topics import topics
+from app.cli.up.command import up
+from app.domain.errors import AngeliaError
+
+_USE: Final = "Use it"
+_PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
+    "Run it": (up, api, worker, migrate, check),
+    "See it work": (listen, demo),
+    _USE: (publish, undelivered),
+}
+
+app = typer.Typer(
+    name="angelia",
+    help="HTTP push delivery: every subscriber of a topic gets every message by POST.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _panel, _commands in _PANELS.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_panel)(_command)
+app.add_typer(topics, name="topic", rich_help_panel=_USE)
+app.add_typer(subscriptions, name="subscription", rich_help_panel=_USE)
+
+
+def run() -> None:
+    """Run the command of this process: exit code 0, 1 when it failed, 2 when it was misused."""
+    try:
+        app()
+    except* (CliError, AngeliaError) as group:
+        for error in _leaves(group):
+            output.write_error(error)
+        sys.exit(1)
+    except* BrokenPipeError:
+        # Whoever read our output has gone: nothing is left to say, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _leaves(group: BaseExceptionGroup[CliError | AngeliaError]) -> Iterator[CliError]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each if isinstance(each, CliError) else CliError(each.message)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,81 @@
+"""What commands write: tables for people, JSON for programs, errors to stderr."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.errors import CliError
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """`text` with nothing in it that a terminal would obey.
+
+    Bodies and reasons come from strangers; an escape sequence in one could rewrite the screen.
+    """
+    return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+                   for each in text)  # fmt: skip
+
+
+def say(text: str) -> None:
+    """One line (or several) as it is, without markup."""
+    out.print(Text(printable(text)))
+
+
+def write_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON the API answers
+    """`value` as indented JSON."""
+    out.out(json.dumps(value, indent=2, ensure_ascii=False), highlight=False)
+
+
+def write_json_line(value: Any) -> None:  # noqa: ANN401 - whatever was received
+    """`value` as JSON on one line, out at once."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)  # noqa: T201 - for the next program
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; numbers stand right."""
+    listed = [tuple(row) for row in rows]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = bool(listed) and all(isinstance(row[index], int | float) for row in listed)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in listed:
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
+    out.print(table)
+
+
+def write_fields(fields: Mapping[str, Any]) -> None:
+    """One line for each field, those within a field named by both (`owner.id`)."""
+    write_table(["FIELD", "VALUE"], _flat(fields, ""))
+
+
+def _flat(fields: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
+
+
+def time_of(timestamp_ms: object) -> str:
+    """A timestamp of a trace (milliseconds since 1970) in local time; empty where there is none."""
+    if not isinstance(timestamp_ms, int | float):
+        return ""
+    at = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
+    return at.isoformat(sep=" ", timespec="milliseconds")
+
+
+def write_error(error: CliError) -> None:
+    """What went wrong, the fields that are wrong, and how to get on."""
+    err.print(Text.assemble(("Error: ", "bold red"), printable(error.message)))
+    for problem in error.details:
+        err.print(Text(printable(f"  {problem.path}: {problem.message}")))
+    if error.hint:
+        err.print(Text(printable(error.hint)))

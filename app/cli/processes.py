@@ -1,0 +1,51 @@
+"""`angelia api | worker | migrate`: one process each, as a service manager wants them."""
+
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated, NoReturn
+
+import typer
+
+from app.cli import output
+from app.cli.database import database_url
+from app.cli.settings import settings_with
+from app.config import Settings
+from app.storage.migrate import upgrade
+
+
+class Part(StrEnum):
+    """The parts the API can be split into."""
+
+    PUBLISH = "publish"
+    MANAGEMENT = "management"
+
+
+def api(
+    *,
+    only: Annotated[Part | None, typer.Option(help="Serve only this part; default: all.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on [8090].")
+    ] = None,
+) -> None:
+    """Run one API process: management, publishing, status."""
+    _become("app.main", settings_with(only=only, host=host, port=port))
+
+
+def worker() -> None:
+    """Run one worker process: it delivers."""
+    _become("workers", settings_with())
+
+
+def migrate() -> None:
+    """Bring the database to this version's schema; does nothing when it is there already."""
+    with database_url(settings_with()) as url:
+        upgrade(url)
+    output.say("The database is up to date.")
+
+
+def _become(module: str, settings: Settings) -> NoReturn:
+    """Replace this process by another one of ours: signals and exit code are then its own."""
+    command = [sys.executable, "-m", module]
+    os.execve(command[0], command, settings.environment())  # noqa: S606 - our own module

@@ -1,0 +1,37 @@
+"""Settings as the commands get them: from the environment, with flags laid over it."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.cli.errors import CliError
+from app.config import Settings
+from app.domain.errors import FieldProblem
+
+
+def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has a type of its own
+    """The settings of the environment; a flag that is not None replaces its setting.
+
+    CliError names each setting that cannot be read.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as exc:
+        problems = [
+            FieldProblem(path=f"ANGELIA_{each['loc'][0]}".upper(), message=each["msg"])
+            for each in exc.errors()
+        ]
+        raise CliError("These settings cannot be used:", details=problems) from exc
+
+
+def api_url(settings: Settings) -> str:
+    """Where the API of these settings is reached from this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+
+
+def changed(settings: Settings, **changes: object) -> Settings:
+    """The same settings with some of them changed."""
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    return Settings(**(given | changes))

@@ -1,0 +1,1 @@
+"""`angelia up`: the whole service on this machine, as supervised processes."""

@@ -1,0 +1,83 @@
+"""`angelia up`."""
+
+import asyncio
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.text import Text
+
+from app.cli import output
+from app.cli.client import Api
+from app.cli.interrupt import run_until_told
+from app.cli.settings import api_url, changed, settings_with
+from app.cli.up.lock import only_one
+from app.cli.up.port import free_port
+from app.cli.up.service import service, until_ready
+from app.config import Settings
+
+
+def up(
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on [8090]; 0: any.")
+    ] = None,
+) -> None:
+    """Run all of Angelia on this machine; what is not configured is embedded."""
+    run_until_told(_up(settings_with(host=host, port=port)))
+
+
+async def _up(wanted: Settings) -> None:
+    home = only_one(wanted.home, api_url(wanted)) if wanted.embedded_database else nullcontext()
+    with home:
+        settings = changed(wanted, port=free_port(wanted.host, wanted.port))
+        output.err.print("Starting Angelia …")
+        async with service(settings, _notify), Api.at(api_url(settings)) as api:
+            await until_ready(api, _notify)
+            output.out.print(_screen(settings))
+            # Until we are told to stop.
+            await asyncio.Event().wait()
+
+
+def _notify(line: str) -> None:
+    output.err.print(Text(output.printable(line)))
+
+
+def _screen(settings: Settings) -> str:
+    url = api_url(settings)
+    api_option = f" --api {url}" if "port" in settings.model_fields_set else ""
+    return f"""
+[bold green]Angelia is ready[/] at [bold]{escape(url)}[/]
+
+  Data        {escape(_database(settings))}
+  Message log {escape(_log(settings))}
+
+[bold]A first message[/], from another terminal:
+
+  angelia listen --topic shop.orders{api_option}
+
+  curl -i {url}/topics/shop.orders -d '{{"order": 1, "item": "coffee"}}'
+
+[bold]Without a listener of ours[/], by REST:
+
+  curl {url}/topics -H 'Content-Type: application/json' -d '{{"name": "shop.orders"}}'
+  curl {url}/topics/shop.orders/subscriptions -H 'Content-Type: application/json' \\
+    -d '{{"name": "billing", "endpoint": "http://127.0.0.1:9000/orders", "supportTeam": "me"}}'
+
+[bold]Next[/]: angelia demo, angelia check, angelia --help.
+Ctrl-C stops the service; the data stays.
+"""
+
+
+def _database(settings: Settings) -> str:
+    if settings.embedded_database:
+        return f"{settings.home.resolve()} (embedded PostgreSQL)"
+    return "the PostgreSQL of ANGELIA_DATABASE_URL"
+
+
+def _log(settings: Settings) -> str:
+    if settings.embedded_log:
+        return "in the same PostgreSQL (embedded)"
+    return f"Kafka at {settings.kafka_bootstrap}"

@@ -1,0 +1,32 @@
+"""One `angelia up` for each home."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from app.cli.errors import CliError
+
+
+@contextmanager
+def only_one(home: Path, url: str) -> Iterator[None]:
+    """Hold `home` for this process; CliError when another holds it, with its address.
+
+    The lock is the kernel's and ends with its holder, however that ends; the file stays.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "up.lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            file.seek(0)
+            raise CliError(
+                f"Another `angelia up` is running for {home.resolve()}: {file.read().strip()}",
+                hint="Use that one, stop it first, or set ANGELIA_HOME to another directory.",
+            ) from exc
+        file.seek(0)
+        file.truncate()
+        file.write(f"{url} (process {os.getpid()})\n")
+        file.flush()
+        yield

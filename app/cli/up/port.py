@@ -1,0 +1,27 @@
+"""The port the API is to listen on, tried before anything is started."""
+
+import errno
+import socket
+
+from app.cli.errors import CliError
+
+
+def free_port(host: str, port: int) -> int:
+    """`port` if it can be listened on at `host`, or a free one for 0; else CliError."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            # As servers do: a port whose last connections are still closing is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            probe.listen()
+            return int(probe.getsockname()[1])
+    except OSError as exc:
+        if exc.errno == errno.EADDRINUSE:
+            raise CliError(
+                f"Port {port} on {host} is in use.",
+                hint=f"Choose another one: angelia up --port {port + 1}",
+            ) from exc
+        raise CliError(f"Cannot listen on {host}:{port}: {exc}") from exc

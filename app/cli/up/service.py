@@ -1,0 +1,88 @@
+"""The whole service on this machine: a database, and an API and a worker that are kept running."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import Final
+
+from pydantic import SecretStr
+
+from app.cli.client import Api
+from app.cli.database import database_url
+from app.cli.settings import changed
+from app.cli.up.child import Child
+from app.config import Settings
+from app.storage.migrate import upgrade
+
+Notify = Callable[[str], None]
+
+LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
+
+_LOOK_EVERY: Final = timedelta(milliseconds=50)
+_REMIND_EVERY: Final = timedelta(seconds=30)
+
+
+@asynccontextmanager
+async def service(settings: Settings, notify: Notify) -> AsyncIterator[None]:
+    """A migrated database, the API and a worker, started inside the block and stopped after it.
+
+    They may not be ready yet. `notify` gets a line whenever one of them has died.
+    """
+    with _database(_profile(settings)) as complete:
+        environment = complete.environment()
+        children = [
+            Child(name, [sys.executable, "-m", module], environment=environment, notify=notify)
+            for name, module in (("API", "app.main"), ("worker", "workers"))
+        ]
+        async with _kept_running(children):
+            yield
+
+
+async def until_ready(api: Api, notify: Notify) -> None:
+    """Return when the API can take messages; `notify` gets a line now and then until it can."""
+    loop = asyncio.get_running_loop()
+    remind_at = loop.time() + _REMIND_EVERY.total_seconds()
+    while True:
+        ready, words = await api.readiness()
+        if ready:
+            return
+        if loop.time() >= remind_at:
+            notify(f"Not ready yet: {words}")
+            remind_at += _REMIND_EVERY.total_seconds()
+        await asyncio.sleep(_LOOK_EVERY.total_seconds())
+
+
+def _profile(settings: Settings) -> Settings:
+    """What goes without saying on a machine where nothing is configured."""
+    given = settings.model_fields_set
+    defaults: dict[str, object] = {}
+    if settings.embedded_database and "allow_private_endpoints" not in given:
+        defaults["allow_private_endpoints"] = LOOPBACK
+    if "log_level" not in given:
+        # The terminal is shared: only what somebody should know.
+        defaults["log_level"] = "warning"
+    return changed(settings, **defaults)
+
+
+@contextmanager
+def _database(settings: Settings) -> Iterator[Settings]:
+    """The settings with a migrated database in them: a child that is told of one starts none.
+
+    Blocks: nothing else is to be done before it is there, nor while it stops.
+    """
+    with database_url(settings) as url:
+        upgrade(url)
+        yield changed(settings, database_url=SecretStr(url))
+
+
+@asynccontextmanager
+async def _kept_running(children: Iterable[Child]) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each.run(), name=each.name) for each in children]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

@@ -1,0 +1,27 @@
+"""Becomes another command that is told to stop when its parent dies: `tied.py PARENT COMMAND…`.
+
+A supervisor that is killed outright cannot stop its children, and they would go on serving, unseen
+and unsupervised. Linux can tell them (prctl(2), PR_SET_PDEATHSIG); elsewhere nothing is done. Run
+as a script of its own, by path: it must start fast and import nothing of Angelia.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Tie this process to its parent and replace it by the command."""
+    parent, *command = sys.argv[1:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != int(parent):
+            sys.exit("the parent died before its child began")
+    os.execv(command[0], command)  # noqa: S606 - the supervisor's own command
+
+
+if __name__ == "__main__":
+    main()
