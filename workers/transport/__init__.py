@@ -1,1 +1,1 @@
-"""An httpx transport on asyncio protocols and httptools, for many connections at once."""
+"""A fast httpx transport for many small POSTs to hosts that may be slow, broken or hostile."""

@@ -1,0 +1,142 @@
+"""Sending: one message, one POST, one outcome."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from app.domain.delivery import Answer, Answered, Discarded, Outcome, Unanswered
+from app.domain.message import Message
+from app.domain.subscription import DeliveryPolicy
+from workers.delivery.classification import classify
+from workers.delivery.request import RequestHeaders
+from workers.transport.dialing import Origin
+from workers.transport.limits import TransportLimits
+from workers.transport.transport import ORIGIN_EXTENSION, DeliveryTransport
+
+Clock = Callable[[], datetime]
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Destination:
+    """An endpoint as one subscription sends to it; all that is constant is worked out once.
+
+    When the endpoint or the policy changes, ask the sender for another one.
+    """
+
+    __slots__ = ("_clock", "_extensions", "_headers", "_policy", "_transport", "_url")
+
+    def __init__(
+        self, url: httpx.URL, policy: DeliveryPolicy, *, transport: DeliveryTransport, clock: Clock
+    ) -> None:
+        self._policy = policy
+        self._transport = transport
+        self._clock = clock
+        self._url = url.copy_with(username=None, password=None)
+        self._headers = RequestHeaders(
+            host=self._url.netloc, user=url.username, password=url.password
+        )
+        total_s = policy.request_timeout.total_seconds()
+        self._extensions = {"timeout": {"read": total_s}, ORIGIN_EXTENSION: Origin.of(url)}
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        """POST `message` once, within the policy's `request_timeout` in all, and judge the answer.
+
+        Whatever the subscriber or the network does is an outcome; only cancellation is raised.
+        `retry_count` is the number of attempts before this one.
+        """
+        if message.body is None:
+            return Discarded(reason="malformed: the record has no value")
+        request = httpx.Request(
+            "POST",
+            self._url,
+            headers=self._headers.of(message, retry_count),
+            stream=httpx.ByteStream(message.body),
+            extensions=self._extensions,
+        )
+        return classify(await self._answer(request), self._policy, self._clock())
+
+    async def _answer(self, request: httpx.Request) -> Answer:
+        try:
+            response = await self._transport.handle_async_request(request)
+        except httpx.TransportError as exc:
+            return Unanswered(
+                reason=self._reason(exc), timed_out=isinstance(exc, httpx.TimeoutException)
+            )
+        return Answered(response.status_code, response.headers)
+
+    def _reason(self, exc: httpx.TransportError) -> str:
+        within = f"within {self._policy.request_timeout.total_seconds() * 1000:.0f} ms"
+        match exc:
+            case httpx.ConnectTimeout():
+                return f"Could not connect {within}"
+            case httpx.PoolTimeout():
+                return f"No connection became free {within}"
+            case httpx.TimeoutException():
+                return f"No complete answer {within}"
+            case httpx.ConnectError():
+                return f"Could not connect: {exc}"
+            case httpx.ProtocolError():
+                return f"Protocol error: {exc}"
+            case _:
+                return f"Connection error: {exc}"
+
+
+class UnusableDestination:
+    """An endpoint that is no URL a request can be sent to: every message is discarded."""
+
+    __slots__ = ("_outcome",)
+
+    def __init__(self, problem: str) -> None:
+        self._outcome = Discarded(reason=f"Endpoint cannot be used: {problem}")
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        """Discard `message`, with the reason."""
+        del message, retry_count
+        return self._outcome
+
+
+class Sender:
+    """Owns the connections to all subscribers; enter it on the loop that sends."""
+
+    def __init__(self, *, limits: TransportLimits | None = None, clock: Clock = _utc_now) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._transport: DeliveryTransport | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open for sending."""
+        self._transport = DeliveryTransport(limits=self._limits)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let requests in the air finish for a bounded time, then close every connection."""
+        await self.transport.aclose()
+
+    @property
+    def transport(self) -> DeliveryTransport:
+        """The transport, for its counts of connections."""
+        if self._transport is None:
+            message = "the sender has not been entered"
+            raise RuntimeError(message)
+        return self._transport
+
+    def destination(
+        self, endpoint: str, policy: DeliveryPolicy
+    ) -> Destination | UnusableDestination:
+        """Where to send a subscription's messages. Never raises for what `endpoint` is."""
+        try:
+            url = httpx.URL(endpoint)
+            return Destination(url, policy, transport=self.transport, clock=self._clock)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
+            return UnusableDestination(str(exc))

@@ -1,0 +1,159 @@
+"""Reading an answer: bytes in, one final answer out. No I/O, and no trust."""
+
+from typing import Final, NamedTuple
+
+import httptools
+import httpx
+
+from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_MAX
+
+_PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
+_FIRST_FINAL_STATUS: Final = 200
+
+
+class RawAnswer(NamedTuple):
+    """A final answer as it came; `truncated`: there was more body than is read."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    truncated: bool
+
+
+class AnswerReader:
+    """Reads the answers of one connection, one after the other.
+
+    `feed` until it says that the answer is complete, then `take` it. Interim (1xx) answers are
+    dropped. Body, head, framing and the number of interim answers are bounded (`limits`).
+    """
+
+    __slots__ = (
+        "_body",
+        "_body_size",
+        "_complete",
+        "_headers",
+        "_interim",
+        "_parser",
+        "_received",
+        "_status",
+        "_truncated",
+        "reusable",
+    )
+
+    def __init__(self) -> None:
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._status = 0
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+        self._body_size = 0
+        self._received = 0
+        self._interim = 0
+        self._complete = False
+        self._truncated = False
+        # Whether the connection may carry another request, once the answer is complete.
+        self.reusable = False
+
+    def feed(self, data: bytes) -> bool:
+        """Whether the answer is complete with `data`.
+
+        Raises:
+            httpx.RemoteProtocolError: it is not an HTTP answer, or not within bounds.
+        """
+        if self._parser is None:
+            raise httpx.RemoteProtocolError("the reader is closed")
+        self._received += len(data)
+        try:
+            self._parser.feed_data(data)
+        except _PARSE_ERRORS as exc:
+            self.reusable = False
+            if not self._complete:
+                message = f"not an HTTP answer: {exc}"
+                raise httpx.RemoteProtocolError(message) from exc
+        if not self._complete:
+            self._check_bounds()
+        return self._complete
+
+    def end(self) -> None:
+        """The connection was closed: return if that completes the answer.
+
+        Raises:
+            httpx.RemoteProtocolError: it does not.
+        """
+        self.reusable = False
+        if not self._received:
+            raise httpx.RemoteProtocolError("the connection was closed without an answer")
+        if self._status < _FIRST_FINAL_STATUS or not self._ends_with_connection():
+            raise httpx.RemoteProtocolError("the connection was closed within the answer")
+
+    def take(self) -> RawAnswer:
+        """The complete answer; the reader is ready for the next one."""
+        answer = RawAnswer(self._status, self._headers, b"".join(self._body), self._truncated)
+        self._status = self._body_size = self._received = self._interim = 0
+        self._headers, self._body = [], []
+        self._complete = self._truncated = False
+        return answer
+
+    def close(self) -> None:
+        """Let go of the parser: it holds our methods, so the two would wait for the collector."""
+        self._parser = None
+
+    # What the parser calls, within feed_data.
+
+    def on_message_begin(self) -> None:
+        """A second answer to one request: the first one counts, and the connection ends."""
+        if self._complete:
+            self.reusable = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header. Trailers come when the status is known, and are dropped."""
+        if not self._status:
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Note the status."""
+        if not self._complete and self._parser is not None:
+            self._status = self._parser.get_status_code()
+
+    def on_body(self, data: bytes) -> None:
+        """Keep the body up to its cap, where the answer is complete: its status counts."""
+        if self._complete:
+            return
+        self._body_size += len(data)
+        if self._body_size <= BODY_MAX:
+            self._body.append(data)
+            return
+        self._body.append(data[: BODY_MAX - self._body_size])
+        self._cut()
+
+    def on_message_complete(self) -> None:
+        """The end of an answer; an interim one is dropped, and the wait goes on."""
+        if self._complete or self._parser is None:
+            return
+        if self._status >= _FIRST_FINAL_STATUS:
+            self._complete = True
+            self.reusable = self._parser.should_keep_alive()
+            return
+        self._interim += 1
+        self._headers, self._status = [], 0
+
+    def _check_bounds(self) -> None:
+        if self._interim > INTERIM_MAX:
+            message = f"more than {INTERIM_MAX} interim answers"
+            raise httpx.RemoteProtocolError(message)
+        if not self._status and self._received > HEAD_MAX:
+            message = f"more than {HEAD_MAX} bytes of headers"
+            raise httpx.RemoteProtocolError(message)
+        if self._received > RECEIVED_MAX:
+            # The framing of the body outweighs it by far: as good as a body over the cap.
+            self._cut()
+
+    def _cut(self) -> None:
+        self._complete = self._truncated = True
+        self.reusable = False
+
+    def _ends_with_connection(self) -> bool:
+        """Whether closing the connection is how this body ends (RFC 9112, section 6.3)."""
+        names = {name.lower(): value.lower() for name, value in self._headers}
+        return b"content-length" not in names and b"chunked" not in names.get(
+            b"transfer-encoding", b""
+        )

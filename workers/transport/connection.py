@@ -1,0 +1,157 @@
+"""One connection: writes a request and waits for its answer."""
+
+import asyncio
+from math import inf
+from typing import Protocol, cast
+
+import httpx
+
+from workers.transport.answer import AnswerReader
+from workers.transport.exchange import Exchange
+from workers.transport.sweep import Sweep
+
+
+class Owner(Protocol):
+    """What a connection tells the pool it belongs to."""
+
+    def release(self, connection: "Connection") -> None:
+        """The connection is free for another request."""
+
+    def discard(self, connection: "Connection") -> None:
+        """The connection cannot carry another request; may be said more than once."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection to one origin, with at most one request at a time.
+
+    It is in the sweep for as long as its socket is open: for the deadline of its request, or for
+    its idle expiry.
+    """
+
+    __slots__ = ("_answer", "_exchange", "_gone", "_owner", "_sweep", "_transport", "deadline")
+
+    def __init__(self, owner: Owner, sweep: Sweep) -> None:
+        self._owner = owner
+        self._sweep = sweep
+        self._answer = AnswerReader()
+        self._transport: asyncio.Transport | None = None
+        self._exchange: Exchange | None = None
+        self._gone = False
+        self.deadline = inf
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request may be written: connected, free, and not closing as far as we know."""
+        transport = self._transport
+        return (
+            transport is not None
+            and self._exchange is None
+            and not self._gone
+            and not transport.is_closing()
+        )
+
+    def start(self, exchange: Exchange) -> None:
+        """Write the request. From here on its answer decides; it is never written again."""
+        self._exchange = exchange
+        exchange.carrier = self
+        self.deadline = exchange.deadline
+        self._sweep.notice(exchange.deadline)
+        cast("asyncio.Transport", self._transport).write(exchange.payload)
+
+    def rest(self, until: float) -> None:
+        """Wait idle for a next request, at most `until`."""
+        self.deadline = until
+        self._sweep.notice(until)
+
+    def close(self) -> None:
+        """Close politely; for a connection that owes nobody an answer."""
+        self._leave()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; a request under way gets no answer from here."""
+        self._leave()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def fail(self, error: httpx.TransportError) -> None:
+        """Close at once, with `error` for an answer to a request under way."""
+        exchange = self._exchange
+        self.abort()
+        if exchange is not None:
+            exchange.fail(error)
+
+    def expire(self) -> None:
+        """End a request that is over its deadline, or an idle life."""
+        if self._exchange is None:
+            self.close()
+        else:
+            self.fail(httpx.ReadTimeout("the answer was not complete in time"))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take over the socket, unless its dialler has given up meanwhile."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._sweep.add(self)
+        if self._gone:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Read the answer."""
+        if self._exchange is None:
+            # Unsolicited: whatever it is, it would be taken for the answer to the next request.
+            self.abort()
+            return
+        try:
+            complete = self._answer.feed(data)
+        except httpx.RemoteProtocolError as exc:
+            self.fail(exc)
+            return
+        if complete:
+            self._finish(self._exchange)
+
+    def eof_received(self) -> None:
+        """The other side has closed: that ends an answer, or fails it."""
+        self._end(None)
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone, and with it all that was tied to it."""
+        self._end(exc)
+        self._leave()
+        self._sweep.discard(self)
+        self._answer.close()
+
+    def _finish(self, exchange: Exchange) -> None:
+        answer = self._answer.take()
+        self._exchange = None
+        if self._answer.reusable and self._said_all():
+            self._owner.release(self)
+        else:
+            self.abort()
+        exchange.succeed(answer)
+
+    def _said_all(self) -> bool:
+        """Whether the whole request has left: an early answer may leave the rest of it behind."""
+        transport = cast("asyncio.Transport", self._transport)
+        return not transport.get_write_buffer_size() and not transport.is_closing()
+
+    def _end(self, exc: Exception | None) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            return
+        if exc is not None:
+            self.fail(httpx.ReadError(f"the connection broke: {exc}"))
+            return
+        try:
+            self._answer.end()
+        except httpx.RemoteProtocolError as error:
+            self.fail(error)
+            return
+        self._finish(exchange)
+
+    def _leave(self) -> None:
+        self._gone = True
+        self._exchange = None
+        self.deadline = inf
+        self._owner.discard(self)

@@ -1,0 +1,51 @@
+"""One request on its way to its answer."""
+
+from asyncio import Future
+from typing import Protocol
+
+import httpx
+
+from workers.transport.answer import RawAnswer
+
+
+class Carrier(Protocol):
+    """Where a request has been written."""
+
+    def abort(self) -> None:
+        """Close at once, with no answer."""
+
+
+class Exchange:
+    """The bytes of a request, its deadline, and the future of its answer.
+
+    `deadline` is on the loop's clock and covers everything. The answer's exceptions are httpx's.
+    `carrier` is set while the request is written and not answered.
+    """
+
+    __slots__ = ("answer", "carrier", "deadline", "payload")
+
+    def __init__(self, payload: bytes, deadline: float, answer: Future[RawAnswer]) -> None:
+        self.payload = payload
+        self.deadline = deadline
+        self.answer = answer
+        self.carrier: Carrier | None = None
+
+    def succeed(self, answer: RawAnswer) -> None:
+        """Hand over the answer, unless nobody waits for it any more."""
+        self.carrier = None
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+    def fail(self, error: httpx.TransportError) -> None:
+        """Hand over the error, unless nobody waits for it any more."""
+        self.carrier = None
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def forsake(self) -> None:
+        """Nobody waits any more: close the connection on which an answer would come."""
+        if self.answer.done() and not self.answer.cancelled():
+            # It came too late. An error that has been looked at is not reported as forgotten.
+            self.answer.exception()
+        if self.carrier is not None:
+            self.carrier.abort()

@@ -1,0 +1,29 @@
+"""What the transport allows itself and the other side."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+# Bytes of an answer's body that are read; then the connection is closed, and the status counts.
+BODY_MAX: Final = 64 * 1024
+# Bytes of status line and headers, interim (1xx) answers included.
+HEAD_MAX: Final = 64 * 1024
+# Bytes of a whole answer as received: with the framing of many tiny chunks, and trailers.
+RECEIVED_MAX: Final = HEAD_MAX + 8 * BODY_MAX
+# Interim (1xx) answers to one request.
+INTERIM_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportLimits:
+    """Limits of one transport.
+
+    `connections_max` is per origin; requests beyond it wait, each until its own deadline.
+    `timeout` is the total time of a request that does not bring its own. `close_grace` is how
+    long `aclose` lets requests in the air finish.
+    """
+
+    connections_max: int = 1000
+    idle_expiry: timedelta = timedelta(seconds=30)
+    timeout: timedelta = timedelta(seconds=10)
+    close_grace: timedelta = timedelta(seconds=5)

@@ -1,0 +1,196 @@
+"""The connections of one origin."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from math import ceil
+from typing import Final
+
+import httpx
+
+from workers.transport.answer import RawAnswer
+from workers.transport.connection import Connection
+from workers.transport.dialing import Dialer, Origin
+from workers.transport.exchange import Exchange
+from workers.transport.limits import TransportLimits
+from workers.transport.sweep import Sweep
+
+_CLOSED: Final = "the transport is closed"
+
+
+class _Waiting:
+    """A request that waits for a connection, in the sweep so that it waits no longer than it may.
+
+    `turn` resolves to a connection that is reserved for it and still to be dialled, or to None
+    when the request has been written to one that became free.
+    """
+
+    __slots__ = ("deadline", "exchange", "turn")
+
+    def __init__(self, exchange: Exchange, turn: "asyncio.Future[Connection | None]") -> None:
+        self.exchange = exchange
+        self.deadline = exchange.deadline
+        self.turn = turn
+
+    def expire(self) -> None:
+        """Give up waiting."""
+        self.fail(httpx.PoolTimeout("no connection became free in time"))
+
+    def fail(self, error: httpx.TransportError) -> None:
+        """End the wait with `error`, if it has not ended."""
+        if not self.turn.done():
+            self.turn.set_exception(error)
+
+
+class OriginPool:
+    """Keep-alive connections to one origin, the one used last first, so that spare ones expire.
+
+    Requests beyond `connections_max` queue, first come, first served, each until its deadline.
+    `on_empty` is called when the last connection is gone and nobody waits.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        dialer: Dialer,
+        sweep: Sweep,
+        limits: TransportLimits,
+        on_empty: Callable[[Origin], None],
+    ) -> None:
+        self._origin = origin
+        self._dialer = dialer
+        self._sweep = sweep
+        self._connections_max = limits.connections_max
+        self._idle_expiry_s = limits.idle_expiry.total_seconds()
+        self._on_empty = on_empty
+        self._loop = asyncio.get_running_loop()
+        # All that are open or being dialled; the idle ones among them, the last used last.
+        self._connections: set[Connection] = set()
+        self._idle: dict[Connection, None] = {}
+        self._queue: OrderedDict[_Waiting, None] = OrderedDict()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    @property
+    def idle(self) -> int:
+        """Number of connections that wait for a request."""
+        return len(self._idle)
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait for a connection."""
+        return len(self._queue)
+
+    async def send(self, payload: bytes, deadline: float) -> RawAnswer:
+        """Write `payload` once and return its answer by `deadline`; else an httpx exception.
+
+        A cancelled call takes its connection with it: no answer can come to the wrong request.
+        """
+        exchange = Exchange(payload, deadline, self._loop.create_future())
+        connection = self._take_idle()
+        try:
+            if connection is not None:
+                connection.start(exchange)
+            elif len(self._connections) < self._connections_max:
+                await self._dial(self._reserved(), exchange)
+            else:
+                await self._wait(exchange)
+            return await exchange.answer
+        except asyncio.CancelledError:
+            exchange.forsake()
+            raise
+
+    def release(self, connection: Connection) -> None:
+        """Give `connection` to the request that has waited longest, or let it rest."""
+        if self._closed:
+            connection.close()
+            return
+        while self._queue:
+            waiting, _ = self._queue.popitem(last=False)
+            if not waiting.turn.done():
+                waiting.turn.set_result(None)
+                connection.start(waiting.exchange)
+                return
+        self._idle[connection] = None
+        # Whole seconds, so that thousands of idle connections cost one sweep a second at most.
+        connection.rest(ceil(self._loop.time() + self._idle_expiry_s))
+
+    def discard(self, connection: Connection) -> None:
+        """Forget `connection`; its place goes to the request that has waited longest."""
+        if connection not in self._connections:
+            return
+        self._connections.remove(connection)
+        self._idle.pop(connection, None)
+        while self._queue:
+            waiting, _ = self._queue.popitem(last=False)
+            if not waiting.turn.done():
+                waiting.turn.set_result(self._reserved())
+                return
+        if not self._connections:
+            self._on_empty(self._origin)
+
+    def close(self) -> None:
+        """Close idle connections, refuse who waits, and reuse none of those at work."""
+        self._closed = True
+        while self._queue:
+            waiting, _ = self._queue.popitem()
+            waiting.fail(httpx.ConnectError(_CLOSED))
+        for connection in tuple(self._idle):
+            connection.close()
+
+    def abort(self) -> None:
+        """Fail what is under way and close everything now."""
+        for connection in tuple(self._connections):
+            connection.fail(httpx.ReadError(_CLOSED))
+
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.usable:
+                return connection
+            # Closed by the other side before anything was written: another one will do.
+            connection.abort()
+        return None
+
+    def _reserved(self) -> Connection:
+        connection = Connection(self, self._sweep)
+        self._connections.add(connection)
+        return connection
+
+    async def _dial(self, connection: Connection, exchange: Exchange) -> None:
+        try:
+            await self._dialer.dial(self._origin, connection, deadline=exchange.deadline)
+        except BaseException:
+            # Also when cancelled: its place is free again, whatever becomes of the socket.
+            connection.abort()
+            raise
+        if not connection.usable:
+            connection.abort()
+            raise httpx.ConnectError("the connection was closed as soon as it was opened")
+        connection.start(exchange)
+
+    async def _wait(self, exchange: Exchange) -> None:
+        waiting = _Waiting(exchange, self._loop.create_future())
+        self._queue[waiting] = None
+        self._sweep.add(waiting)
+        try:
+            connection = await waiting.turn
+        except asyncio.CancelledError:
+            self._give_back(waiting)
+            raise
+        finally:
+            self._queue.pop(waiting, None)
+            self._sweep.discard(waiting)
+        if connection is not None:
+            await self._dial(connection, exchange)
+
+    def _give_back(self, waiting: _Waiting) -> None:
+        """Cancelled just when its turn had come: the place goes to the next."""
+        turn = waiting.turn
+        if turn.done() and not turn.cancelled() and turn.exception() is None:
+            reserved = turn.result()
+            if reserved is not None:
+                reserved.abort()

@@ -1,0 +1,120 @@
+"""The transport: httpx's interface over our own connections."""
+
+import asyncio
+import ssl
+
+import httpx
+
+from workers.transport.dialing import Dialer, Origin
+from workers.transport.limits import TransportLimits
+from workers.transport.pool import OriginPool
+from workers.transport.sweep import Sweep
+from workers.transport.wire import request_bytes
+
+# Request extension with the `Origin` of the URL, worked out once by whoever sends many.
+ORIGIN_EXTENSION = "angelia.origin"
+
+_BODILESS_ANSWER = frozenset(("HEAD", "CONNECT"))
+
+
+class DeliveryTransport(httpx.AsyncBaseTransport):
+    """HTTP/1.1 over keep-alive connections, for one event loop; build it where that loop runs.
+
+    * **One deadline.** The `read` value of the request's `timeout` extension, in seconds, is the
+      total for waiting, connecting, TLS, writing, headers and body. It is enforced at most
+      `GRAIN_S` (20 ms) late. The other values httpx puts there are not looked at.
+    * **One POST.** A request is written at most once. Another connection is tried only while
+      nothing has been written.
+    * **Bounded answers.** At most 64 KiB of body are read; then the connection is closed and the
+      response has the extension `truncated`. Heads and interim answers are bounded too.
+    * Redirects are not followed, cookies not kept, bodies not decompressed. The `Host` header is
+      the caller's to set, as httpx's client does; Content-Length is set here.
+    * Only httpx exceptions leave it (and cancellation, which costs the connection).
+    """
+
+    def __init__(
+        self, *, limits: TransportLimits | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._limits = limits or TransportLimits()
+        self._timeout_s = self._limits.timeout.total_seconds()
+        self._loop = asyncio.get_running_loop()
+        self._sweep = Sweep(self._loop)
+        self._dialer = Dialer(tls)
+        self._pools: dict[Origin, OriginPool] = {}
+        self._closed = False
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open or being opened, over all origins."""
+        return sum(len(pool) for pool in self._pools.values())
+
+    @property
+    def idle_connections(self) -> int:
+        """Those of them that wait for a request."""
+        return sum(pool.idle for pool in self._pools.values())
+
+    @property
+    def waiting_requests(self) -> int:
+        """Requests that wait for a connection."""
+        return sum(pool.waiting for pool in self._pools.values())
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send `request` and return its response, which is complete: nothing is left to close."""
+        try:
+            return await self._handle(request)
+        except httpx.TransportError as exc:
+            exc.request = request
+            raise
+
+    async def aclose(self) -> None:
+        """Take no more requests, let those in the air finish for `close_grace`, then end them."""
+        self._closed = True
+        for pool in tuple(self._pools.values()):
+            pool.close()
+        try:
+            async with asyncio.timeout(self._limits.close_grace.total_seconds()):
+                await self._sweep.drained()
+        except TimeoutError:
+            for pool in tuple(self._pools.values()):
+                pool.abort()
+            await self._sweep.drained()
+
+    async def _handle(self, request: httpx.Request) -> httpx.Response:
+        if self._closed:
+            raise httpx.ConnectError("the transport is closed")
+        if request.method in _BODILESS_ANSWER:
+            message = f"{request.method} is not supported"
+            raise httpx.LocalProtocolError(message)
+        stream = request.stream
+        body = b"".join(stream) if isinstance(stream, httpx.ByteStream) else await request.aread()
+        deadline = self._loop.time() + self._total_s(request)
+        answer = await self._pool(request).send(request_bytes(request, body), deadline)
+        return httpx.Response(
+            answer.status,
+            headers=answer.headers,
+            stream=httpx.ByteStream(answer.body),
+            request=request,
+            extensions={"truncated": answer.truncated},
+        )
+
+    def _total_s(self, request: httpx.Request) -> float:
+        timeout = request.extensions.get("timeout")
+        total: float | None = timeout.get("read") if timeout else None
+        return self._timeout_s if total is None else total
+
+    def _pool(self, request: httpx.Request) -> OriginPool:
+        origin = request.extensions.get(ORIGIN_EXTENSION) or Origin.of(request.url)
+        pool = self._pools.get(origin)
+        if pool is None:
+            pool = self._pools[origin] = OriginPool(
+                origin,
+                dialer=self._dialer,
+                sweep=self._sweep,
+                limits=self._limits,
+                on_empty=self._drop,
+            )
+        return pool
+
+    def _drop(self, origin: Origin) -> None:
+        # Subscriptions come and go; what they leave behind would add up.
+        self._pools.pop(origin, None)
