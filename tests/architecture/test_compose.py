@@ -1,0 +1,103 @@
+"""docker-compose.yml and Dockerfile, read as Docker reads them: no Docker is needed for it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from app.config import Settings
+from tests.architecture.tree import ROOT
+
+COMPOSE: Final[Mapping[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: Final[Mapping[str, Mapping[str, Any]]] = COMPOSE["services"]
+DOCKERFILE: Final = (ROOT / "Dockerfile").read_text()
+KEYS: Final = frozenset(
+    {
+        "build", "command", "depends_on", "environment", "healthcheck", "image", "ports",
+        "restart", "stop_grace_period", "volumes",
+    }
+)  # fmt: skip
+
+
+def test_compose_starts_the_parts_of_the_service() -> None:
+    assert set(SERVICES) == {"postgres", "kafka", "migrate", "api", "worker"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_says_only_what_compose_knows(name: str) -> None:
+    assert set(SERVICES[name]) <= KEYS
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_an_image_is_pinned_to_a_version(name: str) -> None:
+    assert re.search(r":\d+(\.\d+)+$", SERVICES[name]["image"])
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_settings_are_ones_that_exist(name: str) -> None:
+    ours = {key for key in SERVICES[name].get("environment", {}) if key.startswith("ANGELIA_")}
+    assert ours <= {f"ANGELIA_{field}".upper() for field in Settings.model_fields}
+
+
+@pytest.mark.parametrize("name", ["migrate", "api", "worker"])
+def test_settings_of_our_processes_can_be_read(name: str) -> None:
+    given = {
+        key.removeprefix("ANGELIA_").lower(): value
+        for key, value in SERVICES[name]["environment"].items()
+    }
+    settings = Settings.model_validate(given)
+    assert not settings.embedded_database
+    assert not settings.embedded_log
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_waits_for_what_can_be_waited_for(name: str) -> None:
+    for needed, how in SERVICES[name].get("depends_on", {}).items():
+        if how["condition"] == "service_healthy":
+            assert "healthcheck" in SERVICES[needed]
+        else:
+            assert how["condition"] == "service_completed_successfully"
+            assert SERVICES[needed]["restart"] == "no"
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+def test_a_process_starts_on_a_migrated_database(name: str) -> None:
+    assert SERVICES[name]["depends_on"]["migrate"] == {
+        "condition": "service_completed_successfully"
+    }
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_ports_are_open_to_this_machine_alone(name: str) -> None:
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+
+
+def test_volumes_that_are_used_are_declared() -> None:
+    used = {
+        volume.split(":")[0]
+        for service in SERVICES.values()
+        for volume in service.get("volumes", [])
+    }
+    assert used == set(COMPOSE["volumes"])
+
+
+def test_the_image_copies_what_exists_and_is_let_through() -> None:
+    copied = [
+        name
+        for line in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+        for name in line.split()
+    ]
+    let_through = (ROOT / ".dockerignore").read_text().splitlines()
+    assert copied
+    assert all((ROOT / name).exists() and f"!{name}" in let_through for name in copied)
+
+
+def test_the_image_has_a_version_a_user_and_a_health_check() -> None:
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {
+        "python:3.11-slim-bookworm"
+    }
+    assert re.search(r"^USER (?!root\b)\w+$", DOCKERFILE, re.MULTILINE)
+    assert re.search(r"^HEALTHCHECK .*CMD", DOCKERFILE, re.MULTILINE)
+    assert "--require-hashes" in DOCKERFILE

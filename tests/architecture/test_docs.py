@@ -1,0 +1,119 @@
+"""What the documents promise exists: make targets, commands, files, settings."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer.main
+from pydantic import SecretStr
+
+from app.cli.main import app
+from app.config import Settings
+from tests.architecture.tree import ROOT
+
+README: Final = (ROOT / "README.md").read_text()
+DOCUMENTS: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+SECTIONS: Final = frozenset({"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"})
+
+_MAKE: Final = re.compile(r"(?:^|`)make ([a-z]+)", re.MULTILINE)
+_COMMAND: Final = re.compile(r"(?:^|[`/])angelia ([a-z]+)(?: ([a-z]+)\b)?", re.MULTILINE)
+_PATH: Final = re.compile(r"(?<![\w/.-])((?:app|workers|migrations|tests|docs|\.ci)/[\w./*-]*)")
+
+
+def targets() -> set[str]:
+    """What the Makefile can make, by name."""
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def commands() -> dict[str, set[str]]:
+    """Each `angelia` command with its sub-commands."""
+    root = typer.main.get_command(app)
+    return {
+        name: set(getattr(command, "commands", {}))
+        for name, command in getattr(root, "commands", {}).items()
+    }
+
+
+def settings_rows() -> Iterator[str]:
+    """The README's table of settings, as the code has them."""
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default in (None, ()) else str(field.default)
+        shown = f"`{default}`" if default else ""
+        yield f"| `ANGELIA_{name.upper()}` | {shown} | {field.description} |"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_make_targets_exist(document: Path) -> None:
+    assert set(_MAKE.findall(document.read_text())) <= targets()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_exist(document: Path) -> None:
+    known = commands()
+    for command, argument in _COMMAND.findall(document.read_text()):
+        assert command in known
+        assert not known[command] or argument in known[command]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_exist(document: Path) -> None:
+    named = set(_PATH.findall(document.read_text()))
+    assert not [path for path in named if not list(ROOT.glob(path.rstrip("/")))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)", document.read_text())
+    here = [link for link in links if "://" not in link]
+    assert not [link for link in here if not (document.parent / link).exists()]
+
+
+def test_the_first_screen_has_the_two_commands() -> None:
+    screen = README.splitlines()[:25]
+    assert any(line.startswith("make up") for line in screen)
+    assert any(line.startswith("make test") for line in screen)
+
+
+def test_every_setting_is_described() -> None:
+    undescribed = [name for name, field in Settings.model_fields.items() if not field.description]
+    assert not undescribed
+
+
+def test_no_setting_has_a_secret_for_a_default() -> None:
+    assert not [
+        name
+        for name, field in Settings.model_fields.items()
+        if isinstance(field.default, SecretStr)
+    ]
+
+
+def test_the_table_of_settings_is_the_code_s() -> None:
+    table = [line for line in README.splitlines() if line.startswith("| `ANGELIA_")]
+    assert table == list(settings_rows())
+
+
+@pytest.mark.parametrize("package", ["app", "workers"])
+def test_the_map_names_every_package(package: str) -> None:
+    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert {folder for folder in folders if f"{package}/{folder}/" not in README} == set()
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    versions = [line for line in lines if line.startswith("## ")]
+    assert lines[0] == "# Changelog"
+    assert versions[0] == "## [Unreleased]"
+    assert all(
+        re.fullmatch(r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", each) for each in versions[1:]
+    )
+    assert {line[4:] for line in lines if line.startswith("### ")} <= SECTIONS
+
+
+def test_decisions_are_numbered_and_say_context_decision_and_consequences() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [page.name[:5] for page in pages] == [f"{n:04}-" for n in range(1, len(pages) + 1)]
+    for page in pages:
+        headings = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
+        assert headings == ["Context", "Decision", "Consequences"]
