@@ -4,6 +4,7 @@
 
     AngeliaError                    code, message
     ├── ValidationFailedError       VALIDATION_ERROR, with the field paths that are wrong
+    ├── GroupNameInvalidError       GROUP_NAME_IS_INVALID
     ├── FormatInvalidError          FORMAT_ERROR: not JSON, or not the JSON type asked for
     ├── NotFoundError
     │   ├── GroupNotFoundError          GROUP_NOT_EXISTS
@@ -63,6 +64,12 @@ class ValidationFailedError(AngeliaError):
     def of(cls, path: str, message: str) -> "ValidationFailedError":
         """The error for a single field."""
         return cls([FieldProblem(path=path, message=message)])
+
+
+class GroupNameInvalidError(AngeliaError):
+    """A group cannot have that name."""
+
+    code = "GROUP_NAME_IS_INVALID"
 
 
 class FormatInvalidError(AngeliaError):
