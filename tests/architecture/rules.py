@@ -196,7 +196,7 @@ def unexplained_suppressions(module: Module) -> Iterator[Finding]:
             yield Finding(
                 where=f"{module.path}::{token.line.strip()[:40]}",
                 line=token.start[0],
-                advice="say which code, and after ' - ' why",
+                advice="say why: `noqa: CODE - why`, `type: ignore[code]  # why`",
             )
 
 
