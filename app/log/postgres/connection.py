@@ -1,0 +1,199 @@
+"""Connections to the PostgreSQL that keeps the log: opened bounded, used bounded, and replaced."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+
+from app.domain.errors import LogUnavailableError
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+T = TypeVar("T")
+
+CONNECT_SECONDS_MAX: Final = 1.2
+CALL_SECONDS_MAX: Final = 5.0
+POOL_SIZE_MAX: Final = 4
+_BACKOFF_SECONDS_MIN: Final = 0.05
+_BACKOFF_SECONDS_MAX: Final = 1.0
+
+# What can go wrong with a connection, or while one is opened.
+CONNECTION_ERRORS: Final = (psycopg.Error, OSError, TimeoutError)
+
+# Every statement goes by an index; without statistics yet the planner may think otherwise.
+_SESSION: Final = """
+SET enable_seqscan = off;
+SET jit = off;
+SET statement_timeout = '5s';
+SET idle_in_transaction_session_timeout = '5s';
+"""
+
+
+class Connector:
+    """Opens connections to one database, each with the log's session settings, in autocommit."""
+
+    def __init__(self, database_url: str) -> None:
+        # SQLAlchemy's spelling names the driver; libpq's does not.
+        self._url = database_url.replace("postgresql+psycopg://", "postgresql://", 1)
+
+    async def open(
+        self, purpose: str, *, seconds_max: float = CONNECT_SECONDS_MAX, settings: str = ""
+    ) -> Connection:
+        """A new connection, called angelia-log-`purpose` on the server.
+
+        Raises one of CONNECTION_ERRORS within `seconds_max`.
+        """
+        async with asyncio.timeout(seconds_max):
+            connection = await psycopg.AsyncConnection.connect(
+                self._url,
+                autocommit=True,
+                application_name=f"angelia-log-{purpose}",
+                keepalives_idle=5,
+                keepalives_interval=2,
+                keepalives_count=3,
+            )
+        try:
+            with bounded(connection, seconds_max):
+                await connection.execute((_SESSION + settings).encode())
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @asynccontextmanager
+    async def connected(self, purpose: str, *, settings: str = "") -> AsyncIterator[Connection]:
+        """A connection for the length of the block."""
+        connection = await self.open(purpose, settings=settings)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+@contextmanager
+def bounded(connection: Connection, seconds: float) -> Iterator[None]:
+    """Cut the connection after `seconds`: what waits for the server then fails at once.
+
+    Cancelling would have psycopg ask the server to cancel, and wait for a server that hangs.
+    """
+    timer = asyncio.get_running_loop().call_later(seconds, sever, connection)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def sever(connection: Connection) -> None:
+    """Shut the socket under `connection`."""
+    if connection.closed:
+        return
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as twin:
+        twin.shutdown(socket.SHUT_RDWR)
+
+
+class Backoff:
+    """Waits longer after each failure in a row, up to a second."""
+
+    def __init__(self) -> None:
+        self._seconds = _BACKOFF_SECONDS_MIN
+
+    def reset(self) -> None:
+        """Begin with the shortest wait again."""
+        self._seconds = _BACKOFF_SECONDS_MIN
+
+    async def wait(self) -> None:
+        """Wait, and longer the next time."""
+        seconds = self._seconds
+        self._seconds = min(2 * seconds, _BACKOFF_SECONDS_MAX)
+        await asyncio.sleep(seconds)
+
+
+class Connections:
+    """At most POOL_SIZE_MAX connections, opened when needed and kept for the next call."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(POOL_SIZE_MAX)
+
+    async def run(
+        self,
+        operation: Callable[[Connection], Awaitable[T]],
+        *,
+        seconds_max: float = CALL_SECONDS_MAX,
+    ) -> T:
+        """What `operation` returns. It may be run twice, so it must be one that can be repeated.
+
+        LogUnavailableError after `seconds_max` at the latest.
+        """
+        deadline = asyncio.get_running_loop().time() + seconds_max
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise LogUnavailableError("all connections to the log are busy") from error
+        try:
+            return await self._attempted(operation, deadline)
+        except CONNECTION_ERRORS as error:
+            raise LogUnavailableError(f"the log in PostgreSQL failed: {error}") from error
+        finally:
+            self._free.release()
+
+    async def close(self) -> None:
+        """Close the connections that are not in use."""
+        while self._idle:
+            await self._idle.pop().close()
+
+    async def _attempted(
+        self, operation: Callable[[Connection], Awaitable[T]], deadline: float
+    ) -> T:
+        if self._idle:
+            connection = self._idle.pop()
+            try:
+                return await self._on(connection, operation, deadline)
+            except psycopg.OperationalError:
+                # Most likely the server restarted while this one, and the others, were idle.
+                await self.close()
+        seconds_left = deadline - asyncio.get_running_loop().time()
+        connection = await self._connector.open(
+            "calls", seconds_max=min(CONNECT_SECONDS_MAX, max(0.0, seconds_left))
+        )
+        return await self._on(connection, operation, deadline)
+
+    async def _on(
+        self,
+        connection: Connection,
+        operation: Callable[[Connection], Awaitable[T]],
+        deadline: float,
+    ) -> T:
+        try:
+            with bounded(connection, deadline - asyncio.get_running_loop().time()):
+                result = await operation(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        self._idle.append(connection)
+        return result
+
+
+@asynccontextmanager
+async def running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run `loops` beside the block and cancel them at its end.
+
+    An error of the block leaves as it is; a loop that fails ends the block with an ExceptionGroup.
+    """
+    failure: BaseException | None = None
+    async with asyncio.TaskGroup() as tasks:
+        started = [tasks.create_task(loop) for loop in loops]
+        try:
+            yield
+        except BaseException as error:  # noqa: BLE001 - raised again below, outside of the group
+            failure = error
+        finally:
+            for task in started:
+                task.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,225 @@
+"""The message log in PostgreSQL: the seam's verbs, and who owns the connections and tasks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+from app.domain.errors import TopicNotFoundError
+from app.domain.message import NewRecord, Partition
+from app.domain.topic import Ack
+from app.log.interface import (
+    Bounds,
+    Chunk,
+    Committed,
+    LogStats,
+    LogTopic,
+    MessageLog,
+    Ownership,
+    Position,
+    Tail,
+)
+from app.log.postgres.appending import Appender
+from app.log.postgres.connection import Connection, Connections, Connector, running
+from app.log.postgres.offsets import Offsets
+from app.log.postgres.ownership import Membership, PostgresOwnership
+from app.log.postgres.reading import Reader
+from app.log.postgres.retention import Retention
+from app.log.postgres.tail import PostgresTail
+from app.log.postgres.topics import Topics
+from app.log.postgres.wakeups import Appended, Missed, Notice, Wakeups
+
+RETENTION_INTERVAL: Final = timedelta(seconds=30)
+# Short enough for a publisher to be told within two seconds.
+_LOOKUP_SECONDS_MAX: Final = 1.2
+_PING_SECONDS_MAX: Final = 1.5
+_POLL_SECONDS: Final = 1.0
+
+
+@asynccontextmanager
+async def postgres_log(
+    database_url: str, *, namespace: str, retention_interval: timedelta = RETENTION_INTERVAL
+) -> AsyncIterator[MessageLog]:
+    """The log in the (migrated) database of `database_url`; it may be down and come later.
+
+    Every `retention_interval` old records are dropped, by whichever process is at it.
+    """
+    connector = Connector(database_url)
+    log = PostgresLog(connector, namespace)
+    retention = Retention(log.connections, retention_interval)
+    try:
+        with log.wakeups.heard_by(log.topics.hear), log.wakeups.heard_by(retention.hear):
+            async with running(log.wakeups.run(), log.appender.run(), retention.run()):
+                yield log
+    finally:
+        await log.connections.close()
+
+
+class PostgresLog:
+    """`MessageLog` on tables; `postgres_log` runs the tasks of its parts."""
+
+    def __init__(self, connector: Connector, namespace: str) -> None:
+        self.stats = LogStats()
+        self.connections = Connections(connector)
+        self.wakeups = Wakeups(connector, namespace)
+        self.topics = Topics(self.connections, namespace)
+        self.appender = Appender(connector, self.stats)
+        self._connector = connector
+        self._namespace = namespace
+        self._reader = Reader(namespace)
+        self._offsets = Offsets(self.connections, namespace, self.stats)
+
+    async def append(
+        self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
+    ) -> Sequence[Position]:
+        """Positions of the records once they are on the server's disk, whatever `ack` asks."""
+        del ack
+        if not records:
+            return []
+        # A second time when the topic turns out to have been deleted, and perhaps created anew.
+        for _ in range(2):
+            known = await self.topics.find(topic, seconds_max=_LOOKUP_SECONDS_MAX)
+            positions = await self.appender.append(topic, known, records)
+            if positions is not None:
+                return positions
+            self.topics.forget(topic)
+        raise TopicNotFoundError(f"the log has no topic {topic}")
+
+    async def fetch(
+        self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
+    ) -> Chunk:
+        """A chunk from `offset` on; TopicNotFoundError if there is no such partition."""
+        deadline = asyncio.get_running_loop().time() + wait.total_seconds()
+        appended = asyncio.Event()
+
+        def hear(notice: Notice) -> None:
+            if isinstance(notice, Missed) or (
+                isinstance(notice, Appended) and notice.partition == partition
+            ):
+                appended.set()
+
+        with self.wakeups.heard_by(hear):
+            while True:
+                appended.clear()
+                chunk = await self._read(partition, offset, bytes_max)
+                if chunk.records or chunk.gap or not await _woken(appended, deadline):
+                    return chunk
+
+    @asynccontextmanager
+    async def _tail(self) -> AsyncIterator[PostgresTail]:
+        tail = PostgresTail(self._connector, self._reader, self.stats)
+        with self.wakeups.heard_by(tail.hear):
+            try:
+                yield tail
+            finally:
+                await tail.close()
+
+    def tail(self) -> AbstractAsyncContextManager[Tail]:
+        """A tail reader on a connection of its own."""
+        return self._tail()
+
+    @asynccontextmanager
+    async def _ownership(self, membership: Membership) -> AsyncIterator[PostgresOwnership]:
+        ownership = PostgresOwnership(self._connector, membership)
+        try:
+            with self.wakeups.heard_by(ownership.hear):
+                async with running(ownership.run()):
+                    yield ownership
+        finally:
+            await ownership.leave(self.connections)
+
+    def ownership(
+        self,
+        *,
+        member: str,
+        capacity: float = 1.0,
+        revoke_timeout: timedelta = timedelta(seconds=5),
+    ) -> AbstractAsyncContextManager[Ownership]:
+        """A member on a connection of its own."""
+        membership = Membership(
+            member=member,
+            capacity=capacity,
+            namespace=self._namespace,
+            revoke_timeout=revoke_timeout,
+        )
+        return self._ownership(membership)
+
+    async def commit(
+        self, offsets: Mapping[str, Mapping[Partition, Committed]]
+    ) -> Mapping[tuple[str, Partition], str]:
+        """Commit all in one transaction; those that could not be, with the reason."""
+        return await self._offsets.commit(offsets)
+
+    async def committed(
+        self, groups: Mapping[str, Collection[Partition]]
+    ) -> Mapping[str, Mapping[Partition, Committed]]:
+        """What is committed."""
+        return await self._offsets.committed(groups)
+
+    async def forget(self, group: str, partitions: Collection[Partition]) -> None:
+        """Drop the group's commits of these partitions."""
+        await self._offsets.forget(group, partitions)
+
+    async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
+        """First and next offset of each partition that exists."""
+        return await self.connections.run(
+            lambda connection: self._reader.bounds(connection, partitions)
+        )
+
+    async def offsets_at(
+        self, partitions: Collection[Partition], timestamp_ms: int
+    ) -> Mapping[Partition, int]:
+        """First offset at or after that time, by publishers' clocks at most a minute ahead."""
+        return await self.connections.run(
+            lambda connection: self._reader.offsets_at(connection, partitions, timestamp_ms)
+        )
+
+    async def partitions(self, topic: str) -> Sequence[Partition]:
+        """The topic's partitions in order; TopicNotFoundError."""
+        return await self.topics.partitions(topic)
+
+    async def create_topic(self, topic: LogTopic) -> None:
+        """Create it, or bring the one there is to `topic`."""
+        await self.topics.create(topic)
+
+    async def alter_topic(self, topic: LogTopic) -> None:
+        """Set retention and size, add partitions; TopicNotFoundError."""
+        await self.topics.alter(topic)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete it; its records are dropped soon after."""
+        await self.topics.delete(name)
+
+    async def ping(self) -> None:
+        """Return if the server answers; LogUnavailableError."""
+
+        async def answer(connection: Connection) -> None:
+            await connection.execute(b"SELECT 1")
+
+        await self.connections.run(answer, seconds_max=_PING_SECONDS_MAX)
+
+    async def _read(self, partition: Partition, offset: int, bytes_max: int) -> Chunk:
+        read = await self.connections.run(
+            lambda connection: self._reader.chunks(connection, {partition: offset}, bytes_max)
+        )
+        if not read:
+            raise TopicNotFoundError(f"the log has no partition {partition}")
+        ((chunk, _),) = read
+        self.stats.fetches += 1
+        self.stats.fetched_records += len(chunk.records)
+        self.stats.fetched_bytes += chunk.size
+        return chunk
+
+
+async def _woken(appended: asyncio.Event, deadline: float) -> bool:
+    """Wait for news, and at most until it is time to look anyway; False when time is up."""
+    now = asyncio.get_running_loop().time()
+    if now >= deadline:
+        return False
+    try:
+        async with asyncio.timeout_at(min(deadline, now + _POLL_SECONDS)):
+            await appended.wait()
+    except TimeoutError:
+        return True
+    return True

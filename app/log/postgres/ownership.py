@@ -1,0 +1,304 @@
+"""Ownership of partitions: rows that live as long as their member, who lives by an advisory lock.
+
+A member's session holds the lock of its id, so that it vanishes with the process, whatever killed
+it; the others see that within a second and remove the member with all it owned. A member that
+hangs stops saying that it was seen, and is removed as well. A partition is taken only when nobody
+owns it. Ids are never used again: who was removed stays removed, and joins anew.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import psycopg
+import structlog
+
+from app.domain.errors import LogUnavailableError
+from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
+from app.log.postgres.assignment import Member, Plan, Shares, Slot, View, planned
+from app.log.postgres.connection import (
+    CALL_SECONDS_MAX,
+    CONNECTION_ERRORS,
+    Backoff,
+    Connection,
+    Connections,
+    Connector,
+    bounded,
+)
+from app.log.postgres.wakeups import CHANNEL, MEMBERS, Appended, Notice
+
+logger = structlog.get_logger(__name__)
+
+GROUP: Final = "angelia.workers"
+_POLL_SECONDS: Final = 1.0
+# Longer than any round may take: only a member that hangs is unseen so long.
+_UNSEEN: Final = "10 s"
+_LOCK_CLASS: Final = 0x414E474C
+# All that is lost with a crash of the server is lost with its sessions anyway.
+_SETTINGS: Final = "SET synchronous_commit = off;"
+
+_JOIN: Final = f"""
+WITH joined AS (
+  INSERT INTO log_members (group_name, name, capacity, topics)
+  VALUES (%(group)s, %(member)s, %(capacity)s, %(topics)s) RETURNING id
+)
+SELECT id, pg_advisory_lock({_LOCK_CLASS}, id),
+       pg_notify('{CHANNEL}', '{MEMBERS} ' || %(group)s) FROM joined
+""".encode()  # noqa: S608 - constants
+_SEEN: Final = b"UPDATE log_members SET seen_at = clock_timestamp() WHERE id = %s"
+_SUBSCRIBE: Final = b"UPDATE log_members SET topics = %s WHERE id = %s"
+_REMOVE_DEAD: Final = f"""
+DELETE FROM log_members m WHERE group_name = %(group)s AND id <> %(me)s AND (
+  seen_at < clock_timestamp() - interval '{_UNSEEN}' OR NOT EXISTS (
+    SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+    WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted
+      AND l.classid = {_LOCK_CLASS} AND l.objid = m.id::oid AND l.objsubid = 2
+  )
+) RETURNING id, name
+""".encode()  # noqa: S608 - constants
+_MEMBERS: Final = b"SELECT id, capacity, topics FROM log_members WHERE group_name = %s"
+_SLOTS: Final = b"""
+SELECT t.id, p.partition, t.name, o.member_id
+FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
+LEFT JOIN log_owners o ON o.topic_id = p.topic_id AND o.partition = p.partition
+WHERE t.name = ANY(%s)
+"""
+_TAKE: Final = b"""
+INSERT INTO log_owners (topic_id, partition, member_id)
+SELECT w.topic_id, w.partition, %s FROM unnest(%s::int4[], %s::int4[]) AS w(topic_id, partition)
+JOIN log_partitions p USING (topic_id, partition)
+ORDER BY 1, 2 ON CONFLICT DO NOTHING RETURNING topic_id, partition
+"""
+_RELEASE: Final = b"""
+DELETE FROM log_owners o USING unnest(%s::int4[], %s::int4[]) AS w(topic_id, partition)
+WHERE o.member_id = %s AND o.topic_id = w.topic_id AND o.partition = w.partition
+"""
+_LEAVE: Final = b"DELETE FROM log_members WHERE id = %s"
+_TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{MEMBERS} ' || %s)".encode()
+
+
+class RemovedError(Exception):
+    """The others took us for dead."""
+
+
+@dataclass(slots=True, eq=False)
+class Revocation:
+    """Slots that were revoked, until they are released or the time is up (loop seconds)."""
+
+    slots: frozenset[Slot]
+    deadline: float
+    released: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """As whom we join."""
+
+    member: str
+    capacity: float
+    namespace: str
+    revoke_timeout: timedelta
+
+    @property
+    def group(self) -> str:
+        """The ownership group of the namespace."""
+        return self.namespace + GROUP
+
+
+class PostgresOwnership:
+    """One member: a task on a connection of its own, one round after the other."""
+
+    def __init__(self, connector: Connector, membership: Membership) -> None:
+        self._connector = connector
+        self._membership = membership
+        self._id = 0
+        self._topics: frozenset[str] = frozenset()
+        self._topics_told: frozenset[str] = frozenset()
+        self._held: set[Slot] = set()
+        self._revocations: list[Revocation] = []
+        self._shares = Shares()
+        # At most one event per slot and change of hands: bounded by what we are given and lose.
+        self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
+        self._wake = asyncio.Event()
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Take part in sharing out these topics."""
+        self._topics = frozenset(topics)
+        self._wake.set()
+
+    async def events(self) -> AsyncIterator[OwnershipEvent]:
+        """What is assigned and taken away; ends when the block was left."""
+        while (event := await self._events.get()) is not None:
+            yield event
+
+    def hear(self, notice: Notice) -> None:
+        """Look again when anything but records came."""
+        if not isinstance(notice, Appended):
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Be a member until cancelled, joining again whenever the connection is lost."""
+        backoff = Backoff()
+        while True:
+            try:
+                await self._take_part(backoff)
+            except (*CONNECTION_ERRORS, RemovedError) as error:
+                logger.warning(
+                    "log_membership_lost", member=self._membership.member, error=str(error)
+                )
+            self._lose(frozenset(self._held))
+            self._revocations.clear()
+            await backoff.wait()
+
+    async def leave(self, connections: Connections) -> None:
+        """Give everything back at once, or leave it to the others to find out."""
+        self._events.put_nowait(None)
+
+        async def leave(connection: Connection) -> None:
+            await connection.execute(_LEAVE, [self._id])
+            await connection.execute(_TELL, [self._membership.group])
+
+        try:
+            await connections.run(leave)
+        except LogUnavailableError as error:
+            logger.warning("log_leave_failed", error=error.message)
+
+    async def _take_part(self, backoff: Backoff) -> None:
+        async with self._connector.connected("ownership", settings=_SETTINGS) as connection:
+            with bounded(connection, CALL_SECONDS_MAX):
+                await self._join(connection)
+            while True:
+                self._wake.clear()
+                with bounded(connection, CALL_SECONDS_MAX):
+                    await self._round(connection)
+                backoff.reset()
+                await self._woken()
+
+    async def _join(self, connection: Connection) -> None:
+        self._topics_told = self._topics
+        values = {
+            "group": self._membership.group,
+            "member": self._membership.member,
+            "capacity": self._membership.capacity,
+            "topics": self._named(self._topics),
+        }
+        # The lock is held before the row can be seen: no one finds us without it.
+        cursor = await connection.execute(_JOIN, values)
+        ((self._id, *_),) = await cursor.fetchall()
+
+    async def _round(self, connection: Connection) -> None:
+        """Look at the group once and do what follows."""
+        await self._say_seen(connection)
+        await self._remove_dead(connection)
+        await self._release(connection)
+        plan = planned(
+            await self._viewed(connection),
+            self._id,
+            held=self._held,
+            revoking={slot for revocation in self._revocations for slot in revocation.slots},
+            shares=self._shares,
+        )
+        self._lose(plan.lost)
+        self._revoke(plan)
+        await self._take(connection, plan)
+
+    async def _woken(self) -> None:
+        """Wait for a reason to look again: a second at most, and not beyond a revocation's time."""
+        loop = asyncio.get_running_loop()
+        deadlines = [revocation.deadline for revocation in self._revocations]
+        try:
+            async with asyncio.timeout_at(min([loop.time() + _POLL_SECONDS, *deadlines])):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def _say_seen(self, connection: Connection) -> None:
+        if (await connection.execute(_SEEN, [self._id])).rowcount == 0:
+            raise RemovedError("the other members removed this one")
+        topics = self._topics
+        if topics != self._topics_told:
+            await connection.execute(_SUBSCRIBE, [self._named(topics), self._id])
+            await connection.execute(_TELL, [self._membership.group])
+            self._topics_told = topics
+
+    async def _remove_dead(self, connection: Connection) -> None:
+        values = {"group": self._membership.group, "me": self._id}
+        dead = await (await connection.execute(_REMOVE_DEAD, values)).fetchall()
+        if dead:
+            logger.info("log_members_removed", members=[name for _, name in dead])
+            await connection.execute(_TELL, [self._membership.group])
+
+    async def _viewed(self, connection: Connection) -> View:
+        cursor = await connection.execute(_MEMBERS, [self._membership.group])
+        members = {
+            member_id: Member(capacity, frozenset(map(self._unnamed, topics)))
+            for member_id, capacity, topics in await cursor.fetchall()
+        }
+        # What we hold of topics that we no longer subscribe to is looked at as well, to be revoked.
+        names = self._topics_told | {slot.topic for slot in self._held}
+        cursor = await connection.execute(_SLOTS, [self._named(names)])
+        return View(members, self._owners(await cursor.fetchall()))
+
+    def _owners(self, rows: list[tuple[Any, ...]]) -> Mapping[Slot, int | None]:
+        return {
+            Slot(topic_id, index, self._unnamed(name)): owner
+            for topic_id, index, name, owner in rows
+        }
+
+    def _lose(self, slots: frozenset[Slot]) -> None:
+        if slots:
+            self._held -= slots
+            self._events.put_nowait(Lost(frozenset(slot.partition for slot in slots)))
+
+    def _revoke(self, plan: Plan) -> None:
+        if not plan.revoke:
+            return
+        timeout = self._membership.revoke_timeout.total_seconds()
+        revocation = Revocation(plan.revoke, asyncio.get_running_loop().time() + timeout)
+
+        def release() -> None:
+            revocation.released = True
+            self._wake.set()
+
+        self._revocations.append(revocation)
+        partitions = frozenset(slot.partition for slot in plan.revoke)
+        self._events.put_nowait(Revoked(partitions, ReleaseOnce(release)))
+
+    async def _release(self, connection: Connection) -> None:
+        """Hand over what was released, and what should have been by now."""
+        now = asyncio.get_running_loop().time()
+        over = [r for r in self._revocations if r.released or r.deadline <= now]
+        slots = {slot for revocation in over for slot in revocation.slots} & self._held
+        if slots:
+            await connection.execute(_RELEASE, [*_columns(slots), self._id])
+            await connection.execute(_TELL, [self._membership.group])
+        self._held -= slots
+        self._revocations = [r for r in self._revocations if r not in over]
+
+    async def _take(self, connection: Connection, plan: Plan) -> None:
+        """Take what is free; what another was faster to take is looked at in the next round."""
+        if not plan.take:
+            return
+        try:
+            cursor = await connection.execute(_TAKE, [self._id, *_columns(plan.take)])
+        except psycopg.errors.ForeignKeyViolation:
+            # A topic was deleted meanwhile, or we were removed: the next round tells.
+            self._wake.set()
+            return
+        taken = set(await cursor.fetchall())
+        slots = frozenset(slot for slot in plan.take if slot[:2] in taken)
+        self._held |= slots
+        if slots:
+            self._events.put_nowait(Assigned(frozenset(slot.partition for slot in slots)))
+
+    def _named(self, topics: Collection[str]) -> list[str]:
+        return sorted(self._membership.namespace + topic for topic in topics)
+
+    def _unnamed(self, name: str) -> str:
+        return name.removeprefix(self._membership.namespace)
+
+
+def _columns(slots: Collection[Slot]) -> tuple[list[int], list[int]]:
+    return [slot.topic_id for slot in slots], [slot.number for slot in slots]

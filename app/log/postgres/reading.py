@@ -1,0 +1,141 @@
+"""Records, bounds and times read from the tables."""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+
+from app.domain.message import Partition, Record
+from app.log.interface import Bounds, Chunk
+from app.log.postgres.codec import unpacked
+from app.log.postgres.connection import Connection
+
+RECORDS_MAX: Final = 1_000
+
+# One statement, so one snapshot: the bounds are those of the records. The sum leaves out the first
+# record, which is therefore always there. Lengths are known without reading a large value.
+_READ: Final = f"""
+SELECT w.n, p.start_offset, p.next_offset,
+       r."offset", r.timestamp_ms, r.key, r.value, r.headers
+FROM unnest(%b::text[], %b::int4[], %b::int8[]) WITH ORDINALITY AS w(name, partition, "offset", n)
+JOIN log_topics t ON t.name = w.name
+JOIN log_partitions p ON p.topic_id = t.id AND p.partition = w.partition
+LEFT JOIN LATERAL (
+  SELECT * FROM (
+    SELECT l.*, sum(l.size) OVER (ORDER BY l."offset") - l.size AS before FROM (
+      SELECT "offset", timestamp_ms, key, value, headers,
+             coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0)
+               + octet_length(headers) AS size
+      FROM log_records
+      WHERE topic_id = p.topic_id AND partition = p.partition AND "offset" >= w."offset"
+        AND w."offset" BETWEEN p.start_offset AND p.next_offset
+      ORDER BY "offset" LIMIT {RECORDS_MAX}
+    ) l
+  ) s WHERE s.before < %b
+) r ON true
+ORDER BY w.n, r."offset"
+""".encode()  # noqa: S608 - constants
+
+_BOUNDS: Final = b"""
+SELECT t.name, p.partition, p.start_offset, p.next_offset
+FROM unnest(%b::text[], %b::int4[]) AS w(name, partition)
+JOIN log_topics t ON t.name = w.name
+JOIN log_partitions p ON p.topic_id = t.id AND p.partition = w.partition
+"""
+
+# Records are appended in the order of the server's clock, so the place where a time was reached is
+# found by halving. Publishers' clocks may be ahead of it by the slack: from there on, one by one.
+_CLOCK_SLACK: Final = "60 s"
+_OFFSETS_AT: Final = f"""
+SELECT t.name, p.partition, coalesce((
+  WITH RECURSIVE halves(low, high) AS (
+    SELECT p.start_offset, p.next_offset
+    UNION ALL
+    SELECT CASE WHEN early THEN middle + 1 ELSE low END, CASE WHEN early THEN high ELSE middle END
+    FROM (
+      SELECT low, high, (low + high) / 2 AS middle, coalesce((
+        SELECT appended_at < to_timestamp(%(ms)s / 1000.0) - interval '{_CLOCK_SLACK}'
+        FROM log_records l WHERE l.topic_id = p.topic_id AND l.partition = p.partition
+          AND l."offset" = (low + high) / 2
+      ), true) AS early
+      FROM halves WHERE low < high
+    ) half
+  )
+  SELECT l."offset" FROM log_records l
+  WHERE l.topic_id = p.topic_id AND l.partition = p.partition AND l.timestamp_ms >= %(ms)s
+    AND l."offset" >= (SELECT low FROM halves WHERE low = high)
+  ORDER BY l."offset" LIMIT 1
+), p.next_offset)
+FROM unnest(%(names)b::text[], %(indexes)b::int4[]) AS w(name, partition)
+JOIN log_topics t ON t.name = w.name
+JOIN log_partitions p ON p.topic_id = t.id AND p.partition = w.partition
+""".encode()  # noqa: S608 - constants
+
+
+class Reader:
+    """Reads the partitions of one namespace, on whichever connection it is given."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+
+    async def chunks(
+        self, connection: Connection, offsets: Mapping[Partition, int], bytes_max: int
+    ) -> list[tuple[Chunk, int]]:
+        """A chunk of each partition that exists, empty at its end, with the offset it ends at.
+
+        Each has about `bytes_max` bytes but at least one record, and at most RECORDS_MAX.
+        """
+        names, indexes = self._columns(offsets)
+        cursor = connection.cursor(binary=True)
+        await cursor.execute(_READ, [names, indexes, list(offsets.values()), bytes_max])
+        asked = list(offsets.items())
+        found = []
+        for n, group in groupby(await cursor.fetchall(), key=itemgetter(0)):
+            partition, offset = asked[n - 1]
+            rows = list(group)
+            found.append((_chunk(partition, offset, rows), rows[0][2]))
+        return found
+
+    async def bounds(
+        self, connection: Connection, partitions: Collection[Partition]
+    ) -> dict[Partition, Bounds]:
+        """First and next offset of each partition that exists."""
+        cursor = await connection.execute(_BOUNDS, [*self._columns(partitions)])
+        return {
+            self._partition(name, index): Bounds(start, end)
+            for name, index, start, end in await cursor.fetchall()
+        }
+
+    async def offsets_at(
+        self, connection: Connection, partitions: Collection[Partition], timestamp_ms: int
+    ) -> dict[Partition, int]:
+        """First offset at or after that time, or the end, of each partition that exists."""
+        names, indexes = self._columns(partitions)
+        cursor = await connection.execute(
+            _OFFSETS_AT, {"ms": timestamp_ms, "names": names, "indexes": indexes}
+        )
+        return {
+            self._partition(name, index): offset for name, index, offset in await cursor.fetchall()
+        }
+
+    def _columns(self, partitions: Collection[Partition]) -> tuple[list[str], list[int]]:
+        names = [self._namespace + partition.topic for partition in partitions]
+        return names, [partition.index for partition in partitions]
+
+    def _partition(self, name: str, index: int) -> Partition:
+        return Partition(name.removeprefix(self._namespace), index)
+
+
+def _chunk(partition: Partition, offset: int, rows: Sequence[tuple[Any, ...]]) -> Chunk:
+    """The chunk that `rows` of _READ make; a single row without a record if there is none."""
+    _, start, end, *_ = rows[0]
+    if not start <= offset <= end:
+        return Chunk(partition, offset, start, (), 0, gap=True)
+    if rows[0][3] is None:
+        return Chunk(partition, offset, offset, (), 0)
+    records = []
+    size = 0
+    for _, _, _, at, timestamp_ms, key, value, headers in rows:
+        records.append(Record(at, timestamp_ms, key, value, unpacked(headers)))
+        size += len(key or b"") + len(value or b"") + len(headers)
+    return Chunk(partition, offset, records[-1].offset + 1, records, size)

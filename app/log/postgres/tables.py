@@ -1,0 +1,125 @@
+"""The tables of the embedded log, for Alembic; the adapter itself speaks SQL.
+
+`log_records.headers` packs each header as name length (u16), value length (u32), both big-endian,
+name, value, one after the other (`codec.py`).
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+metadata: Final = MetaData()
+
+# `name` carries the namespace. A deleted topic has none: it waits for its records to be dropped.
+log_topics = Table(
+    "log_topics",
+    metadata,
+    Column("id", Integer, Identity(), nullable=False),
+    Column("name", Text),
+    Column("retention_ms", BigInteger, nullable=False),
+    Column("message_size_max", Integer, nullable=False),
+    PrimaryKeyConstraint("id", name="log_topics_pkey"),
+    UniqueConstraint("name", name="log_topics_name_key"),
+)
+
+# The row lock of a partition is what puts its appends in order. Half of each page is left free, so
+# that a new `next_offset` stays on its page and touches no index.
+log_partitions = Table(
+    "log_partitions",
+    metadata,
+    Column("topic_id", Integer, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("start_offset", BigInteger, nullable=False, server_default="0"),
+    Column("next_offset", BigInteger, nullable=False, server_default="0"),
+    PrimaryKeyConstraint("topic_id", "partition", name="log_partitions_pkey"),
+    ForeignKeyConstraint(["topic_id"], ["log_topics.id"], name="log_partitions_topic_id_fkey"),
+    postgresql_with={"fillfactor": 50},
+)
+
+# No foreign key: it would be checked for each record, and a topic's records outlive it a little.
+# `appended_at` is the server's clock and rules retention; `timestamp_ms` is the publisher's.
+log_records = Table(
+    "log_records",
+    metadata,
+    Column("topic_id", Integer, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("timestamp_ms", BigInteger, nullable=False),
+    Column("appended_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("key", LargeBinary),
+    Column("value", LargeBinary),
+    Column("headers", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("topic_id", "partition", "offset", name="log_records_pkey"),
+)
+
+log_offsets = Table(
+    "log_offsets",
+    metadata,
+    Column("group_name", Text, nullable=False),
+    Column("topic_id", Integer, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("committed_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    PrimaryKeyConstraint("group_name", "topic_id", "partition", name="log_offsets_pkey"),
+    ForeignKeyConstraint(
+        ["topic_id", "partition"],
+        ["log_partitions.topic_id", "log_partitions.partition"],
+        name="log_offsets_partition_fkey",
+        ondelete="CASCADE",
+    ),
+    Index("log_offsets_partition_idx", "topic_id", "partition"),
+)
+
+# A member lives while its session holds the advisory lock of its id; ids are never used again.
+log_members = Table(
+    "log_members",
+    metadata,
+    Column("id", Integer, Identity(), nullable=False),
+    Column("group_name", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("capacity", Float, nullable=False),
+    Column("topics", ARRAY(Text), nullable=False, server_default="{}"),
+    Column("seen_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    PrimaryKeyConstraint("id", name="log_members_pkey"),
+)
+
+# Who owns a partition; gone with the member, whoever removes it.
+log_owners = Table(
+    "log_owners",
+    metadata,
+    Column("topic_id", Integer, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column(
+        "member_id",
+        Integer,
+        ForeignKey("log_members.id", name="log_owners_member_id_fkey", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    PrimaryKeyConstraint("topic_id", "partition", name="log_owners_pkey"),
+    ForeignKeyConstraint(
+        ["topic_id", "partition"],
+        ["log_partitions.topic_id", "log_partitions.partition"],
+        name="log_owners_partition_fkey",
+        ondelete="CASCADE",
+    ),
+    Index("log_owners_member_id_idx", "member_id"),
+)

@@ -1,0 +1,139 @@
+"""Topics of the embedded log: looked up, created, changed, deleted."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.domain.errors import TopicNotFoundError
+from app.domain.message import Partition
+from app.log.interface import LogTopic
+from app.log.postgres.connection import CALL_SECONDS_MAX, Connection, Connections
+from app.log.postgres.wakeups import CHANNEL, TOPICS, Missed, Notice, TopicsChanged
+
+_KNOWN_SECONDS_MAX: Final = 5.0
+
+_FIND: Final = b"""
+SELECT t.id, count(*) FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
+WHERE t.name = %s GROUP BY t.id
+"""
+_CREATE: Final = b"""
+INSERT INTO log_topics (name, retention_ms, message_size_max)
+VALUES (%(name)s, %(retention_ms)s, %(message_size_max)s) ON CONFLICT (name) DO NOTHING
+"""
+_CHANGE: Final = b"""
+UPDATE log_topics SET retention_ms = %(retention_ms)s, message_size_max = %(message_size_max)s
+WHERE name = %(name)s RETURNING id
+"""
+_ADD_PARTITIONS: Final = b"""
+INSERT INTO log_partitions (topic_id, partition)
+SELECT %s, generate_series(0, %s - 1) ON CONFLICT DO NOTHING
+"""
+# Without its name it is gone for everyone; its records are dropped later, a few at a time.
+_UNNAME: Final = b"UPDATE log_topics SET name = NULL WHERE name = %s RETURNING id"
+# Locked in the order in which appends lock them.
+_DROP_PARTITIONS: Final = b"""
+WITH locked AS (
+  SELECT topic_id, partition FROM log_partitions WHERE topic_id = %s
+  ORDER BY topic_id, partition FOR UPDATE
+)
+DELETE FROM log_partitions p USING locked l
+WHERE p.topic_id = l.topic_id AND p.partition = l.partition
+"""
+_TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{TOPICS} ' || %s)".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """A topic as the log had it at `known_at` (monotonic seconds)."""
+
+    id: int
+    partitions: int
+    known_at: float
+
+
+class Topics:
+    """The topics of one namespace."""
+
+    def __init__(self, connections: Connections, namespace: str) -> None:
+        self._connections = connections
+        self._namespace = namespace
+        self._known: dict[str, KnownTopic] = {}
+
+    async def find(self, name: str, *, seconds_max: float = CALL_SECONDS_MAX) -> KnownTopic:
+        """The topic, at most a few seconds old; TopicNotFoundError."""
+        known = self._known.get(name)
+        if known and time.monotonic() - known.known_at < _KNOWN_SECONDS_MAX:
+            return known
+        self._known.pop(name, None)
+        found = await self._connections.run(
+            lambda connection: self._find(connection, name), seconds_max=seconds_max
+        )
+        if found is None:
+            raise TopicNotFoundError(f"the log has no topic {name}")
+        self._known[name] = found
+        return found
+
+    def forget(self, name: str) -> None:
+        """Look the topic up again when it is asked for next."""
+        self._known.pop(name, None)
+
+    def hear(self, notice: Notice) -> None:
+        """Forget what may have changed."""
+        if isinstance(notice, TopicsChanged | Missed):
+            self._known.clear()
+
+    async def partitions(self, name: str) -> Sequence[Partition]:
+        """The topic's partitions as they are now; TopicNotFoundError."""
+        self.forget(name)
+        found = await self.find(name)
+        return [Partition(name, index) for index in range(found.partitions)]
+
+    async def create(self, topic: LogTopic) -> None:
+        """Create `topic`, or bring the one there is to it."""
+        await self._connections.run(lambda connection: self._write(connection, topic, create=True))
+
+    async def alter(self, topic: LogTopic) -> None:
+        """Bring the topic there is to `topic`; TopicNotFoundError."""
+        if not await self._connections.run(
+            lambda connection: self._write(connection, topic, create=False)
+        ):
+            raise TopicNotFoundError(f"the log has no topic {topic.name}")
+
+    async def delete(self, name: str) -> None:
+        """Delete the topic; none there is fine."""
+        await self._connections.run(lambda connection: self._delete(connection, name))
+
+    async def _find(self, connection: Connection, name: str) -> KnownTopic | None:
+        asked_at = time.monotonic()
+        cursor = await connection.execute(_FIND, [self._namespace + name])
+        row = await cursor.fetchone()
+        if row is None:
+            return None
+        topic_id, partitions = row
+        return KnownTopic(topic_id, partitions, asked_at)
+
+    async def _write(self, connection: Connection, topic: LogTopic, *, create: bool) -> bool:
+        values = {
+            "name": self._namespace + topic.name,
+            "retention_ms": int(topic.retention.total_seconds() * 1000),
+            "message_size_max": topic.message_size_max,
+        }
+        async with connection.transaction():
+            if create:
+                await connection.execute(_CREATE, values)
+            cursor = await connection.execute(_CHANGE, values)
+            if (row := await cursor.fetchone()) is None:
+                return False
+            await connection.execute(_ADD_PARTITIONS, [row[0], topic.partitions])
+            await connection.execute(_TELL, [values["name"]])
+        self.forget(topic.name)
+        return True
+
+    async def _delete(self, connection: Connection, name: str) -> None:
+        async with connection.transaction():
+            cursor = await connection.execute(_UNNAME, [self._namespace + name])
+            if row := await cursor.fetchone():
+                await connection.execute(_DROP_PARTITIONS, row)
+                await connection.execute(_TELL, [self._namespace + name])
+        self.forget(name)

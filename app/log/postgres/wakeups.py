@@ -1,0 +1,117 @@
+"""What the server announces: one connection per process listens, and tells those who wait."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from app.domain.message import Partition
+from app.log.postgres.connection import (
+    CALL_SECONDS_MAX,
+    CONNECTION_ERRORS,
+    Backoff,
+    Connection,
+    Connector,
+    bounded,
+)
+
+logger = structlog.get_logger(__name__)
+
+CHANNEL: Final = "angelia_log"
+APPENDED: Final = "r"
+TOPICS: Final = "t"
+MEMBERS: Final = "m"
+_QUIET_SECONDS_MAX: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Records were appended to `partition`, which now ends at `end`."""
+
+    partition: Partition
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChanged:
+    """Topics or partitions came or went."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembersChanged:
+    """Members came or went, subscribed to other topics, or let partitions go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """We did not listen for a while: anything may have happened."""
+
+
+Notice = Appended | TopicsChanged | MembersChanged | Missed
+Listener = Callable[[Notice], None]
+
+
+def parsed(payload: str, namespace: str) -> Notice | None:
+    """The notice that `payload` is: `kind name …`; None for another namespace's."""
+    kind, name, *rest = payload.split(" ")
+    if not name.startswith(namespace):
+        return None
+    if kind == APPENDED:
+        index, end = rest
+        return Appended(Partition(name.removeprefix(namespace), int(index)), int(end))
+    return TopicsChanged() if kind == TOPICS else MembersChanged()
+
+
+class Wakeups:
+    """Hands each notice of the namespace to every listener, in the order of the commits.
+
+    A notice may be lost with the connection (then `Missed` follows): who listens also polls.
+    """
+
+    def __init__(self, connector: Connector, namespace: str) -> None:
+        self._connector = connector
+        self._namespace = namespace
+        self._listeners: set[Listener] = set()
+
+    @contextmanager
+    def heard_by(self, listener: Listener) -> Iterator[None]:
+        """Tell `listener` for the length of the block; it must not wait."""
+        self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            self._listeners.discard(listener)
+
+    async def run(self) -> None:
+        """Listen, and begin again when the connection is lost; ends by cancellation only."""
+        backoff = Backoff()
+        while True:
+            try:
+                await self._listen(backoff)
+            except CONNECTION_ERRORS as error:
+                logger.warning("log_listen_failed", error=str(error))
+            await backoff.wait()
+
+    async def _listen(self, backoff: Backoff) -> None:
+        async with self._connector.connected("listen") as connection:
+            with bounded(connection, CALL_SECONDS_MAX):
+                await connection.execute(f"LISTEN {CHANNEL}".encode())
+            backoff.reset()
+            self._tell(Missed())
+            while True:
+                await self._hear(connection)
+                with bounded(connection, CALL_SECONDS_MAX):
+                    # A server that hangs does not close the connection.
+                    await connection.execute(b"SELECT 1")
+
+    async def _hear(self, connection: Connection) -> None:
+        """Tell what comes until nothing came for a while."""
+        async for notify in connection.notifies(timeout=_QUIET_SECONDS_MAX):
+            if notice := parsed(notify.payload, self._namespace):
+                self._tell(notice)
+
+    def _tell(self, notice: Notice) -> None:
+        for listener in tuple(self._listeners):
+            listener(notice)
