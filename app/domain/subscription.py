@@ -100,7 +100,7 @@ class Subscription:
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0
-    start: Mapping[int, int] = field(default_factory=dict)
+    start: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         topic_name(self.topic, path="topicName")

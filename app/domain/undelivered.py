@@ -1,7 +1,13 @@
 """A message that was discarded, with all that is needed to understand it and to send it again."""
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+from app.domain.message import NewRecord, Record
+
+HEADER_UNDELIVERED: Final = b"u"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,3 +26,53 @@ class Undelivered:
     offset: int
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+
+
+def to_record(undelivered: Undelivered) -> NewRecord:
+    """The record of the undelivered stream: the body as it was, the rest as JSON in the header `u`.
+
+    Records of one subscription share a key, so that they stay in order.
+    """
+    described = {
+        "subscriptionId": undelivered.subscription_id,
+        "topic": undelivered.topic,
+        "subscription": undelivered.subscription,
+        "messageId": undelivered.message_id,
+        "discardedAt": undelivered.discarded_at.isoformat(),
+        "reason": undelivered.reason,
+        "status": undelivered.status,
+        "attempts": undelivered.attempts,
+        "partition": undelivered.partition,
+        "offset": undelivered.offset,
+        "headers": undelivered.headers,
+    }
+    return NewRecord(
+        key=undelivered.subscription_id.encode("ascii"),
+        value=undelivered.body,
+        headers=((HEADER_UNDELIVERED, json.dumps(described).encode("ascii")),),
+    )
+
+
+def from_record(record: Record) -> Undelivered | None:
+    """What `to_record` wrote, or None for a record that is not of ours."""
+    described = record.header(HEADER_UNDELIVERED)
+    if described is None:
+        return None
+    try:
+        parts = json.loads(described)
+        return Undelivered(
+            subscription_id=parts["subscriptionId"],
+            topic=parts["topic"],
+            subscription=parts["subscription"],
+            message_id=parts["messageId"],
+            discarded_at=datetime.fromisoformat(parts["discardedAt"]),
+            reason=parts["reason"],
+            status=parts["status"],
+            attempts=parts["attempts"],
+            partition=parts["partition"],
+            offset=parts["offset"],
+            body=record.value or b"",
+            headers=tuple((name, value) for name, value in parts["headers"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,144 @@
+"""What is committed for a subscription in a partition: its position, and what must not be lost.
+
+The log keeps an offset and a short text. The text says which offsets above the committed one are
+finished too (so that
+none of them is sent again), whose incarnation of the subscription wrote it, when the oldest
+unfinished message was
+opened (its time to live goes on), and the lifetime counts (so that a message counts once, whatever
+dies).
+
+Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} v={volume} t={opened ms}
+f={finished}`; parts that
+are zero are left out, unknown ones ignored. `finished` is base64 of varints: run lengths from the
+committed offset on,
+alternately unfinished and finished.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+# Kafka's brokers refuse more than 4,096 bytes.
+METADATA_BYTES_MAX: Final = 4_000
+# Version, id and four numbers take at most 170 bytes; base64 turns three bytes into four
+# characters.
+FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200) * 3 // 4
+# Both lengths of a run pair, for partitions of up to 2**35 unfinished messages in a row.
+RUN_PAIR_BYTES_MAX: Final = 10
+
+_VERSION: Final = "1"
+
+Ranges = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """All before `offset` is finished, and the half-open ranges `finished` above it, in order."""
+
+    subscription_id: str
+    offset: int
+    finished: Ranges = ()
+    oldest_opened_ms: int | None = None
+    delivered: int = 0
+    discarded: int = 0
+    volume: int = 0
+
+    def metadata(self) -> str:
+        """The text to commit with `offset`."""
+        parts = {
+            "d": self.delivered or None,
+            "x": self.discarded or None,
+            "v": self.volume or None,
+            "t": self.oldest_opened_ms,
+            "f": base64.b64encode(encode_runs(self.offset, self.finished)).decode("ascii") or None,
+        }
+        written = [f"{name}={value}" for name, value in parts.items() if value is not None]
+        return " ".join([_VERSION, self.subscription_id, *written])
+
+
+def initial_metadata(subscription_id: str) -> str:
+    """The text to commit for a subscription that has not delivered anything yet."""
+    return Progress(subscription_id=subscription_id, offset=0).metadata()
+
+
+def parse_progress(subscription_id: str, offset: int, metadata: str) -> Progress | None:
+    """The progress that was committed, or None if another incarnation of the subscription wrote it.
+
+    A text that is not ours (someone reset the offsets with a tool) says nothing but the position.
+    """
+    version, *rest = metadata.split(" ") if metadata else [""]
+    if version != _VERSION or not rest:
+        return Progress(subscription_id=subscription_id, offset=offset)
+    if rest[0] != subscription_id:
+        return None
+    return _parsed(subscription_id, offset, dict(_pairs(rest[1:])))
+
+
+def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progress:
+    try:
+        return Progress(
+            subscription_id=subscription_id,
+            offset=offset,
+            finished=decode_runs(offset, base64.b64decode(parts.get("f", ""), validate=True)),
+            oldest_opened_ms=int(parts["t"]) if "t" in parts else None,
+            delivered=int(parts.get("d", "0")),
+            discarded=int(parts.get("x", "0")),
+            volume=int(parts.get("v", "0")),
+        )
+    except (ValueError, binascii.Error):
+        # Damaged: the position itself still holds; sending finished messages again is the lesser
+        # evil.
+        return Progress(subscription_id=subscription_id, offset=offset)
+
+
+def _pairs(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for word in words:
+        name, found, value = word.partition("=")
+        if found:
+            yield name, value
+
+
+def encode_runs(offset: int, finished: Ranges) -> bytes:
+    """Run lengths from `offset`, unfinished and finished in turn, as varints (LEB128)."""
+    out = bytearray()
+    for low, high in finished:
+        _put_varint(out, low - offset)
+        _put_varint(out, high - low)
+        offset = high
+    return bytes(out)
+
+
+def decode_runs(offset: int, encoded: bytes) -> Ranges:
+    """The ranges that `encode_runs` wrote; ValueError if it is not that."""
+    lengths = list(_varints(encoded))
+    if len(lengths) % 2:
+        msg = "a run of unfinished messages without a finished one behind it"
+        raise ValueError(msg)
+    ranges = []
+    for unfinished, done in zip(lengths[::2], lengths[1::2], strict=True):
+        low = offset + unfinished
+        offset = low + done
+        ranges.append((low, offset))
+    return tuple(ranges)
+
+
+def _put_varint(out: bytearray, value: int) -> None:
+    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _varints(encoded: bytes) -> Iterator[int]:
+    value = shift = 0
+    for byte in encoded:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the high bit says that more follows
+            yield value
+            value = shift = 0
+    if shift:
+        msg = "cut off within a number"
+        raise ValueError(msg)

@@ -1,0 +1,127 @@
+"""The offset tracker: what may be committed, and what a restart makes of it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain.commit import METADATA_BYTES_MAX, Progress, parse_progress
+from workers.consumer.offsets import OffsetTracker
+
+
+def a_tracker(offset: int = 0, **progress: object) -> OffsetTracker:
+    return OffsetTracker(Progress(subscription_id="s1", offset=offset, **progress))  # type: ignore[arg-type]
+
+
+def opened(tracker: OffsetTracker, *offsets: int) -> OffsetTracker:
+    for offset in offsets:
+        tracker.open(offset, 1_000 + offset)
+    return tracker
+
+
+def restarted(tracker: OffsetTracker) -> OffsetTracker:
+    progress = tracker.committable()
+    parsed = parse_progress("s1", progress.offset, progress.metadata())
+    assert parsed == progress
+    return OffsetTracker(parsed)
+
+
+def test_a_fresh_tracker_commits_where_it_starts() -> None:
+    assert a_tracker(7).committable().offset == 7
+
+
+def test_never_commits_past_an_unfinished_message() -> None:
+    tracker = opened(a_tracker(), 0, 1, 2, 3)
+    tracker.close(1)
+    tracker.close(3)
+    progress = tracker.committable()
+    assert progress.offset == 0
+    assert progress.finished == ((1, 2), (3, 4))
+
+
+def test_commits_past_everything_that_is_finished() -> None:
+    tracker = opened(a_tracker(), 0, 1, 2)
+    for offset in (2, 0, 1):
+        tracker.close(offset)
+    assert tracker.committable().offset == 3
+
+
+def test_offsets_without_a_message_count_as_finished() -> None:
+    tracker = opened(a_tracker(), 5)
+    tracker.close(5)
+    tracker.pass_over(9)
+    assert tracker.committable().offset == 9
+
+
+def test_a_restart_skips_what_was_finished_and_nothing_else() -> None:
+    tracker = opened(a_tracker(), 0, 1, 2, 3, 4)
+    for offset in (1, 3):
+        tracker.close(offset)
+    again = restarted(tracker)
+    assert [offset for offset in range(5) if not again.is_finished(offset)] == [0, 2, 4]
+
+
+def test_a_commit_soon_after_a_restart_keeps_what_is_finished_further_on() -> None:
+    tracker = opened(a_tracker(), 0, 1, 2, 3)
+    tracker.close(3)
+    again = opened(restarted(tracker), 0, 1)
+    again.close(0)
+    assert again.committable().finished == ((3, 4),)
+
+
+def test_the_oldest_unfinished_message_keeps_its_clock_over_a_restart() -> None:
+    tracker = opened(a_tracker(), 4)
+    again = restarted(tracker)
+    assert again.open(4, 99_000) == 1_004
+    assert again.open(5, 99_000) == 99_000
+
+
+def test_lifetime_counts_survive_a_restart() -> None:
+    tracker = a_tracker()
+    tracker.delivered, tracker.discarded, tracker.volume = 3, 2, 4096
+    again = restarted(tracker)
+    assert (again.delivered, again.discarded, again.volume) == (3, 2, 4096)
+
+
+def test_opens_no_more_than_a_commit_can_describe() -> None:
+    tracker = a_tracker()
+    offset = 0
+    while tracker.may_open():
+        tracker.open(offset, 0)
+        if offset % 2:
+            tracker.close(offset)
+        offset += 1
+    assert tracker.open_count > 200
+    assert len(tracker.committable().metadata()) <= METADATA_BYTES_MAX
+    for unfinished in range(0, offset, 2):
+        tracker.close(unfinished)
+    assert tracker.may_open()
+
+
+def test_a_long_run_of_unfinished_messages_does_not_stop_it() -> None:
+    tracker = a_tracker()
+    for offset in range(10_000):
+        assert tracker.may_open()
+        tracker.open(offset, 0)
+
+
+@given(st.data())
+def test_after_any_restart_exactly_the_unfinished_are_sent_again(data: st.DataObject) -> None:
+    tracker, finished, read_to = a_tracker(), set[int](), 0
+    for _ in range(data.draw(st.integers(1, 4), label="restarts")):
+        stop = tracker.position + data.draw(st.integers(0, 12), label="messages")
+        sent = []
+        for offset in range(tracker.position, stop):
+            assert tracker.is_finished(offset) is (offset in finished)
+            if offset in finished:
+                tracker.pass_over(offset + 1)
+            else:
+                tracker.open(offset, 0)
+                sent.append(offset)
+        for offset in data.draw(st.permutations(sent), label="order")[: len(sent) // 2]:
+            tracker.close(offset)
+            finished.add(offset)
+        read_to = max(read_to, stop)
+        unfinished = set(range(read_to)) - finished
+        assert tracker.committable().offset <= min(unfinished, default=read_to)
+        tracker = restarted(tracker)
+        again = {offset for offset in range(tracker.position, read_to)} - finished
+        assert again == unfinished

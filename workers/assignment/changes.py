@@ -1,0 +1,63 @@
+"""Follows the control plane: every change reaches the supervisor soon, and is acknowledged."""
+
+import asyncio
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import UnavailableError
+from app.domain.feed import Changes
+
+# A notification may be lost with its connection; so often we look for ourselves.
+POLL_INTERVAL: Final = timedelta(seconds=5)
+RETRY_PAUSE: Final = timedelta(seconds=1)
+
+_log = structlog.get_logger()
+
+
+class ChangeSource(Protocol):
+    """Where changes come from."""
+
+    async def since(self, number: int) -> Changes:
+        """What changed after the change `number`; raises UnavailableError."""
+
+    async def wait(self, at_most: timedelta) -> None:
+        """Return when something may have changed, or after `at_most`."""
+
+
+class Changeable(Protocol):
+    """Who takes the changes over."""
+
+    def apply(self, changes: Changes) -> None:
+        """Take over what changed; it is in effect on return."""
+
+
+class ChangeFollower:
+    """Applies changes in order. While the database is down, what was known stays in force."""
+
+    def __init__(self, source: ChangeSource, target: Changeable) -> None:
+        self._source = source
+        self._target = target
+        self.applied: int | None = None
+        self.on_applied = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            try:
+                changes = await self._source.since(self.applied or 0)
+            except UnavailableError as exc:
+                _log.warning("changes_unavailable", error=exc.message)
+                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+                continue
+            self._apply(changes)
+            await self._source.wait(POLL_INTERVAL)
+
+    def _apply(self, changes: Changes) -> None:
+        if changes.number == self.applied:
+            return
+        self._target.apply(changes)
+        # Reached only when the changes are in effect: now they may be acknowledged.
+        self.applied = changes.number
+        self.on_applied.set()

@@ -1,0 +1,63 @@
+"""What this worker knows of topics and subscriptions: the last state it was told."""
+
+from collections.abc import Collection, Iterable
+
+from app.domain.feed import Changes
+from app.domain.message import Partition
+from app.domain.subscription import State, Subscription
+from app.domain.topic import Topic
+from workers.consumer.lines import CursorKey
+
+
+class Registry:
+    """Topics and subscriptions by name and id. Pure: it changes only in `apply`."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.topics: dict[str, Topic] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._by_topic: dict[str, dict[str, Subscription]] = {}
+
+    def apply(self, changes: Changes) -> None:
+        """Take over what changed."""
+        for subscription_id in changes.deleted_subscription_ids:
+            self._remove(subscription_id)
+        for name in changes.deleted_topics:
+            self.topics.pop(name, None)
+        for topic in changes.topics:
+            self.topics[topic.name] = topic
+        for subscription in changes.subscriptions:
+            self._subscriptions[subscription.id] = subscription
+            self._by_topic.setdefault(subscription.topic, {})[subscription.id] = subscription
+        self.number = changes.number
+
+    def get(self, subscription_id: str) -> Subscription | None:
+        """The subscription, unless it was deleted."""
+        return self._subscriptions.get(subscription_id)
+
+    def of_topic(self, topic: str) -> Collection[Subscription]:
+        """The topic's subscriptions."""
+        return self._by_topic.get(topic, {}).values()
+
+    def wanted(self, owned: Iterable[Partition]) -> set[CursorKey]:
+        """The cursors that an owner of these partitions shall have open."""
+        return {
+            CursorKey(subscription.id, partition)
+            for partition in owned
+            for subscription in self.of_topic(partition.topic)
+            if subscription.state is not State.SUSPENDED
+        }
+
+    def suspended_groups(self, owned: Iterable[Partition]) -> dict[str, list[Partition]]:
+        """The groups of suspended subscriptions, with the owned partitions of their topics."""
+        groups: dict[str, list[Partition]] = {}
+        for partition in owned:
+            for subscription in self.of_topic(partition.topic):
+                if subscription.state is State.SUSPENDED:
+                    groups.setdefault(subscription.group, []).append(partition)
+        return groups
+
+    def _remove(self, subscription_id: str) -> None:
+        subscription = self._subscriptions.pop(subscription_id, None)
+        if subscription is not None:
+            self._by_topic[subscription.topic].pop(subscription_id, None)

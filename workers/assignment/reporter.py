@@ -1,0 +1,137 @@
+"""What the worker tells the database each second: that it lives, and where its cursors stand."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import UnavailableError
+from app.domain.status import CursorStatus, SubscriptionLoad
+from workers.consumer.cursor import Cursor
+from workers.consumer.line import DeliveryLine
+from workers.consumer.lines import CursorKey, Lines
+
+INTERVAL: Final = timedelta(seconds=1)
+
+_log = structlog.get_logger()
+
+
+class StatusStore(Protocol):
+    """Where reports go; both raise UnavailableError."""
+
+    async def beat(self, *, applied_change: int, partitions: int) -> None:
+        """This worker lives."""
+
+    async def write(
+        self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
+    ) -> None:
+        """Its cursors and loads as they are now."""
+
+
+class WorkerState(Protocol):
+    """What is reported of the worker itself."""
+
+    @property
+    def applied(self) -> int | None:
+        """The last change in effect; None: nothing is known yet."""
+
+    @property
+    def on_applied(self) -> asyncio.Event:
+        """Set when another change is in effect."""
+
+    @property
+    def owned(self) -> Collection[object]:
+        """The partitions that are ours."""
+
+
+class Reporter:
+    """Nothing waits for its reports; what could not be written is in the next one."""
+
+    def __init__(self, worker_id: str, lines: Lines, store: StatusStore) -> None:
+        self._worker_id = worker_id
+        self._lines = lines
+        self._store = store
+        self._busy_lines: set[str] = set()
+
+    async def run(self, state: WorkerState) -> None:
+        """Report each second, and at once when a change has taken effect."""
+        while True:
+            await self._wait(state.on_applied)
+            await self._try_report(state)
+
+    async def report(self, state: WorkerState) -> None:
+        """Write one report; raises UnavailableError."""
+        if state.applied is not None:
+            await self._store.beat(applied_change=state.applied, partitions=len(state.owned))
+        moved = [(key, cursor) for key, cursor in self._lines.cursors() if cursor.unreported]
+        await self.write(moved)
+
+    async def write(self, cursors: Collection[tuple[CursorKey, Cursor]]) -> None:
+        """Write where these stand, and what the lines do; raises UnavailableError."""
+        for _, cursor in cursors:
+            cursor.unreported = False
+        statuses = [self._status(key, cursor) for key, cursor in cursors]
+        loads = self._loads()
+        try:
+            if statuses or loads:
+                await self._store.write(statuses, loads)
+        except UnavailableError:
+            for _, cursor in cursors:
+                cursor.unreported = True
+            raise
+
+    async def _wait(self, applied: asyncio.Event) -> None:
+        try:
+            async with asyncio.timeout(INTERVAL.total_seconds()):
+                await applied.wait()
+        except TimeoutError:
+            return
+        applied.clear()
+
+    async def _try_report(self, state: WorkerState) -> None:
+        try:
+            await self.report(state)
+        except UnavailableError as exc:
+            _log.warning("report_failed", error=exc.message)
+
+    def _status(self, key: CursorKey, cursor: Cursor) -> CursorStatus:
+        committed = cursor.committed
+        return CursorStatus(
+            subscription_id=key.subscription_id,
+            topic=key.partition.topic,
+            partition=key.partition.index,
+            worker_id=self._worker_id,
+            offset=committed.offset,
+            end=cursor.end,
+            delivered=committed.delivered,
+            discarded=committed.discarded,
+            volume=committed.volume,
+        )
+
+    def _loads(self) -> list[SubscriptionLoad]:
+        """The load of each line that was busy in the last minute, and once more after that."""
+        now = asyncio.get_running_loop().time()
+        busy = {line.subscription.id: line for line in self._lines.lines() if _is_busy(line, now)}
+        reported = busy.keys() | self._busy_lines
+        self._busy_lines = set(busy)
+        return [
+            self._load(line, now)
+            for line in self._lines.lines()
+            if line.subscription.id in reported
+        ]
+
+    def _load(self, line: DeliveryLine, now: float) -> SubscriptionLoad:
+        return SubscriptionLoad(
+            subscription_id=line.subscription.id,
+            worker_id=self._worker_id,
+            window=line.counts.window(now),
+            in_flight=line.in_air,
+            parked=line.parked,
+            counts=line.counts.totals(),
+        )
+
+
+def _is_busy(line: DeliveryLine, now: float) -> bool:
+    return line.counts.roll(now) or line.in_air > 0 or line.parked > 0

@@ -1,0 +1,105 @@
+"""Where cursors start: from the log's commit, its copy, or where the subscription begins."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.commit import Progress, parse_progress
+from app.domain.errors import UnavailableError
+from app.domain.message import Partition
+from app.domain.status import CursorStatus
+from app.domain.subscription import Subscription
+from app.log.interface import Committed, MessageLog
+
+RETRY_PAUSE: Final = timedelta(milliseconds=500)
+
+_log = structlog.get_logger()
+
+Wanted = tuple[Subscription, Partition]
+
+
+class CursorCopies(Protocol):
+    """The database's copy of what was committed."""
+
+    async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
+        """The subscription's cursors as last reported."""
+
+
+class Starts:
+    """Finds the progress to start from; waits while the log, or the database it needs, is down."""
+
+    def __init__(self, log: MessageLog, copies: CursorCopies) -> None:
+        self._log = log
+        self._copies = copies
+
+    async def committed(self, wanted: Collection[Wanted]) -> dict[Wanted, Progress]:
+        """The progress of those that have a commit of their own incarnation."""
+        committed = await self._committed(wanted)
+        found = {
+            (subscription, partition): _committed_progress(
+                subscription, committed.get(subscription.group, {}).get(partition)
+            )
+            for subscription, partition in wanted
+        }
+        return {key: progress for key, progress in found.items() if progress is not None}
+
+    async def copied(
+        self, subscription: Subscription, partitions: Collection[Partition]
+    ) -> dict[Wanted, Progress]:
+        """The progress from the database's copy, else the subscription's beginning.
+
+        A position never falls back to the end of the topic silently.
+        """
+        copies = {status.partition: status for status in await self._copied(subscription.id)}
+        return {
+            (subscription, partition): _copied_progress(
+                subscription, partition, copies.get(partition.index)
+            )
+            for partition in partitions
+        }
+
+    async def _committed(
+        self, wanted: Iterable[Wanted]
+    ) -> Mapping[str, Mapping[Partition, Committed]]:
+        groups: dict[str, list[Partition]] = {}
+        for subscription, partition in wanted:
+            groups.setdefault(subscription.group, []).append(partition)
+        while True:
+            try:
+                return await self._log.committed(groups)
+            except UnavailableError as exc:
+                _log.warning("committed_offsets_unavailable", error=exc.message)
+                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+
+    async def _copied(self, subscription_id: str) -> Collection[CursorStatus]:
+        while True:
+            try:
+                return await self._copies.cursors(subscription_id)
+            except UnavailableError as exc:
+                _log.warning("cursor_copies_unavailable", error=exc.message)
+                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+
+
+def _committed_progress(subscription: Subscription, committed: Committed | None) -> Progress | None:
+    if committed is None:
+        return None
+    return parse_progress(subscription.id, committed.offset, committed.metadata)
+
+
+def _copied_progress(
+    subscription: Subscription, partition: Partition, copy: CursorStatus | None
+) -> Progress:
+    if copy is None:
+        return Progress(
+            subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
+        )
+    return Progress(
+        subscription_id=subscription.id,
+        offset=copy.offset,
+        delivered=copy.delivered,
+        discarded=copy.discarded,
+        volume=copy.volume,
+    )

@@ -1,0 +1,72 @@
+"""The database as the control plane of a worker: changes in, heartbeats and reports out."""
+
+import os
+import socket
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+
+from app.storage.changes import ChangeFeed
+from app.storage.notices import Notices
+from app.storage.statuses import StatusRepository
+from app.storage.workers import WorkerRepository
+
+from app.domain.feed import Changes
+from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
+from app.storage.database import Database
+
+
+class DatabaseChanges:
+    """Changes from the database, announced by its notifications."""
+
+    def __init__(self, database: Database, notices: Notices) -> None:
+        self._database = database
+        self._notices = notices
+
+    async def since(self, number: int) -> Changes:
+        """What changed after the change `number`."""
+        async with self._database.transaction() as session:
+            return await ChangeFeed(session).since(number)
+
+    async def wait(self, at_most: timedelta) -> None:
+        """Return when something may have changed, or after `at_most`."""
+        await self._notices.wait(at_most)
+
+
+class DatabaseStatus:
+    """Heartbeats and reports of one worker."""
+
+    def __init__(self, database: Database, worker_id: str) -> None:
+        self._database = database
+        self._worker_id = worker_id
+        self._started_at = datetime.now(UTC)
+
+    async def beat(self, *, applied_change: int, partitions: int) -> None:
+        """This worker lives."""
+        status = WorkerStatus(
+            id=self._worker_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            applied_change=applied_change,
+            partitions=partitions,
+            started_at=self._started_at,
+            seen_at=datetime.now(UTC),
+        )
+        async with self._database.transaction() as session:
+            await WorkerRepository(session).beat(status)
+
+    async def write(
+        self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
+    ) -> None:
+        """Its cursors and loads as they are now."""
+        async with self._database.transaction() as session:
+            await StatusRepository(session).write(cursors, loads)
+
+    async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
+        """The subscription's cursors as last reported, by whoever reported them."""
+        async with self._database.transaction() as session:
+            return await StatusRepository(session).cursors(subscription_id)
+
+    async def remove(self) -> None:
+        """This worker has stopped."""
+        async with self._database.transaction() as session:
+            await WorkerRepository(session).remove(self._worker_id)

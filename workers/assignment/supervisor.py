@@ -1,0 +1,221 @@
+"""Keeps a cursor open for each active subscription in each owned partition, and no others.
+
+Subscriptions come as changes, partitions as ownership events. Every decision is made in
+`_reconcile`, synchronously,
+from what is known at that moment; what takes time (finding a start, letting requests land) runs in
+tasks of its own and
+ends in another `_reconcile`.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Final, Protocol, assert_never
+
+import structlog
+
+from app.domain import streams
+from app.domain.commit import Progress
+from app.domain.feed import Changes
+from app.domain.message import Partition
+from app.domain.subscription import Subscription
+from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
+from workers.assignment.registry import Registry
+from workers.assignment.shares import owned_share
+from workers.assignment.starting import Starts, Wanted
+from workers.consumer.cursor import Cursor
+from workers.consumer.lines import CursorKey, Lines, abandon
+
+# How long what is in the air may take when its cursor closes; below the time the log waits for a
+# revocation.
+LANDING_MAX: Final = timedelta(seconds=3)
+COMMITTING_MAX: Final = timedelta(seconds=1.5)
+# The same when the worker stops.
+LAST_LANDING_MAX: Final = timedelta(seconds=15)
+
+_log = structlog.get_logger()
+
+
+class StreamOwner(Protocol):
+    """Who reads Angelia's own streams."""
+
+    def own(self, partitions: Collection[Partition]) -> None:
+        """Read exactly these from now on."""
+
+
+class Supervisor:
+    """Opens and closes cursors; the only one who does."""
+
+    def __init__(
+        self,
+        *,
+        lines: Lines,
+        starts: Starts,
+        ownership: Ownership,
+        recorder: StreamOwner,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._lines = lines
+        self._starts = starts
+        self._ownership = ownership
+        self._recorder = recorder
+        self._tasks = tasks
+        self._opening: set[CursorKey] = set()
+        self._closing: dict[CursorKey, Cursor] = {}
+        # Counts assignments of a partition: what was looked up in an earlier one is out of date.
+        self._terms: Counter[Partition] = Counter()
+        self._closed = asyncio.Event()
+        self._stopping = False
+        self.registry = Registry()
+        self.owned: set[Partition] = set()
+
+    async def run(self) -> None:
+        """Follow the ownership until cancelled."""
+        async for event in self._ownership.events():
+            self._on_ownership(event)
+
+    def apply(self, changes: Changes) -> None:
+        """Take over what changed; from now on nothing new is sent for what is not active."""
+        topics = set(self.registry.topics)
+        self.registry.apply(changes)
+        if set(self.registry.topics) != topics or not topics:
+            self._ownership.subscribe(streams.OWN | self.registry.topics.keys())
+        for subscription in changes.subscriptions:
+            self._lines.configure(subscription)
+        self._reconcile()
+
+    async def stop(self) -> list[tuple[CursorKey, Cursor]]:
+        """Let requests in the air land and commit all positions; returns what was closed."""
+        self._stopping = True
+        self._recorder.own(())
+        cursors = list(self._lines.cursors())
+        halted = self._lines.halt([key for key, _ in cursors])
+        await self._lines.finish(halted, landing=LAST_LANDING_MAX, committing=COMMITTING_MAX)
+        return cursors
+
+    # ---- ownership ------------------------------------------------------------------------------
+
+    def _on_ownership(self, event: OwnershipEvent) -> None:
+        _log.info("ownership", event=type(event).__name__, partitions=len(event.partitions))
+        match event:
+            case Assigned():
+                self.owned |= event.partitions
+                self._terms.update(event.partitions)
+                self._reconcile()
+            case Revoked():
+                self.owned -= event.partitions
+                self._tasks.create_task(self._hand_over(event))
+            case Lost():
+                self.owned -= event.partitions
+                abandon(self._lines.halt(self._open_in(event.partitions)))
+                self._abandon_closing(event.partitions)
+                self._reconcile()
+            case _:
+                assert_never(event)
+
+    async def _hand_over(self, event: Revoked) -> None:
+        keys = self._open_in(event.partitions)
+        self._reconcile()
+        await self._until_closed(keys)
+        # Reached only when all that was in the air has landed and is committed, or will never be
+        # committed by us.
+        event.release()
+
+    def _open_in(self, partitions: Collection[Partition]) -> list[CursorKey]:
+        return [key for key, _ in self._lines.cursors() if key.partition in partitions]
+
+    # ---- reconciling ----------------------------------------------------------------------------
+
+    def _reconcile(self) -> None:
+        if self._stopping:
+            return
+        self._recorder.own([p for p in self.owned if p.topic in streams.OWN])
+        wanted = self.registry.wanted(self.owned)
+        self._close(self._lines.keys() - wanted)
+        self._open(wanted - self._lines.keys() - self._opening - self._closing.keys())
+        self._share({key.subscription_id for key in wanted})
+
+    def _close(self, keys: Collection[CursorKey]) -> None:
+        deleted = [key for key in keys if self.registry.get(key.subscription_id) is None]
+        # The name may be another subscription's already: where the deleted one stood is of no use.
+        abandon(self._lines.halt(deleted))
+        kept = [key for key in keys if key not in deleted]
+        if kept:
+            halted = self._lines.halt(kept)
+            self._closing.update(zip(kept, (cursor for _, cursor in halted), strict=True))
+            self._tasks.create_task(self._finish(kept, halted))
+
+    async def _finish(self, keys: Collection[CursorKey], halted: list[tuple[str, Cursor]]) -> None:
+        await self._lines.finish(halted, landing=LANDING_MAX, committing=COMMITTING_MAX)
+        for key in keys:
+            del self._closing[key]
+        self._closed.set()
+        self._closed.clear()
+        self._reconcile()
+
+    async def _until_closed(self, keys: Collection[CursorKey]) -> None:
+        while self._closing.keys() & set(keys):
+            await self._closed.wait()
+
+    def _abandon_closing(self, partitions: Collection[Partition]) -> None:
+        for key, cursor in self._closing.items():
+            if key.partition in partitions:
+                cursor.abandoned = True
+
+    # ---- opening --------------------------------------------------------------------------------
+
+    def _open(self, keys: Collection[CursorKey]) -> None:
+        wanted = [
+            (subscription, key.partition)
+            for key in keys
+            if (subscription := self.registry.get(key.subscription_id)) is not None
+        ]
+        if wanted:
+            self._opening.update(keys)
+            self._tasks.create_task(self._start(wanted))
+
+    async def _start(self, wanted: Collection[Wanted]) -> None:
+        terms = self._terms.copy()
+        found = await self._starts.committed(wanted)
+        missing: dict[Subscription, list[Partition]] = {}
+        for subscription, partition in wanted:
+            if (subscription, partition) not in found:
+                missing.setdefault(subscription, []).append(partition)
+        # The database may be down: whoever needs it waits alone.
+        for subscription, partitions in missing.items():
+            self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
+        self._started(found, terms)
+
+    async def _start_from_copy(
+        self,
+        subscription: Subscription,
+        partitions: Collection[Partition],
+        terms: Counter[Partition],
+    ) -> None:
+        self._started(await self._starts.copied(subscription, partitions), terms)
+
+    def _started(self, found: Mapping[Wanted, Progress], terms: Counter[Partition]) -> None:
+        """Open what is still wanted: much may have changed while the starts were looked up."""
+        keys = {
+            CursorKey(sub.id, partition): progress for (sub, partition), progress in found.items()
+        }
+        self._opening -= keys.keys()
+        if self._stopping:
+            return
+        wanted = self.registry.wanted(self.owned) - self._lines.keys() - self._closing.keys()
+        opened: dict[Partition, list[tuple[Subscription, Progress]]] = {}
+        for key in wanted & keys.keys():
+            subscription = self.registry.get(key.subscription_id)
+            if subscription is not None and terms[key.partition] == self._terms[key.partition]:
+                opened.setdefault(key.partition, []).append((subscription, keys[key]))
+        self._lines.open(opened)
+        self._reconcile()
+
+    def _share(self, subscription_ids: Collection[str]) -> None:
+        for subscription_id in subscription_ids:
+            subscription = self.registry.get(subscription_id)
+            topic = self.registry.topics.get(subscription.topic) if subscription else None
+            if subscription and topic:
+                share = owned_share(topic, self.owned)
+                self._lines.share(subscription_id, subscription.policy.rate * share)

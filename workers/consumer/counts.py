@@ -1,0 +1,59 @@
+"""Attempts of one subscription over the last minute."""
+
+from collections import deque
+from datetime import timedelta
+from typing import Final
+
+from app.domain.delivery import Delivered, Outcome, Retry
+from app.domain.status import AttemptCounts
+
+WINDOW: Final = timedelta(seconds=60)
+_FIELDS: Final = tuple(AttemptCounts.__dataclass_fields__)
+_BY_CLASS: Final = {2: "codes_2xx", 4: "codes_4xx", 5: "codes_5xx"}
+
+
+class RecentCounts:
+    """Counts in slices of a second; `roll` ends a slice and forgets those out of the window."""
+
+    def __init__(self, now: float) -> None:
+        self._since = now
+        self._slices: deque[tuple[float, dict[str, int]]] = deque()
+        self._current = dict.fromkeys(_FIELDS, 0)
+        self._total = dict.fromkeys(_FIELDS, 0)
+
+    def add(self, outcome: Outcome, *, size: int, retried: bool) -> None:
+        """Count one attempt: what came of it, and whether it was not the message's first."""
+        current = self._current
+        current[_kind(outcome)] += 1
+        if retried:
+            current["retries"] += 1
+        if isinstance(outcome, Delivered):
+            current["bytes"] += size
+
+    def roll(self, now: float) -> bool:
+        """End the running slice; whether there is anything in the window."""
+        if any(self._current.values()):
+            self._slices.append((now, self._current))
+            for name, value in self._current.items():
+                self._total[name] += value
+            self._current = dict.fromkeys(_FIELDS, 0)
+        while self._slices and self._slices[0][0] <= now - WINDOW.total_seconds():
+            for name, value in self._slices.popleft()[1].items():
+                self._total[name] -= value
+        return bool(self._slices)
+
+    def window(self, now: float) -> timedelta:
+        """How long has been counted, at most a minute."""
+        return min(WINDOW, max(timedelta(seconds=1), timedelta(seconds=now - self._since)))
+
+    def totals(self) -> AttemptCounts:
+        """The counts of all ended slices in the window."""
+        return AttemptCounts(**self._total)
+
+
+def _kind(outcome: Outcome) -> str:
+    if isinstance(outcome, Retry) and outcome.timed_out:
+        return "timeouts"
+    if outcome.status is None:
+        return "other_errors"
+    return _BY_CLASS.get(outcome.status // 100, "codes_other")

@@ -1,0 +1,235 @@
+"""One subscription in one partition: where it reads, what it has open, what it may commit."""
+
+import asyncio
+import time
+from typing import Protocol
+
+import structlog
+
+from app.domain.commit import Progress
+from app.domain.message import Message, Partition
+from workers.consumer.offsets import OffsetTracker
+from workers.reading.feed import Batch, Feed
+from workers.reading.reader import Reader
+
+_log = structlog.get_logger()
+
+
+class CursorOwner(Protocol):
+    """Who delivers what a cursor reads, and who commits it."""
+
+    def readable(self, cursor: "Cursor") -> None:
+        """The cursor may have a message to take."""
+
+    def moved(self, cursor: "Cursor") -> None:
+        """The cursor has something new to commit."""
+
+
+class Cursor:
+    """Takes messages in offset order, from the shared feed or, when behind, by catch-up reads.
+
+    Every method is synchronous: a cursor is changed only between two turns of the loop.
+    """
+
+    def __init__(self, owner: CursorOwner, partition: Partition, start: Progress) -> None:
+        self._owner = owner
+        self.partition = partition
+        self._offsets = OffsetTracker(start)
+        self._feed: Feed | None = None
+        self._reader: Reader | None = None
+        self._batch: Batch | None = None
+        self._index = 0
+        self._reading = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.lagging = False
+        self.closing = False
+        self.queued = False
+        self.dirty = False
+        self.in_air = 0
+        # Someone else owns the partition: nothing of this cursor may be committed any more.
+        self.abandoned = False
+        self.committed = start
+        # Committed, but not yet in the database for people to see.
+        self.unreported = True
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """The next offset to read."""
+        return self._offsets.position
+
+    @property
+    def end(self) -> int:
+        """The partition's end as far as it was read."""
+        return max(self._feed.end, self.position) if self._feed else self.position
+
+    def read_from(self, reader: Reader, feed: Feed) -> None:
+        """Start taking messages."""
+        self._reader, self._feed = reader, feed
+        self.wake()
+
+    def wake(self) -> None:
+        """There may be something to take."""
+        if not self.closing:
+            self._owner.readable(self)
+
+    def rewind(self, position: int) -> None:
+        """The log was made anew and ends before us."""
+        _log.warning("cursor_rewound", partition=self.partition, at=self.position, to=position)
+        self._offsets.rewind(position)
+        self._batch = None
+        self._touch()
+
+    def take(self) -> tuple[Message, int] | None:
+        """Open the next message; returns it and since when its time to live runs (ms), or None.
+
+        None says: nothing can be taken now; the cursor wakes its owner when that changes.
+        """
+        while not self.closing and self._offsets.may_open():
+            message = self._next()
+            if message is None:
+                return None
+            if self._offsets.is_finished(message.offset):
+                self._offsets.pass_over(message.offset + 1)
+                continue
+            # In flight before anything about it can fail: from here on no commit passes it.
+            opened_ms = self._offsets.open(message.offset, time.time_ns() // 1_000_000)
+            self._started()
+            return message, opened_ms
+        return None
+
+    def _next(self) -> Message | None:
+        batch = self._batch
+        if batch is None or self._index >= len(batch.messages):
+            batch = self._turn_over(batch)
+            if batch is None:
+                return None
+        message = batch.messages[self._index]
+        self._index += 1
+        return message
+
+    def _turn_over(self, done: Batch | None) -> Batch | None:
+        """The next batch that has a message for us, or None after asking for it."""
+        if done is not None:
+            self._pass(done.next_offset)
+        self._batch = None
+        feed, reader = self._feed, self._reader
+        if feed is None or reader is None or self._reading:
+            return None
+        while (batch := feed.find(self.position)) is not None:
+            self.lagging = False
+            if self._use(batch):
+                reader.resume(feed)
+                return batch
+        self._ask(feed, reader)
+        return None
+
+    def _ask(self, feed: Feed, reader: Reader) -> None:
+        if self.position >= feed.end:
+            self.lagging = False
+            feed.wait(self)
+            reader.resume(feed)
+        else:
+            self.lagging = self._reading = True
+            reader.want(feed, self.position, self._fed)
+
+    def _fed(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - the shape of a callback
+        self._reading = False
+        if gap:
+            self._cross_gap(batch.next_offset)
+        else:
+            self._use(batch)
+        self.wake()
+
+    def _use(self, batch: Batch) -> bool:
+        """Take from `batch`; False when it has nothing at or above our position."""
+        self._index = batch.index_of(self.position)
+        if self._index < len(batch.messages):
+            self._batch = batch
+            return True
+        self._pass(batch.next_offset)
+        return False
+
+    def _pass(self, next_offset: int) -> None:
+        if next_offset > self.position:
+            self._offsets.pass_over(next_offset)
+            self._touch()
+
+    def _cross_gap(self, next_offset: int) -> None:
+        if next_offset < self.position:
+            self.rewind(next_offset)
+            return
+        lost = next_offset - self.position
+        _log.error("messages_lost_to_retention", partition=self.partition, messages=lost)
+        self._pass(next_offset)
+
+    # ---- finishing ------------------------------------------------------------------------------
+
+    def delivered(self, message: Message) -> None:
+        """The subscriber has it."""
+        self._offsets.delivered += 1
+        self._offsets.volume += len(message.body or b"")
+        self._close(message)
+
+    def discarded(self, message: Message) -> None:
+        """It is durable among the undelivered."""
+        self._offsets.discarded += 1
+        self._close(message)
+
+    def landed(self) -> None:
+        """A request of ours is over, whatever came of it."""
+        self.in_air -= 1
+        if self.in_air == 0:
+            self._idle.set()
+
+    def started(self) -> None:
+        """A request of ours is about to leave."""
+        self._started()
+
+    def halt(self) -> None:
+        """Open nothing more and leave the feed; what is in the air goes on."""
+        self.closing = True
+        if self._reader is not None:
+            self._reader.leave(self.partition, self)
+
+    async def idle(self) -> None:
+        """Wait until no request of ours is in the air."""
+        await self._idle.wait()
+
+    def _started(self) -> None:
+        self.in_air += 1
+        self._idle.clear()
+
+    def _close(self, message: Message) -> None:
+        blocked = not self._offsets.may_open()
+        self._offsets.close(message.offset)
+        self._touch()
+        if blocked:
+            self.wake()
+
+    # ---- committing -----------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """Commit again although nothing moved: a log may forget positions that are not renewed."""
+        self._touch()
+
+    def commit_begins(self) -> Progress:
+        """What to commit now; what happens from here on is for the next commit."""
+        self.dirty = False
+        return self._offsets.committable()
+
+    def commit_done(self, progress: Progress) -> None:
+        """`progress` is durable."""
+        self.committed = progress
+        self.unreported = True
+
+    def commit_failed(self) -> None:
+        """It is not: it goes into the next round."""
+        self._touch()
+
+    def _touch(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self._owner.moved(self)

@@ -1,0 +1,263 @@
+"""The line a message travels: one subscription on one worker, from its cursors to its endpoint.
+
+Decisions are synchronous (what to take, what an outcome means), so nothing can come between them;
+only the attempt and
+the undelivered record are waited for. A slot is a task that goes from message to message while
+there is work, so a
+backlog costs no task per message and an idle subscription costs none at all.
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, assert_never
+
+import structlog
+
+from app.domain.backoff import backoff_delay
+from app.domain.delivery import TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
+from app.domain.message import Message
+from app.domain.subscription import Subscription
+from app.domain.undelivered import Undelivered
+from workers.consumer.counts import RecentCounts
+from workers.consumer.cursor import Cursor
+from workers.consumer.retries import Job, RetryPark
+from workers.consumer.turns import Turns
+from workers.consumer.undelivered import UndeliveredLog
+from workers.delivery.rate import RateLimiter
+
+_log = structlog.get_logger()
+
+
+class Endpoint(Protocol):
+    """Where a subscription's messages go."""
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        """One POST within one deadline; never raises for what a subscriber or a network does."""
+
+
+class LineParts(Protocol):
+    """What every line of a worker shares."""
+
+    tasks: asyncio.TaskGroup
+    turns: Turns
+    undelivered: UndeliveredLog
+
+    def moved(self, group: str, cursor: Cursor) -> None:
+        """The cursor of `group` has something new to commit."""
+
+
+class DeliveryLine:
+    """Delivers what its cursors read: at most at the rate, at most `in_flight_max` in the air."""
+
+    def __init__(self, subscription: Subscription, endpoint: Endpoint, parts: LineParts) -> None:
+        self.subscription = subscription
+        self._endpoint = endpoint
+        self._parts = parts
+        self._loop = asyncio.get_running_loop()
+        self._limiter = RateLimiter(float(subscription.policy.rate))
+        self._ready: deque[Cursor] = deque()
+        self._park = RetryPark()
+        self._quiet_until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self.counts = RecentCounts(self._loop.time())
+        self.in_air = 0
+
+    @property
+    def parked(self) -> int:
+        """Messages that wait for another attempt."""
+        return len(self._park)
+
+    def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
+        """Deliver by new settings from the next attempt on."""
+        self.subscription = subscription
+        self._endpoint = endpoint
+        self.pump()
+
+    def share(self, rate: float) -> None:
+        """Send at most `rate` messages a second from now on."""
+        self._limiter.set_rate(rate)
+        self.pump()
+
+    # ---- what cursors say -----------------------------------------------------------------------
+
+    def readable(self, cursor: Cursor) -> None:
+        """`cursor` may have a message to take."""
+        if not cursor.queued:
+            cursor.queued = True
+            self._ready.append(cursor)
+        self.pump()
+
+    def moved(self, cursor: Cursor) -> None:
+        """`cursor` has something new to commit."""
+        self._parts.moved(self.subscription.group, cursor)
+
+    def release(self, cursor: Cursor) -> None:
+        """Forget what waits of `cursor`, which is closing: it stays unfinished."""
+        self._park.remove(lambda job: job.cursor is cursor)
+
+    def stop(self) -> None:
+        """End the line's timer; its cursors are closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Fill free slots with what may be sent now."""
+        while self.in_air < self.subscription.policy.in_flight_max:
+            job = self._take()
+            if job is None:
+                return
+            self.in_air += 1
+            self._parts.tasks.create_task(self._slot(job))
+
+    def _take(self) -> Job | None:
+        """The next job, counted against the rate; or None, and then a timer or a wake follows."""
+        now = self._loop.time()
+        wait = max(self._limiter.wait(now), self._quiet_until - now)
+        if wait > 0:
+            self._wake_after(wait, now)
+            return None
+        job = self._due_retry(now) or self._next_message(now)
+        if job is None:
+            self._wake_for_retries(now)
+            return None
+        self._limiter.sent(now)
+        return job
+
+    def _due_retry(self, now: float) -> Job | None:
+        job = self._park.take(now)
+        if job is not None:
+            job.cursor.started()
+        return job
+
+    def _next_message(self, now: float) -> Job | None:
+        if len(self._park) >= self.subscription.policy.retry_buffer_max:
+            return None  # a retry that leaves the park makes room
+        ready = self._ready
+        while ready:
+            cursor = ready[0]
+            if cursor.lagging and not self._parts.turns.take(self.pump):
+                return None
+            taken = cursor.take()
+            if taken is not None:
+                ready.rotate(-1)  # the partitions take turns
+                return self._opened(cursor, *taken, now=now)
+            ready.popleft()
+            cursor.queued = False
+        return None
+
+    def _opened(self, cursor: Cursor, message: Message, opened_ms: int, *, now: float) -> Job:
+        elapsed = time.time_ns() / 1e9 - opened_ms / 1e3
+        ttl = self.subscription.policy.message_ttl.total_seconds()
+        return Job(message, cursor, now + ttl - max(elapsed, 0.0))
+
+    def _wake_for_retries(self, now: float) -> None:
+        due = self._park.next_due
+        if due is not None:
+            self._wake_after(due - now, now)
+
+    def _wake_after(self, wait: float, now: float) -> None:
+        """One timer for all that waits: the earliest counts."""
+        if not (self._ready or self._park):
+            return
+        due = now + max(wait, 0.0)
+        if self._timer is not None:
+            if self._timer_due <= due:
+                return
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self._loop.call_at(due, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.pump()
+
+    # ---- acting ---------------------------------------------------------------------------------
+
+    async def _slot(self, first: Job) -> None:
+        job: Job | None = first
+        try:
+            while job is not None:
+                await self._deliver(job)
+                job = self._take()
+        finally:
+            self.in_air -= 1
+
+    async def _deliver(self, job: Job) -> None:
+        try:
+            outcome = await self._attempt(job)
+            self.counts.add(outcome, size=len(job.message.body or b""), retried=job.attempts > 0)
+            job.attempts += 1
+            match outcome:
+                case Delivered():
+                    job.cursor.delivered(job.message)
+                case Retry():
+                    await self._retry(job, outcome)
+                case Discarded():
+                    await self._discard(job, outcome)
+                case _:
+                    assert_never(outcome)
+        finally:
+            job.cursor.landed()
+
+    async def _attempt(self, job: Job) -> Outcome:
+        try:
+            return await self._endpoint.attempt(job.message, retry_count=job.attempts)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, only this message shall suffer
+            # A defect of ours must not stop other subscriptions; this message is retried, then
+            # recorded.
+            _log.exception("attempt_failed_unexpectedly", subscription=self.subscription.group)
+            return Retry(reason=f"Internal error: {type(exc).__name__}")
+
+    async def _retry(self, job: Job, outcome: Retry) -> None:
+        now = self._loop.time()
+        due = now + self._delay(job, outcome).total_seconds()
+        if outcome.retry_after is not None:
+            # The subscriber asked for quiet: nothing new goes there before either.
+            self._quiet_until = max(self._quiet_until, now + outcome.retry_after.total_seconds())
+        if due > job.deadline:
+            await self._discard(job, Discarded(reason=TTL_ELAPSED, status=outcome.status))
+        elif not job.cursor.closing:
+            self._park.park(job, due)
+
+    def _delay(self, job: Job, outcome: Retry) -> timedelta:
+        if outcome.retry_after is not None:
+            return outcome.retry_after
+        job.backoffs += 1
+        jitter = random.random()  # noqa: S311 - spreads retries; nothing depends on its secrecy
+        return backoff_delay(self.subscription.policy, attempt=job.backoffs, jitter=jitter)
+
+    async def _discard(self, job: Job, discarded: Discarded) -> None:
+        await self._parts.undelivered.write(self._record(job, discarded))
+        # Reached only when the message is durable elsewhere: closing it lets the commit pass it.
+        job.cursor.discarded(job.message)
+
+    def _record(self, job: Job, discarded: Discarded) -> Undelivered:
+        message, subscription = job.message, self.subscription
+        return Undelivered(
+            subscription_id=subscription.id,
+            topic=subscription.topic,
+            subscription=subscription.name,
+            message_id=message.id.decode("utf-8", "replace"),
+            discarded_at=datetime.now(UTC),
+            reason=discarded.reason,
+            status=discarded.status,
+            attempts=job.attempts,
+            partition=message.partition.index,
+            offset=message.offset,
+            body=message.body or b"",
+            headers=_shown(message),
+        )
+
+
+def _shown(message: Message) -> tuple[tuple[str, str], ...]:
+    own = (b"Content-Type", message.content_type)
+    return tuple(
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in (own, *message.propagated)
+    )

@@ -1,0 +1,155 @@
+"""All delivery lines of a worker: opening and closing cursors, one line a subscription."""
+
+import asyncio
+from collections.abc import Collection, Iterator, KeysView, Mapping
+from datetime import timedelta
+from typing import NamedTuple, Protocol
+
+from app.domain.commit import Progress
+from app.domain.message import Partition
+from app.domain.subscription import DeliveryPolicy, Subscription
+from workers.consumer.committer import Committer
+from workers.consumer.cursor import Cursor
+from workers.consumer.line import DeliveryLine, Endpoint
+from workers.consumer.turns import Turns
+from workers.consumer.undelivered import UndeliveredLog
+from workers.reading.reader import Reader
+
+
+class CursorKey(NamedTuple):
+    """A subscription, by the id of its incarnation, in a partition."""
+
+    subscription_id: str
+    partition: Partition
+
+
+class Endpoints(Protocol):
+    """Makes endpoints to send to."""
+
+    def destination(self, endpoint: str, policy: DeliveryPolicy) -> Endpoint:
+        """Where messages of a subscription go."""
+
+
+class Lines:
+    """Owns the lines and their cursors. A line exists while it has cursors."""
+
+    def __init__(
+        self,
+        *,
+        endpoints: Endpoints,
+        reader: Reader,
+        committer: Committer,
+        undelivered: UndeliveredLog,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._endpoints = endpoints
+        self._reader = reader
+        self._committer = committer
+        self._lines: dict[str, DeliveryLine] = {}
+        self._cursors: dict[CursorKey, Cursor] = {}
+        self.undelivered = undelivered
+        self.turns = Turns(asyncio.get_running_loop())
+        self.tasks = tasks
+
+    def __contains__(self, key: CursorKey) -> bool:
+        """Whether that cursor is open."""
+        return key in self._cursors
+
+    def keys(self) -> KeysView[CursorKey]:
+        """The open cursors."""
+        return self._cursors.keys()
+
+    def cursors(self) -> Iterator[tuple[CursorKey, Cursor]]:
+        """The open cursors with their keys."""
+        return iter(self._cursors.items())
+
+    def lines(self) -> Collection[DeliveryLine]:
+        """The lines that have cursors."""
+        return self._lines.values()
+
+    def moved(self, group: str, cursor: Cursor) -> None:
+        """The cursor of `group` has something new to commit."""
+        self._committer.moved(group, cursor)
+
+    def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:
+        """Open a cursor for each; those of one partition start reading together."""
+        for partition, starts in opened.items():
+            cursors = [
+                self._opened(subscription, partition, progress) for subscription, progress in starts
+            ]
+            feed = self._reader.join(partition, cursors)
+            for cursor in cursors:
+                cursor.read_from(self._reader, feed)
+
+    def configure(self, subscription: Subscription) -> None:
+        """Deliver by the subscription's new settings, if it has a line here."""
+        line = self._lines.get(subscription.id)
+        if line is not None and line.subscription != subscription:
+            line.configure(subscription, self._endpoint(subscription))
+
+    def share(self, subscription_id: str, rate: float) -> None:
+        """Let the subscription send at most `rate` messages a second from here."""
+        line = self._lines.get(subscription_id)
+        if line is not None:
+            line.share(rate)
+
+    def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
+        """Send nothing more for these; returns what is to be finished, each with its group."""
+        halted = []
+        for key in keys:
+            cursor = self._cursors.pop(key)
+            line = self._lines[key.subscription_id]
+            cursor.halt()
+            line.release(cursor)
+            halted.append((line.subscription.group, cursor))
+        self._drop_empty_lines()
+        return halted
+
+    async def finish(
+        self,
+        halted: Collection[tuple[str, Cursor]],
+        *,
+        landing: timedelta,
+        committing: timedelta,
+    ) -> None:
+        """Wait up to `landing` for what is in the air, then up to `committing` for the commit.
+
+        What lands later is not committed: the partition may be another worker's by then.
+        """
+        await drained([cursor for _, cursor in halted], landing)
+        await self._committer.finish(halted, committing)
+        abandon(halted)
+
+    def _opened(self, subscription: Subscription, partition: Partition, start: Progress) -> Cursor:
+        line = self._lines.get(subscription.id)
+        if line is None:
+            line = DeliveryLine(subscription, self._endpoint(subscription), self)
+            self._lines[subscription.id] = line
+        cursor = Cursor(line, partition, start)
+        self._cursors[CursorKey(subscription.id, partition)] = cursor
+        return cursor
+
+    def _endpoint(self, subscription: Subscription) -> Endpoint:
+        return self._endpoints.destination(subscription.endpoint, subscription.policy)
+
+    def _drop_empty_lines(self) -> None:
+        used = {key.subscription_id for key in self._cursors}
+        for subscription_id in [known for known in self._lines if known not in used]:
+            self._lines.pop(subscription_id).stop()
+
+
+def abandon(halted: Collection[tuple[str, Cursor]]) -> None:
+    """Commit nothing more for these."""
+    for _, cursor in halted:
+        cursor.abandoned = True
+
+
+async def drained(cursors: Collection[Cursor], within: timedelta) -> bool:
+    """Wait until nothing of these is in the air; False if that took longer than `within`."""
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            for cursor in cursors:
+                await cursor.idle()
+    except TimeoutError:
+        return False
+    return True

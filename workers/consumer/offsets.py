@@ -1,0 +1,125 @@
+"""Which messages of a partition a subscription has finished: pure bookkeeping, no I/O, no clock."""
+
+import bisect
+from typing import Final
+
+from app.domain.commit import (
+    FINISHED_BYTES_MAX,
+    RUN_PAIR_BYTES_MAX,
+    Progress,
+    Ranges,
+    encode_runs,
+)
+
+# So many unfinished messages always fit into the commit metadata, however they lie.
+_ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
+
+
+class OffsetTracker:
+    """Opened and finished offsets of one cursor.
+
+    Messages are opened in offset order and closed in any. `position` is the next offset to read:
+    all below it is open or
+    finished. `committable()` says what may be committed: the oldest unfinished offset, and what is
+    finished above it.
+    """
+
+    __slots__ = (
+        "_finished",
+        "_opened",
+        "_room",
+        "_start",
+        "delivered",
+        "discarded",
+        "position",
+        "volume",
+    )
+
+    def __init__(self, start: Progress) -> None:
+        self._start = start
+        self._opened: dict[int, int] = {}
+        # Finished before this tracker was made, above its position; what is read over is dropped
+        # from it.
+        self._finished: list[tuple[int, int]] = list(start.finished)
+        self._room = _ALWAYS_FITS
+        self.position = start.offset
+        self.delivered = start.delivered
+        self.discarded = start.discarded
+        self.volume = start.volume
+
+    @property
+    def open_count(self) -> int:
+        """Messages that are opened and not closed."""
+        return len(self._opened)
+
+    def is_finished(self, offset: int) -> bool:
+        """Whether `offset`, at or above the position, was finished before a restart."""
+        finished = self._finished
+        at = bisect.bisect_right(finished, (offset, 1 << 62)) - 1
+        return at >= 0 and finished[at][0] <= offset < finished[at][1]
+
+    def may_open(self) -> bool:
+        """Whether one more message can be opened and the finished set still fits into a commit."""
+        if self._room > 0:
+            return True
+        self._room = self._measured_room()
+        return self._room > 0
+
+    def open(self, offset: int, now_ms: int) -> int:
+        """Take `offset` in flight; returns since when its time to live runs (epoch ms)."""
+        start = self._start
+        opened_ms = now_ms
+        if offset == start.offset and start.oldest_opened_ms is not None:
+            opened_ms = start.oldest_opened_ms  # its clock goes on where a crash interrupted it
+        self._opened[offset] = opened_ms
+        self._room -= 1
+        self.position = offset + 1
+        return opened_ms
+
+    def pass_over(self, next_offset: int) -> None:
+        """Go on reading at `next_offset`: what lies before it is finished or has no message."""
+        self.position = next_offset
+        finished = self._finished
+        while finished and finished[0][1] <= next_offset:
+            finished.pop(0)
+
+    def rewind(self, offset: int) -> None:
+        """Start again at `offset`: the topic was made anew, and the log has no such position."""
+        self._opened.clear()
+        self._finished.clear()
+        self.position = offset
+
+    def close(self, offset: int) -> None:
+        """Finish an opened message. Closing one that a rewind forgot does nothing."""
+        self._opened.pop(offset, None)
+
+    def committable(self) -> Progress:
+        """What may be committed now."""
+        offset = min(self._opened, default=self.position)
+        return Progress(
+            subscription_id=self._start.subscription_id,
+            offset=offset,
+            finished=self._finished_above(),
+            oldest_opened_ms=self._opened.get(offset),
+            delivered=self.delivered,
+            discarded=self.discarded,
+            volume=self.volume,
+        )
+
+    def _finished_above(self) -> Ranges:
+        ranges = []
+        offsets = iter(sorted(self._opened))
+        low = next(offsets, self.position) + 1
+        for offset in offsets:
+            if low < offset:
+                ranges.append((low, offset))
+            low = offset + 1
+        if low < self.position:
+            ranges.append((low, self.position))
+        position = self.position
+        ranges += ((max(a, position), b) for a, b in self._finished if b > position)
+        return tuple(ranges)
+
+    def _measured_room(self) -> int:
+        used = len(encode_runs(min(self._opened, default=self.position), self._finished_above()))
+        return (FINISHED_BYTES_MAX - used) // RUN_PAIR_BYTES_MAX

@@ -1,0 +1,95 @@
+"""Reading for cursors that are behind the cache: fairly, bounded, and each chunk once."""
+
+import asyncio
+from collections import OrderedDict
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import AngeliaError
+from app.domain.message import Partition
+from app.log.interface import Chunk, MessageLog
+from workers.reading.decoding import decoded
+from workers.reading.feed import Batch
+
+CHUNK_BYTES: Final = 1 << 20
+READERS: Final = 2
+KEPT_CHUNKS: Final = 8
+RETRY_PAUSE: Final = timedelta(seconds=1)
+
+
+class Fed(Protocol):
+    """Takes what was read; `gap`: the log goes on only at the batch's `next_offset`."""
+
+    def __call__(self, batch: Batch, gap: bool, /) -> None: ...  # noqa: FBT001 - a callback's shape
+
+
+_log = structlog.get_logger()
+
+
+class CatchUp:
+    """A queue of wanted chunks, first come first served, one entry however many wait for it.
+
+    A cursor has at most one wish open, so the queue is as long as there are laggards, and each
+    gets its turn.
+    """
+
+    def __init__(self, log: MessageLog) -> None:
+        self._log = log
+        self._wanted: dict[tuple[Partition, int], list[Fed]] = {}
+        self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()
+        self._kept: OrderedDict[tuple[Partition, int], Batch] = OrderedDict()
+
+    def want(self, partition: Partition, offset: int, fed: Fed) -> None:
+        """Call `fed(batch, gap)` with what the log has at `offset`; never from within this call."""
+        waiting = self._wanted.get((partition, offset))
+        if waiting is None:
+            self._wanted[partition, offset] = [fed]
+            self._queue.put_nowait((partition, offset))
+        else:
+            waiting.append(fed)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with asyncio.TaskGroup() as readers:
+            for _ in range(READERS):
+                readers.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        while True:
+            partition, offset = await self._queue.get()
+            batch = self._recall(partition, offset)
+            if batch is not None:
+                self._feed(partition, offset, batch, gap=False)
+                continue
+            try:
+                chunk = await self._log.fetch(partition, offset, bytes_max=CHUNK_BYTES)
+            except AngeliaError as exc:
+                self._ask_again(partition, offset, exc)
+            else:
+                self._feed(partition, offset, self._kept_batch(chunk), gap=chunk.gap)
+
+    def _feed(self, partition: Partition, offset: int, batch: Batch, *, gap: bool) -> None:
+        for fed in self._wanted.pop((partition, offset)):
+            fed(batch, gap)
+
+    def _ask_again(self, partition: Partition, offset: int, error: AngeliaError) -> None:
+        """Later, and behind the others: the partition's broker may be down while theirs is not."""
+        _log.warning("catch_up_read_failed", partition=partition, error=error.message)
+        pause = RETRY_PAUSE.total_seconds()
+        asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, (partition, offset))
+
+    def _recall(self, partition: Partition, offset: int) -> Batch | None:
+        for (kept, _), batch in self._kept.items():
+            if kept == partition and batch.offset <= offset < batch.next_offset:
+                return batch
+        return None
+
+    def _kept_batch(self, chunk: Chunk) -> Batch:
+        batch = decoded(chunk)
+        if batch.messages:
+            self._kept[chunk.partition, chunk.offset] = batch
+        if len(self._kept) > KEPT_CHUNKS:
+            self._kept.popitem(last=False)
+        return batch

@@ -1,0 +1,119 @@
+"""The chunk cache of one partition: read once at its tail, for all cursors that keep up."""
+
+import bisect
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final, Protocol
+
+from app.domain.message import Message, Partition
+
+# What one partition keeps for cursors that are a little behind; those further behind read for
+# themselves.
+CACHE_BYTES_MAX: Final = 4 << 20
+# The tail is read ahead of its fastest cursor up to the first, and again from the second on.
+AHEAD_BYTES_MAX: Final = 2 << 20
+AHEAD_BYTES_RESUME: Final = 1 << 20
+
+_offset_of = attrgetter("offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Decoded messages covering every offset of [offset, next_offset)."""
+
+    offset: int
+    next_offset: int
+    messages: Sequence[Message]
+    size: int
+
+    def index_of(self, offset: int) -> int:
+        """Where the first message at or above `offset` stands."""
+        if offset <= self.offset:
+            return 0
+        return bisect.bisect_left(self.messages, offset, key=_offset_of)
+
+
+class TailReader(Protocol):
+    """Someone who waits at the end of a feed."""
+
+    @property
+    def position(self) -> int:
+        """The next offset it reads."""
+
+    def wake(self) -> None:
+        """There may be something at its position now."""
+
+    def rewind(self, position: int) -> None:
+        """The log was made anew and ends before the reader's position: go on at `position`."""
+
+
+class Feed:
+    """Batches from the tail of one partition, bounded in bytes.
+
+    It holds [start, end). A cursor in that range takes from it; one at `end` or above waits; one
+    below `start` reads
+    for itself until it has caught up. `held`: enough is read ahead, the tail pauses until the
+    fastest reader needs more.
+    """
+
+    def __init__(self, partition: Partition, position: int) -> None:
+        self.partition = partition
+        self.end = position
+        self.held = False
+        self._batches: deque[Batch] = deque()
+        self._bytes = 0
+        self._waiting: list[TailReader] = []
+        self.readers: set[TailReader] = set()
+
+    @property
+    def start(self) -> int:
+        """The first offset it holds."""
+        return self._batches[0].offset if self._batches else self.end
+
+    def find(self, position: int) -> Batch | None:
+        """The batch that covers `position`, newest first: that is where most readers are."""
+        for batch in reversed(self._batches):
+            if batch.offset <= position < batch.next_offset:
+                return batch
+        return None
+
+    def put(self, batch: Batch) -> None:
+        """Append the batch at `end` and wake those who waited for it."""
+        self.end = batch.next_offset
+        if batch.messages:
+            self._batches.append(batch)
+            self._bytes += batch.size
+        self.trim()
+        self.held = self._ahead() > AHEAD_BYTES_MAX
+        waiting, self._waiting = self._waiting, []
+        for reader in waiting:
+            reader.wake()
+
+    def wait(self, reader: TailReader) -> None:
+        """Wake `reader` at the next batch."""
+        self._waiting.append(reader)
+
+    def restart(self, position: int) -> None:
+        """Go on at another place: what was held is dropped."""
+        self._batches.clear()
+        self._bytes = 0
+        self.end = position
+        self.held = False
+
+    def may_resume(self) -> bool:
+        """Whether a held tail shall be read on."""
+        return self.held and self._ahead() < AHEAD_BYTES_RESUME
+
+    def trim(self) -> None:
+        """Drop what every reader within the cache has passed, and what is over the bound."""
+        start = self.start
+        needed = min((r.position for r in self.readers if r.position >= start), default=self.end)
+        batches = self._batches
+        while batches and (batches[0].next_offset <= needed or self._bytes > CACHE_BYTES_MAX):
+            self._bytes -= batches.popleft().size
+
+    def _ahead(self) -> int:
+        fastest = max((reader.position for reader in self.readers), default=self.end)
+        return sum(batch.size for batch in self._batches if batch.offset >= fastest)

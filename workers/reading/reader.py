@@ -1,0 +1,108 @@
+"""All reading of a worker: a tail over the partitions it delivers, and laggards' reads."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from app.domain.message import Partition
+from app.log.interface import Chunk, MessageLog, Tail
+from workers.reading.catchup import CatchUp, Fed
+from workers.reading.decoding import decoded
+from workers.reading.feed import Feed, TailReader
+
+# Cursors that are at most so far apart start together at the hindmost; others catch up for
+# themselves.
+TOGETHER_OFFSETS: Final = 2_000
+
+_log = structlog.get_logger()
+
+
+class Reader:
+    """Feeds by partition, each with the cursors that read it; without cursors it is not read."""
+
+    def __init__(self, log: MessageLog, tail: Tail) -> None:
+        self._tail = tail
+        self._feeds: dict[Partition, Feed] = {}
+        self._catch_up = CatchUp(log)
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._catch_up.run())
+            tasks.create_task(self._read_tail())
+
+    def join(self, partition: Partition, readers: Iterable[TailReader]) -> Feed:
+        """Let `readers` take from the partition's feed, from their positions on."""
+        joined = list(readers)
+        feed = self._feeds.get(partition)
+        if feed is None:
+            feed = self._feeds[partition] = Feed(partition, _common_start(joined))
+            self._tail.follow(partition, feed.end)
+        elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
+            # The feed is far behind the newcomer: the others catch up for themselves.
+            feed.restart(head)
+            self._tail.follow(partition, head)
+        feed.readers.update(joined)
+        return feed
+
+    def leave(self, partition: Partition, reader: TailReader) -> None:
+        """`reader` takes nothing any more."""
+        feed = self._feeds.get(partition)
+        if feed is None:
+            return
+        feed.readers.discard(reader)
+        if not feed.readers:
+            del self._feeds[partition]
+            self._tail.unfollow(partition)
+
+    def want(self, feed: Feed, offset: int, fed: Fed) -> None:
+        """Read what lies before the feed."""
+        self._catch_up.want(feed.partition, offset, fed)
+
+    def resume(self, feed: Feed) -> None:
+        """Read a held tail on, if its fastest reader needs more."""
+        if feed.may_resume():
+            feed.held = False
+            self._tail.follow(feed.partition, feed.end)
+
+    def end(self, partition: Partition) -> int | None:
+        """The partition's end as far as it was read."""
+        feed = self._feeds.get(partition)
+        return feed.end if feed else None
+
+    async def _read_tail(self) -> None:
+        while True:
+            for chunk in await self._tail.chunks():
+                self._take(chunk)
+
+    def _take(self, chunk: Chunk) -> None:
+        feed = self._feeds.get(chunk.partition)
+        if feed is None:
+            return
+        if chunk.offset > feed.end:
+            # It was followed elsewhere meanwhile: ask again for what the feed needs.
+            self._tail.follow(feed.partition, feed.end)
+        elif chunk.gap:
+            self._cross_gap(feed, chunk)
+        elif chunk.next_offset > feed.end:
+            feed.put(decoded(chunk, since=feed.end))
+            if feed.held:
+                self._tail.unfollow(feed.partition)
+
+    def _cross_gap(self, feed: Feed, chunk: Chunk) -> None:
+        """Go on where the log does; each reader finds out for itself what it has missed."""
+        _log.warning(
+            "log_gap", partition=chunk.partition, at=feed.end, goes_on_at=chunk.next_offset
+        )
+        feed.restart(chunk.next_offset)
+        for reader in list(feed.readers):
+            if reader.position > chunk.next_offset:
+                reader.rewind(chunk.next_offset)
+            reader.wake()
+
+
+def _common_start(readers: list[TailReader]) -> int:
+    head = max(reader.position for reader in readers)
+    return min(r.position for r in readers if r.position >= head - TOGETHER_OFFSETS)

@@ -1,0 +1,28 @@
+"""The database as the place of undelivered messages."""
+
+from collections.abc import Mapping, Sequence
+
+from app.storage.undelivered import UndeliveredRepository
+
+from app.domain.message import Partition
+from app.domain.undelivered import Undelivered
+from app.storage.database import Database
+
+
+class DatabaseUndelivered:
+    """Stores undelivered messages, each with the stream's position in one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def positions(self) -> Mapping[Partition, int]:
+        """The next offset to record of each partition of the stream."""
+        async with self._database.transaction() as session:
+            return await UndeliveredRepository(session).positions()
+
+    async def record(
+        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
+    ) -> None:
+        """Store `rows` and the position, in one transaction."""
+        async with self._database.transaction() as session:
+            await UndeliveredRepository(session).record(rows, stream, next_offset)
