@@ -1,0 +1,318 @@
+"""The Kafka adapter of the message log: names, threads and connections put together."""
+
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from app.domain.errors import TopicNotFoundError
+from app.domain.message import NewRecord, Partition
+from app.domain.topic import Ack
+from app.log.interface import (
+    Bounds,
+    Chunk,
+    Committed,
+    LogStats,
+    LogTopic,
+    MessageLog,
+    Ownership,
+    Position,
+    Tail,
+)
+from app.log.kafka.admin import Admin
+from app.log.kafka.bridge import IoThread
+from app.log.kafka.client import Client
+from app.log.kafka.commits import Commits
+from app.log.kafka.ownership import Member, Membership
+from app.log.kafka.producer import Producer
+from app.log.kafka.reader import Reader
+from app.log.kafka.tail import KafkaTail, Poller
+
+T = TypeVar("T")
+
+OWNERSHIP_GROUP: Final = "angelia.workers"
+
+_REQUEST_TIMEOUT_S: Final = 3.0
+_APPEND_REQUEST_TIMEOUT_S: Final = 1.4
+
+
+class _Names:
+    """Names with the namespace in front, and without it."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def full(self, partition: Partition) -> Partition:
+        """As Kafka knows it."""
+        return Partition(self.prefix + partition.topic, partition.index)
+
+    def ours(self, partition: Partition) -> Partition:
+        """As everybody else knows it."""
+        return Partition(partition.topic[len(self.prefix) :], partition.index)
+
+    def all_full(self, partitions: Collection[Partition]) -> list[Partition]:
+        """Each as Kafka knows it."""
+        return [self.full(each) for each in partitions]
+
+    def all_ours(self, found: Mapping[Partition, T]) -> dict[Partition, T]:
+        """What was found, by the names that everybody else knows."""
+        return {self.ours(each): value for each, value in found.items()}
+
+    def topic(self, topic: LogTopic) -> LogTopic:
+        """As Kafka knows it."""
+        return LogTopic(
+            name=self.prefix + topic.name,
+            partitions=topic.partitions,
+            retention=topic.retention,
+            message_size_max=topic.message_size_max,
+        )
+
+    def chunk(self, chunk: Chunk) -> Chunk:
+        """The chunk, by the name that everybody else knows."""
+        return Chunk(
+            self.ours(chunk.partition),
+            chunk.offset,
+            chunk.next_offset,
+            chunk.records,
+            chunk.size,
+            chunk.gap,
+        )
+
+
+@asynccontextmanager
+async def kafka_log(
+    bootstrap: str, *, namespace: str, replication_factor: int = 1
+) -> AsyncIterator[MessageLog]:
+    """A message log on the Kafka cluster at `bootstrap` (`host:port,…`).
+
+    Every topic and group there begins with `namespace`. Entering does not wait for Kafka: each call
+    says when it does not answer.
+    """
+    reading = IoThread("angelia-reading")
+    control = IoThread("angelia-control")
+    log = KafkaLog(reading, control, bootstrap, namespace)
+    try:
+        await log.open(replication_factor)
+        yield log
+    finally:
+        await log.close()
+        await reading.close()
+        await control.close()
+
+
+class KafkaLog:
+    """`MessageLog` on Kafka; made by `kafka_log`.
+
+    Two I/O threads, so that decoding what is read delays no heartbeat and no append.
+    """
+
+    def __init__(
+        self, reading: IoThread, control: IoThread, bootstrap: str, namespace: str
+    ) -> None:
+        self._reading = reading
+        self._control = control
+        self._bootstrap = bootstrap
+        self._names = _Names(namespace)
+        self._stats = LogStats()
+        self._clients: list[tuple[IoThread, Client]] = []
+
+    @property
+    def stats(self) -> LogStats:
+        """As `MessageLog.stats`."""
+        return self._stats
+
+    async def open(self, replication_factor: int) -> None:
+        """Make the parts; each has connections of its own, opened when they are needed."""
+        produce = await self._client(self._control, "produce", _APPEND_REQUEST_TIMEOUT_S)
+        self._control_client = await self._client(self._control, "control")
+        self._catch_up = await self._client(self._reading, "catch-up")
+        waiting = await self._client(self._reading, "waiting")
+        self._producer = Producer(
+            self._control, produce, prefix=self._names.prefix, stats=self._stats
+        )
+        self._commits = Commits(self._control, self._control_client, self._stats)
+        self._admin = Admin(
+            self._control, self._control_client, replication_factor=replication_factor
+        )
+        self._reader = Reader(self._reading, self._catch_up, waiting, self._stats)
+
+    async def close(self) -> None:
+        """Close all connections; what still waits fails with LogUnavailableError."""
+        for io, client in self._clients:
+            await io.run(_closing(client.close))
+
+    async def append(
+        self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
+    ) -> Sequence[Position]:
+        """As `MessageLog.append`."""
+        return await self._producer.append(topic, records, ack)
+
+    async def fetch(
+        self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
+    ) -> Chunk:
+        """As `MessageLog.fetch`."""
+        chunk = await self._reader.fetch(
+            self._names.full(partition), offset, bytes_max=bytes_max, wait=wait
+        )
+        return self._names.chunk(chunk)
+
+    @asynccontextmanager
+    async def tail(self) -> AsyncIterator[Tail]:
+        """As `MessageLog.tail`."""
+        io = self._reading
+        client = await self._client(io, "tail")
+        poller = Poller(io, client, self._catch_up)
+        try:
+            yield _NamedTail(KafkaTail(io, poller, self._stats), self._names)
+        finally:
+            self._clients.remove((io, client))
+            await io.run(_closing(poller.close))
+
+    @asynccontextmanager
+    async def ownership(
+        self,
+        *,
+        member: str,
+        capacity: float = 1.0,
+        revoke_timeout: timedelta = timedelta(seconds=5),
+    ) -> AsyncIterator[Ownership]:
+        """As `MessageLog.ownership`."""
+        io = self._control
+        membership = Membership(io, self._names.prefix)
+        client = await self._client(io, f"member-{member}")
+
+        async def join() -> Member:
+            return Member(
+                io,
+                client,
+                self._control_client,
+                group=self._names.prefix + OWNERSHIP_GROUP,
+                name=member,
+                capacity=capacity,
+                revoke_timeout=revoke_timeout,
+                membership=membership,
+            )
+
+        membership.member = joined = await io.run(join)
+        try:
+            yield membership
+        finally:
+            self._clients.remove((io, client))
+            await io.run(joined.leave)
+
+    async def commit(
+        self, offsets: Mapping[str, Mapping[Partition, Committed]]
+    ) -> Mapping[tuple[str, Partition], str]:
+        """As `MessageLog.commit`; a Kafka that does not answer is a failure of each partition."""
+        prefix = self._names.prefix
+        failures = await self._commits.commit(
+            {
+                prefix + group: {self._names.full(p): committed for p, committed in each.items()}
+                for group, each in offsets.items()
+            }
+        )
+        return {
+            (group[len(prefix) :], self._names.ours(partition)): why
+            for (group, partition), why in failures.items()
+        }
+
+    async def committed(
+        self, groups: Mapping[str, Collection[Partition]]
+    ) -> Mapping[str, Mapping[Partition, Committed]]:
+        """As `MessageLog.committed`."""
+        prefix = self._names.prefix
+        found = await self._commits.committed(
+            {prefix + group: self._names.all_full(each) for group, each in groups.items()}
+        )
+        return {group[len(prefix) :]: self._names.all_ours(each) for group, each in found.items()}
+
+    async def forget(self, group: str, partitions: Collection[Partition]) -> None:
+        """As `MessageLog.forget`."""
+        await self._commits.forget(self._names.prefix + group, self._names.all_full(partitions))
+
+    async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
+        """As `MessageLog.bounds`."""
+        return self._names.all_ours(await self._reader.bounds(self._names.all_full(partitions)))
+
+    async def offsets_at(
+        self, partitions: Collection[Partition], timestamp_ms: int
+    ) -> Mapping[Partition, int]:
+        """As `MessageLog.offsets_at`."""
+        found = await self._reader.offsets_at(self._names.all_full(partitions), timestamp_ms)
+        return self._names.all_ours(found)
+
+    async def partitions(self, topic: str) -> Sequence[Partition]:
+        """As `MessageLog.partitions`."""
+        try:
+            leaders = await self._control.run(
+                lambda: self._admin.leaders(self._names.prefix + topic)
+            )
+        except TopicNotFoundError as error:
+            message = f"topic {topic} does not exist in Kafka"
+            raise TopicNotFoundError(message) from error
+        return [Partition(topic, index) for index in sorted(leaders)]
+
+    async def create_topic(self, topic: LogTopic) -> None:
+        """As `MessageLog.create_topic`. Kafka's rules for names: ValidationFailedError, `name`."""
+        await self._control.run(lambda: self._created(topic))
+
+    async def alter_topic(self, topic: LogTopic) -> None:
+        """As `MessageLog.alter_topic`."""
+        await self._control.run(lambda: self._altered(topic))
+
+    async def delete_topic(self, name: str) -> None:
+        """As `MessageLog.delete_topic`."""
+        await self._control.run(lambda: self._deleted(name))
+
+    async def ping(self) -> None:
+        """As `MessageLog.ping`."""
+        await self._control.run(self._admin.ping)
+
+    async def _created(self, topic: LogTopic) -> None:
+        self._producer.learn(topic.name, await self._admin.create(self._names.topic(topic)))
+
+    async def _altered(self, topic: LogTopic) -> None:
+        self._producer.learn(topic.name, await self._admin.alter(self._names.topic(topic)))
+
+    async def _deleted(self, name: str) -> None:
+        await self._admin.delete(self._names.prefix + name)
+        self._producer.forget(name)
+
+    async def _client(
+        self, io: IoThread, name: str, request_timeout: float = _REQUEST_TIMEOUT_S
+    ) -> Client:
+        async def make() -> Client:
+            return Client(
+                io, self._bootstrap, name=f"angelia-{name}", request_timeout=request_timeout
+            )
+
+        client = await io.run(make)
+        self._clients.append((io, client))
+        return client
+
+
+class _NamedTail:
+    """A tail by the names that everybody else knows."""
+
+    def __init__(self, tail: KafkaTail, names: _Names) -> None:
+        self._tail = tail
+        self._names = names
+
+    def follow(self, partition: Partition, offset: int) -> None:
+        """As `Tail.follow`."""
+        self._tail.follow(self._names.full(partition), offset)
+
+    def unfollow(self, partition: Partition) -> None:
+        """As `Tail.unfollow`."""
+        self._tail.unfollow(self._names.full(partition))
+
+    async def chunks(self) -> Sequence[Chunk]:
+        """As `Tail.chunks`."""
+        return [self._names.chunk(each) for each in await self._tail.chunks()]
+
+
+def _closing(close: Callable[[], None]) -> Callable[[], Coroutine[Any, Any, None]]:
+    async def work() -> None:
+        close()
+
+    return work

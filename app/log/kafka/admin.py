@@ -1,0 +1,227 @@
+"""Topics: created, altered and deleted, each until it is so at the brokers that serve it."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
+
+from app.domain.errors import (
+    AngeliaError,
+    LogUnavailableError,
+    TopicNotFoundError,
+    ValidationFailedError,
+)
+from app.domain.message import Partition
+from app.log.interface import LogTopic
+from app.log.kafka.bridge import IoThread
+from app.log.kafka.client import (
+    FAILED_TRY,
+    NO_LEADER,
+    UNKNOWN_TOPIC,
+    Client,
+    Deadline,
+    Leaders,
+    reason,
+)
+from app.log.kafka.fetching import EARLIEST, list_offsets
+
+ADMIN_TIMEOUT_S: Final = 10.0
+# Kafka's limit counts a whole batch with keys and headers, the topic's only a message's body.
+HEADER_ROOM: Final = 128 * 1024
+KAFKA_BATCH_DEFAULT: Final = 1_048_588
+
+_TOPIC_EXISTS: Final = 36
+_INVALID_NAME_CODES: Final = frozenset({17, 44})
+_INVALID_PARTITIONS: Final = 37
+_INVALID_CONFIG: Final = 40
+_TOPIC_RESOURCE: Final = 2
+_SET: Final = 0
+_SEGMENT_MIN: Final = timedelta(minutes=10)
+_SEGMENT_MAX: Final = timedelta(days=7)
+_SEGMENTS_PER_RETENTION: Final = 4
+_REQUEST_TIMEOUT_MS: Final = 3000
+
+# Something about the cluster that passes: no controller yet, too few brokers up, too slow.
+_TRANSIENT_CODES: Final = frozenset({5, 7, 14, 15, 38, 41, 60, 89})
+
+
+class _TransientError(Exception):
+    """The cluster could not do it now; the same may work in a moment."""
+
+
+class Admin:
+    """Administration of topics, on the I/O thread. Takes names with the prefix."""
+
+    def __init__(self, io: IoThread, client: Client, *, replication_factor: int) -> None:
+        self._io = io
+        self._client = client
+        self._replication_factor = replication_factor
+
+    async def create(self, topic: LogTopic) -> Leaders:
+        """As `MessageLog.create_topic`; returns the partitions' leaders."""
+        await self._until_done(lambda: self._create(topic))
+        return await self._until_ready(topic)
+
+    async def alter(self, topic: LogTopic) -> Leaders:
+        """As `MessageLog.alter_topic`; returns the partitions' leaders."""
+        await self._until_done(lambda: self._configure(topic))
+        found = await self.leaders(topic.name)
+        if len(found) < topic.partitions:
+            await self._until_done(lambda: self._add_partitions(topic))
+        return await self._until_ready(topic)
+
+    async def delete(self, name: str) -> None:
+        """As `MessageLog.delete_topic`."""
+        await self._until_done(lambda: self._delete(name))
+        deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
+        while name in await self._refreshed(name):
+            await deadline.pause(f"{name} is still there")
+
+    async def leaders(self, name: str) -> Leaders:
+        """Partition → leader, asked anew; TopicNotFoundError."""
+        found = (await self._refreshed(name)).get(name)
+        if found is None:
+            raise _not_found(name)
+        return found
+
+    async def ping(self) -> None:
+        """Return if a broker answers; LogUnavailableError."""
+        try:
+            await self._client.refresh([])
+        except FAILED_TRY as error:
+            message = f"Kafka does not answer: {error}"
+            raise LogUnavailableError(message) from error
+
+    async def _create(self, topic: LogTopic) -> None:
+        kind = CreateTopicsRequest.CreatableTopic
+        configs = [
+            kind.CreatableTopicConfig(name=name, value=value)
+            for name, value in configuration(topic).items()
+        ]
+        wanted = kind(
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=self._replication_factor,
+            assignments=[],
+            configs=configs,
+        )
+        response = await self._client.send_controller(
+            CreateTopicsRequest(
+                topics=[wanted], timeout_ms=_REQUEST_TIMEOUT_MS, validate_only=False
+            )
+        )
+        answer = response.topics[0]
+        if answer.error_code == _TOPIC_EXISTS:
+            await self.alter(topic)
+        elif answer.error_code:
+            raise _error(answer, topic.name)
+
+    async def _configure(self, topic: LogTopic) -> None:
+        kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+        configs = [
+            kind.AlterableConfig(name=name, config_operation=_SET, value=value)
+            for name, value in configuration(topic).items()
+        ]
+        resource = kind(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configs=configs)
+        response = await self._client.send_controller(
+            IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        )
+        answer = response.responses[0]
+        if answer.error_code:
+            raise _error(answer, topic.name)
+
+    async def _add_partitions(self, topic: LogTopic) -> None:
+        wanted = CreatePartitionsRequest.CreatePartitionsTopic(
+            name=topic.name, count=topic.partitions, assignments=None
+        )
+        response = await self._client.send_controller(
+            CreatePartitionsRequest(
+                topics=[wanted], timeout_ms=_REQUEST_TIMEOUT_MS, validate_only=False
+            )
+        )
+        answer = response.results[0]
+        # Another process that added them first has done what we want.
+        if answer.error_code and answer.error_code != _INVALID_PARTITIONS:
+            raise _error(answer, topic.name)
+
+    async def _delete(self, name: str) -> None:
+        response = await self._client.send_controller(
+            DeleteTopicsRequest(topic_names=[name], timeout_ms=_REQUEST_TIMEOUT_MS, max_version=5)
+        )
+        answer = response.responses[0]
+        if answer.error_code and answer.error_code != UNKNOWN_TOPIC:
+            raise _error(answer, name)
+
+    async def _until_done(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Try until the cluster has done it or refuses it; LogUnavailableError when it cannot."""
+        deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
+        while True:
+            try:
+                return await step()
+            except (*FAILED_TRY, _TransientError) as error:
+                await deadline.pause(error)
+
+    async def _until_ready(self, topic: LogTopic) -> Leaders:
+        """Wait until each partition has a leader that serves it, so that an append works."""
+        deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
+        while True:
+            found = (await self._refreshed(topic.name)).get(topic.name, {})
+            if len(found) >= topic.partitions and NO_LEADER not in found.values():
+                break
+            await deadline.pause(f"{topic.name} has no leaders yet")
+        wanted = {Partition(topic.name, index): EARLIEST for index in found}
+        await list_offsets(self._io, self._client, wanted, seconds=ADMIN_TIMEOUT_S)
+        return found
+
+    async def _refreshed(self, name: str) -> Mapping[str, Leaders]:
+        deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
+        while True:
+            try:
+                return await self._client.refresh([name])
+            except FAILED_TRY as error:
+                await deadline.pause(error)
+
+
+def configuration(topic: LogTopic) -> Mapping[str, str]:
+    """The topic's settings in Kafka's words.
+
+    Kafka drops whole segments, so a segment lasts a fraction of the retention.
+    """
+    segment = min(_SEGMENT_MAX, max(_SEGMENT_MIN, topic.retention / _SEGMENTS_PER_RETENTION))
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": _milliseconds(topic.retention),
+        "segment.ms": _milliseconds(segment),
+        "max.message.bytes": str(max(KAFKA_BATCH_DEFAULT, topic.message_size_max + HEADER_ROOM)),
+    }
+
+
+def _milliseconds(duration: timedelta) -> str:
+    return str(duration // timedelta(milliseconds=1))
+
+
+def _not_found(name: str) -> TopicNotFoundError:
+    return TopicNotFoundError(f"topic {name} does not exist in Kafka")
+
+
+def _error(answer: Any, name: str) -> AngeliaError | _TransientError:
+    """The error in a topic's answer, in our words."""
+    code = answer.error_code
+    message = getattr(answer, "error_message", None) or reason(code)
+    if code in _TRANSIENT_CODES:
+        return _TransientError(message)
+    if code == UNKNOWN_TOPIC:
+        return _not_found(name)
+    if code in _INVALID_NAME_CODES:
+        return ValidationFailedError.of("name", message)
+    if code == _INVALID_PARTITIONS:
+        return ValidationFailedError.of("partitions", message)
+    if code == _INVALID_CONFIG:
+        return ValidationFailedError.of("retentionTime.duration", message)
+    return LogUnavailableError(f"Kafka refused it: {message}")

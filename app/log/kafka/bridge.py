@@ -1,0 +1,99 @@
+"""From the asyncio loop to kafka-python's own I/O thread and back.
+
+kafka-python schedules its coroutines itself, on a thread of its own; its futures mean nothing to
+asyncio. Work for Kafka is a coroutine function that runs there from beginning to end; only its
+result crosses over. Nothing in it may block: heartbeats and every other request share the thread.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from kafka.net.selector import NetworkSelector
+
+from app.domain.errors import LogUnavailableError
+
+T = TypeVar("T")
+Work = Callable[[], Coroutine[Any, Any, T]]
+
+_STOP_TIMEOUT_MS: Final = 5000
+
+
+class IoThread:
+    """One kafka-python event loop on a thread of its own. Made and closed on the asyncio loop."""
+
+    def __init__(self, name: str) -> None:
+        # Threshold 0: decoding a large chunk is no livelock worth a warning.
+        self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
+        self._loop = asyncio.get_running_loop()
+        self.net.start()
+
+    async def run(self, work: Work[T]) -> T:
+        """The result of `work()` there. It must bound its own waits: it is not cancelled with us.
+
+        Raises what it raises; LogUnavailableError if the thread ends first.
+        """
+        result: asyncio.Future[T] = self._loop.create_future()
+        self.post(lambda: _settling(self, work, result))
+        return await result
+
+    def post(self, work: Callable[[], object]) -> None:
+        """Start a function or coroutine function there and do not wait for it. From any thread."""
+        try:
+            self.net.call_soon_threadsafe(work)
+        except RuntimeError as error:
+            message = "the connection to Kafka is closed"
+            raise LogUnavailableError(message) from error
+
+    def hand_over(self, action: Callable[..., object], *arguments: object) -> None:
+        """From the I/O thread: call `action` on the asyncio loop."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(action, *arguments)
+
+    async def sleep(self, seconds: float) -> None:
+        """On the I/O thread: let others run for so long."""
+        await self.net.sleep(seconds)
+
+    async def gather(self, works: list[Work[T]]) -> list[T]:
+        """On the I/O thread: run all at once; raises the first failure after all have ended."""
+        futures = [self.net.call_soon_with_future(work) for work in works]
+        for future in futures:
+            await _ended(future)
+        return [await future for future in futures]
+
+    async def close(self) -> None:
+        """Stop the thread and close its sockets; what still runs there fails."""
+        await asyncio.to_thread(self.net.stop, _STOP_TIMEOUT_MS)
+        await asyncio.to_thread(self.net.close)
+
+
+async def _settling(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> None:
+    """Run `work` and carry its outcome over to `result`."""
+    try:
+        value = await work()
+    except GeneratorExit:
+        gone = LogUnavailableError("the connection to Kafka was closed meanwhile")
+        io.hand_over(_fail, result, gone)
+        raise
+    except BaseException as error:  # noqa: BLE001 - the caller raises it, on the other thread
+        io.hand_over(_fail, result, error)
+    else:
+        io.hand_over(_succeed, result, value)
+
+
+async def _ended(future: Any) -> None:
+    """Wait for a kafka future without raising what it failed with."""
+    try:
+        await future
+    except Exception:  # noqa: BLE001, S110 - raised again when its result is asked for
+        pass
+
+
+def _succeed(result: asyncio.Future[T], value: T) -> None:
+    if not result.done():
+        result.set_result(value)
+
+
+def _fail(result: asyncio.Future[T], error: BaseException) -> None:
+    if not result.done():
+        result.set_exception(error)

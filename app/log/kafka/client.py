@@ -1,0 +1,194 @@
+"""A set of connections to the brokers, and which broker leads which partition.
+
+A broker answers one connection's requests in order, so whatever may wait long (the tail's polls,
+catch-up reads, appends, the rest) has a `Client` of its own. Everything here runs on the I/O
+thread.
+"""
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+import structlog
+from kafka import errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+
+from app.domain.errors import LogUnavailableError
+from app.log.kafka.bridge import IoThread
+
+NO_LEADER: Final = -1
+RETRY_S: Final = 0.05
+
+# What a broker answers when it is the wrong one to ask, or not ready yet: look again, ask again.
+STALE_LEADER_CODES: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
+STALE_COORDINATOR_CODES: Final = frozenset({14, 15, 16})
+UNKNOWN_TOPIC: Final = 3
+
+_FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
+_RECONNECT_BACKOFF_MAX_MS: Final = 400
+_SETUP_TIMEOUT_MS: Final = 1000
+_COORDINATOR_KEYS_MAX: Final = 500
+
+_log = structlog.get_logger(__name__)
+
+Leaders = Mapping[int, int]
+
+
+class NotSentError(Exception):
+    """The request did not leave this process: asking again cannot do anything twice."""
+
+
+def reason(code: int) -> str:
+    """A broker's error code in words."""
+    kind = errors.for_code(code)
+    return f"{kind.__name__}: {getattr(kind, 'description', '') or 'no description'}"
+
+
+class Client:
+    """Connections of its own to each broker, with cached leaders and group coordinators."""
+
+    def __init__(self, io: IoThread, bootstrap: str, *, name: str, request_timeout: float) -> None:
+        """Call on the I/O thread. `request_timeout`, in seconds, closes a connection that hangs."""
+        self._io = io
+        self._request_timeout = request_timeout
+        self.manager = KafkaConnectionManager(
+            io.net,
+            bootstrap_servers=bootstrap,
+            client_id=name,
+            request_timeout_ms=int(request_timeout * 1000),
+            reconnect_backoff_max_ms=_RECONNECT_BACKOFF_MAX_MS,
+            socket_connection_setup_timeout_ms=_SETUP_TIMEOUT_MS,
+            socket_connection_setup_timeout_max_ms=_SETUP_TIMEOUT_MS,
+            receive_message_max_bytes=_FRAME_BYTES_MAX,
+            # It fails what is over this, it does not queue; each user of it has a bound of its own.
+            max_in_flight_requests_per_connection=10_000,
+        )
+        # Not an option of the manager's; without it a look at a missing topic would create it.
+        self.manager.cluster.config["allow_auto_create_topics"] = False
+        self._leaders: dict[str, Leaders] = {}
+        self._coordinators: dict[str, int] = {}
+        self.closed = False
+
+    def close(self) -> None:
+        """Close the connections; requests under way fail."""
+        self.closed = True
+        self.manager.close()
+
+    async def send(self, node: int, request: Any, *, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - not asyncio
+        """The broker's response. NotSentError when there is no connection; a Kafka error later."""
+        connection = await self._connection(node)
+        limit = self._request_timeout if timeout is None else timeout
+        return await connection.send_request(request, request_timeout_ms=int(limit * 1000))
+
+    async def send_any(self, request: Any) -> Any:
+        """The response of any broker."""
+        await self.ready()
+        node = self.manager.least_loaded_node()
+        if node is None:
+            message = "no broker can be reached"
+            raise NotSentError(message)
+        return await self.send(node, request)
+
+    async def send_controller(self, request: Any) -> Any:
+        """The response of the controller, or of a broker that forwards to it."""
+        await self.ready()
+        controller = self.manager.cluster.controller
+        if controller is None or controller.node_id not in self._nodes():
+            return await self.send_any(request)
+        return await self.send(controller.node_id, request)
+
+    async def ready(self) -> None:
+        """Wait until the brokers' addresses are known, at most the connection timeout."""
+        if self.manager.bootstrapped:
+            return
+        try:
+            await self.manager.wait_for(self.manager.bootstrap_async(), _SETUP_TIMEOUT_MS)
+        except errors.KafkaError as error:
+            raise NotSentError(str(error)) from error
+
+    async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
+        """Partition → leader (NO_LEADER for none) of each topic that exists; cached."""
+        if missing := [topic for topic in topics if topic not in self._leaders]:
+            await self.refresh(missing)
+        return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
+
+    async def refresh(self, topics: Collection[str]) -> Mapping[str, Leaders]:
+        """As `leaders`, asked anew."""
+        names = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+        response = await self.send_any(
+            MetadataRequest(
+                topics=names,
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+                max_version=12,
+            )
+        )
+        # Brokers may have moved: later connections go by what this says.
+        self.manager.cluster.update_metadata(response)
+        self.forget(topics)
+        for topic in response.topics:
+            if topic.error_code == 0:
+                self._leaders[topic.name] = {
+                    each.partition_index: each.leader_id for each in topic.partitions
+                }
+        return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Ask anew for their leaders next time."""
+        for topic in topics:
+            self._leaders.pop(topic, None)
+
+    async def coordinators(self, groups: Collection[str]) -> Mapping[str, int]:
+        """The coordinator of each group; cached. Groups whose coordinator is not up are left out."""
+        missing = [group for group in groups if group not in self._coordinators]
+        for start in range(0, len(missing), _COORDINATOR_KEYS_MAX):
+            await self._find_coordinators(missing[start : start + _COORDINATOR_KEYS_MAX])
+        return {group: self._coordinators[group] for group in groups if group in self._coordinators}
+
+    def forget_coordinators(self, groups: Iterable[str]) -> None:
+        """Look for their coordinators anew next time."""
+        for group in groups:
+            self._coordinators.pop(group, None)
+
+    async def _find_coordinators(self, groups: list[str]) -> None:
+        response = await self.send_any(
+            FindCoordinatorRequest(key_type=0, coordinator_keys=groups, min_version=4)
+        )
+        for found in response.coordinators:
+            if found.error_code == 0:
+                self._coordinators[found.key] = found.node_id
+
+    async def _connection(self, node: int) -> Any:
+        await self.ready()
+        if node not in self._nodes():
+            await self.refresh([])
+        try:
+            connection = self.manager.get_connection(node)
+            await connection.init_future
+        except (errors.KafkaError, OSError) as error:
+            raise NotSentError(str(error)) from error
+        return connection
+
+    def _nodes(self) -> set[int]:
+        return {broker.node_id for broker in self.manager.cluster.brokers()}
+
+
+class Deadline:
+    """An end to retrying: `pause` waits between two tries, and raises once the time is over."""
+
+    def __init__(self, io: IoThread, seconds: float) -> None:
+        self._io = io
+        self._end = time.monotonic() + seconds
+
+    async def pause(self, cause: object) -> None:
+        """Wait before the next try; LogUnavailableError naming `cause` when there is none left."""
+        if time.monotonic() + RETRY_S >= self._end:
+            message = f"Kafka did not answer in time: {cause}"
+            raise LogUnavailableError(message)
+        await self._io.sleep(RETRY_S)
+
+
+# What a try may end with that is worth another: no connection, a connection lost, a slow answer.
+FAILED_TRY: Final = (NotSentError, errors.KafkaError, OSError)

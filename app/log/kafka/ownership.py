@@ -1,0 +1,259 @@
+"""Membership in the ownership group, on kafka-python's group coordinator, without a consumer.
+
+A KafkaConsumer would bring a fetcher that costs more with every partition it must not read. The
+coordinator alone joins, sends heartbeats and rebalances; this drives it on the I/O thread and
+passes on what it says.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+from kafka import errors
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, SubscriptionState
+from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.future import Future
+from kafka.net.compat import KafkaNetClient
+from kafka.net.wakeup_notifier import WakeupNotifier
+from kafka.protocol.consumer.group import LeaveGroupRequest
+
+from app.domain.message import Partition
+from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
+from app.log.kafka.assignor import RendezvousAssignor
+from app.log.kafka.bridge import IoThread
+from app.log.kafka.client import FAILED_TRY, Client
+
+# The least that brokers allow by default; another member takes over after this and a rebalance.
+SESSION_TIMEOUT_MS: Final = 6000
+HEARTBEAT_MS: Final = 500
+
+# Before the broker's own clock runs out, so that two never hold a partition at once.
+_SESSION_SAFE_S: Final = SESSION_TIMEOUT_MS / 1000 - 0.5
+_TURN_S: Final = 0.1
+_JOIN_TIMEOUT_MS: Final = 1000
+_METADATA_MAX_AGE_MS: Final = 5000
+_METADATA_RETRY_MS: Final = 400
+_API_VERSION: Final = (3, 7)
+
+_log = structlog.get_logger(__name__)
+
+
+class Membership:
+    """`Ownership` for the asyncio loop, with the prefix taken off the topics."""
+
+    def __init__(self, io: IoThread, prefix: str) -> None:
+        self._io = io
+        self._prefix = prefix
+        self._events: asyncio.Queue[OwnershipEvent] = asyncio.Queue()
+        self.member: Member | None = None
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """As `Ownership.subscribe`."""
+        names = frozenset(self._prefix + topic for topic in topics)
+        if self.member is not None:
+            member = self.member
+            self._io.post(lambda: member.subscribe(names))
+
+    async def events(self) -> AsyncIterator[OwnershipEvent]:
+        """As `Ownership.events`."""
+        while True:
+            yield await self._events.get()
+
+    def assigned(self, partitions: Collection[Any]) -> None:
+        """From the I/O thread."""
+        self._put(Assigned(self._ours(partitions)))
+
+    def revoked(self, partitions: Collection[Any], released: Callable[[], None]) -> None:
+        """From the I/O thread; `released` is to be called there."""
+        release = ReleaseOnce(lambda: self._io.post(released))
+        self._put(Revoked(self._ours(partitions), release))
+
+    def lost(self, partitions: Collection[Any]) -> None:
+        """From the I/O thread."""
+        self._put(Lost(self._ours(partitions)))
+
+    def _put(self, event: OwnershipEvent) -> None:
+        self._io.hand_over(self._events.put_nowait, event)
+
+    def _ours(self, partitions: Collection[Any]) -> frozenset[Partition]:
+        cut = len(self._prefix)
+        return frozenset(Partition(topic[cut:], index) for topic, index in partitions)
+
+
+class Member:
+    """One member of the group. Everything here runs on the I/O thread."""
+
+    def __init__(  # noqa: PLR0913 - what a member is made of
+        self,
+        io: IoThread,
+        client: Client,
+        control: Client,
+        *,
+        group: str,
+        name: str,
+        capacity: float,
+        revoke_timeout: timedelta,
+        membership: Membership,
+    ) -> None:
+        """`client` is the member's own and closed with it; `control` is for saying goodbye."""
+        self._io = io
+        self._client = client
+        self._control = control
+        self._group = group
+        self._topics: frozenset[str] = frozenset()
+        self._closing = False
+        self._heard = -math.inf
+        self._wakeup = WakeupNotifier(io.net)
+        self._subscription = SubscriptionState()
+        self._listener = _Listener(io, client, membership, revoke_timeout)
+        cluster = client.manager.cluster
+        cluster.config["retry_backoff_ms"] = _METADATA_RETRY_MS
+        cluster.config["metadata_max_age_ms"] = _METADATA_MAX_AGE_MS
+        self._coordinator = ConsumerCoordinator(
+            KafkaNetClient(net=io.net, manager=client.manager),
+            self._subscription,
+            assignors=[RendezvousAssignor(name, capacity, self._owned)],
+            group_id=group,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            # Also how long a rebalance waits for a member that takes its time to release.
+            max_poll_interval_ms=int(revoke_timeout.total_seconds() * 1000) + 10_000,
+            request_timeout_ms=SESSION_TIMEOUT_MS - 1000,
+            enable_auto_commit=False,
+            api_version=_API_VERSION,
+        )
+        io.net.call_soon(self._run)
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Take part in these topics from the next turn on, which is now."""
+        self._topics = topics
+        self._wakeup.notify()
+
+    async def leave(self) -> None:
+        """Stop, and tell the group, so that it need not wait for the session to time out."""
+        self._closing = True
+        self._wakeup.notify()
+        self._listener.stop()
+        member_id = self._coordinator.group_metadata().member_id
+        self._coordinator._close_heartbeat()  # noqa: SLF001 - `close` would block this thread
+        self._client.close()
+        if member_id:
+            await self._say_goodbye(member_id)
+
+    async def _say_goodbye(self, member_id: str) -> None:
+        # On another connection: the member's own may be busy with a join that waits for others.
+        identity = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)
+        request = LeaveGroupRequest(
+            group_id=self._group, member_id=member_id, members=[identity], max_version=4
+        )
+        try:
+            nodes = await self._control.coordinators([self._group])
+            if self._group in nodes:
+                await self._control.send(nodes[self._group], request)
+        except FAILED_TRY as error:
+            _log.info("kafka_leave_failed", group=self._group, error=str(error))
+
+    def _owned(self) -> Collection[Partition]:
+        return [Partition(*each) for each in self._subscription.assigned_partitions()]
+
+    async def _run(self) -> None:
+        while not self._closing:
+            try:
+                await self._turn()
+            except Exception as error:  # noqa: BLE001 - a member that is thrown out joins again
+                if not self._closing:
+                    _log.warning("kafka_membership_interrupted", error=repr(error))
+            await self._wakeup(_TURN_S)
+
+    async def _turn(self) -> None:
+        self._apply_topics()
+        if self._subscription.subscription is None:
+            return
+        self._coordinator.poll_heartbeat()
+        if self._owned() and self._session_is_over():
+            await self._lose()
+        if self._coordinator.need_rejoin():
+            await self._coordinator.ensure_active_group_async(timeout_ms=_JOIN_TIMEOUT_MS)
+
+    def _apply_topics(self) -> None:
+        subscription = self._subscription
+        if subscription.subscription == (self._topics or None):
+            return
+        if subscription.subscription is None:
+            subscription.subscribe(topics=sorted(self._topics), listener=self._listener)
+        elif subscription.subscription != self._topics:
+            subscription.change_subscription(sorted(self._topics))
+        else:
+            return
+        cluster = self._client.manager.cluster
+        # `set_topics` only ever adds, and would look for deleted topics for ever.
+        cluster._topics = set(subscription.group_subscription())  # noqa: SLF001
+        cluster.request_update()
+
+    def _session_is_over(self) -> bool:
+        now, heartbeat = time.monotonic(), self._coordinator.heartbeat
+        if (
+            self._coordinator.rebalance_in_progress()
+            and not self._coordinator.coordinator_unknown()
+        ):
+            # There are no heartbeats while a join waits for the other members; it counts as one.
+            self._heard = now
+        self._heard = max(self._heard, heartbeat.last_receive, heartbeat.last_reset)
+        return now - self._heard > _SESSION_SAFE_S
+
+    async def _lose(self) -> None:
+        """No heartbeat was answered for a session: others may own what we own."""
+        lost = set(self._subscription.assigned_partitions())
+        self._coordinator.reset_generation()
+        self._subscription.assign_from_subscribed([])
+        await self._listener.on_partitions_lost(lost)
+
+
+class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc] - kafka has no types
+    """Passes on what the coordinator decides. Heartbeats go on while a revocation waits here."""
+
+    def __init__(
+        self, io: IoThread, client: Client, membership: Membership, revoke_timeout: timedelta
+    ) -> None:
+        self._io = io
+        self._client = client
+        self._membership = membership
+        self._timeout_ms = int(revoke_timeout.total_seconds() * 1000)
+        self._stopped = False
+        self._waiting: Future | None = None
+
+    async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
+        """Wait for the release, or for the time that it may take."""
+        if self._stopped:
+            return
+        released = self._waiting = Future()
+        self._membership.revoked(revoked, lambda: _complete(released))
+        try:
+            await self._client.manager.wait_for(released, self._timeout_ms)
+        except errors.KafkaTimeoutError:
+            _log.warning("kafka_release_timed_out", partitions=len(revoked))
+
+    async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
+        """They are ours."""
+        if not self._stopped:
+            self._membership.assigned(assigned)
+
+    async def on_partitions_lost(self, lost: Collection[Any]) -> None:
+        """They are gone already."""
+        if not self._stopped:
+            self._membership.lost(lost)
+
+    def stop(self) -> None:
+        """Pass on nothing more, and wait for nobody."""
+        self._stopped = True
+        if self._waiting is not None:
+            _complete(self._waiting)
+
+
+def _complete(future: Future) -> None:
+    if not future.is_done:
+        future.success(None)

@@ -1,0 +1,345 @@
+"""The tail: one incremental fetch session (KIP-227) per broker over all followed partitions.
+
+A partition just followed is read at once by a plain fetch on another connection, and joins its
+leader's session after that; so a long poll under way delays nobody. What goes wrong with a
+partition or a broker sends the partitions back to that first step, with fresh leaders.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from kafka.future import Future
+
+from app.domain.errors import LogUnavailableError
+from app.domain.message import Partition
+from app.log.interface import Chunk, LogStats
+from app.log.kafka.bridge import IoThread
+from app.log.kafka.client import FAILED_TRY, Client
+from app.log.kafka.decoding import CorruptBatchError
+from app.log.kafka.fetching import (
+    OFFSET_OUT_OF_RANGE,
+    answers,
+    fetch_request,
+    grouped_by_leader,
+)
+from app.log.kafka.reader import chunk_of, gap
+
+CHUNK_BYTES_MAX: Final = 1024 * 1024
+# What may wait for `chunks()`; beyond it no more is fetched.
+BUFFER_BYTES_MAX: Final = 8 * 1024 * 1024
+
+_LONG_POLL_MS: Final = 250
+_RETRY_S: Final = 0.2
+_CORRUPT_RETRY_S: Final = 5.0
+_EPOCH_MAX: Final = 2**31 - 1
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Followed:
+    """A partition's next offset; a new one whenever it is followed anew."""
+
+    partition: Partition
+    offset: int
+    generation: int
+
+
+@dataclass(slots=True)
+class _Arrivals:
+    """What went over the wire since the last hand-over."""
+
+    chunks: list[tuple[int, Chunk]] = field(default_factory=list)
+    fetches: int = 0
+
+
+class KafkaTail:
+    """`Tail` for the asyncio loop. Names have the prefix."""
+
+    def __init__(self, io: IoThread, poller: "Poller", stats: LogStats) -> None:
+        self._io = io
+        self._poller = poller
+        self._stats = stats
+        self._arrived = asyncio.Event()
+        self._buffer: list[tuple[int, Chunk]] = []
+        self._generations: dict[Partition, int] = {}
+        self._next_generation = itertools.count()
+        poller.deliver = self._take_in
+
+    def follow(self, partition: Partition, offset: int) -> None:
+        """As `Tail.follow`."""
+        generation = next(self._next_generation)
+        self._generations[partition] = generation
+        self._io.post(lambda: self._poller.follow(_Followed(partition, offset, generation)))
+
+    def unfollow(self, partition: Partition) -> None:
+        """As `Tail.unfollow`."""
+        self._generations.pop(partition, None)
+        self._io.post(lambda: self._poller.unfollow(partition))
+
+    async def chunks(self) -> Sequence[Chunk]:
+        """As `Tail.chunks`."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            taken, self._buffer = self._buffer, []
+            self._io.post(lambda size=_size_of(taken): self._poller.drained(size))
+            # A chunk from before the partition was moved or let go is nobody's.
+            wanted = [c for generation, c in taken if self._is_current(c.partition, generation)]
+            if wanted:
+                self._count(wanted)
+                return wanted
+
+    def _is_current(self, partition: Partition, generation: int) -> bool:
+        return self._generations.get(partition) == generation
+
+    def _count(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            self._stats.fetched_records += len(chunk.records)
+            self._stats.fetched_bytes += chunk.size
+
+    def _take_in(self, arrivals: _Arrivals) -> None:
+        self._stats.fetches += arrivals.fetches
+        self._buffer += arrivals.chunks
+        self._arrived.set()
+
+
+class Poller:
+    """Fetches what is followed and hands it to `deliver` on the loop. On the I/O thread only."""
+
+    def __init__(self, io: IoThread, client: Client, first_reads: Client) -> None:
+        """`client` is the tail's own, closed with it; `first_reads` is shared and is not."""
+        self.io = io
+        self.client = client
+        self._first_reads = first_reads
+        self.deliver: Any = None
+        self._followed: dict[Partition, _Followed] = {}
+        self._joining: dict[Partition, _Followed] = {}
+        self._placing = False
+        self._sessions: dict[int, _Session] = {}
+        self._buffered = 0
+        self._room: Future | None = None
+        self._fetches = 0
+
+    def follow(self, followed: _Followed) -> None:
+        """Read it from its offset on, and forget where it was read before."""
+        self._leave_sessions(followed.partition)
+        self._followed[followed.partition] = followed
+        self._join(followed)
+
+    def unfollow(self, partition: Partition) -> None:
+        """Stop reading it."""
+        self._leave_sessions(partition)
+        self._followed.pop(partition, None)
+
+    def close(self) -> None:
+        """Stop everything; the loops end at their next step."""
+        self.client.close()
+        self._followed.clear()
+        self._joining.clear()
+        self._release_room()
+
+    def is_current(self, followed: _Followed) -> bool:
+        """Whether it is still to be read from where it stands."""
+        return self._followed.get(followed.partition) is followed
+
+    def drained(self, size: int) -> None:
+        """`size` bytes were taken out of the buffer."""
+        self._buffered -= size
+        if self._buffered < BUFFER_BYTES_MAX:
+            self._release_room()
+
+    async def room(self) -> None:
+        """Wait until the buffer may take more."""
+        while self._buffered >= BUFFER_BYTES_MAX and not self.client.closed:
+            if self._room is None:
+                self._room = Future()
+            await self._room
+
+    def again(self, followed: Collection[_Followed], *, seconds: float = _RETRY_S) -> None:
+        """Place them anew, with fresh leaders, after a pause."""
+        self.client.forget({each.partition.topic for each in followed})
+        self.io.net.call_later(seconds, lambda: self._join_all(followed))
+
+    async def arrived(self, asked: Iterable[_Followed], response: Any) -> list[_Followed]:
+        """Hand over what a fetch brought and move on; returns those that it says are wrong here."""
+        self._fetches += 1
+        by_partition = {each.partition: each for each in asked if self.is_current(each)}
+        wrong: list[_Followed] = []
+        chunks: list[tuple[int, Chunk]] = []
+        for partition, part in answers(response):
+            followed = by_partition.get(partition)
+            if followed is None:
+                continue
+            chunk = await self._chunk_of(followed, part, wrong)
+            if chunk is not None and self.is_current(followed):
+                followed.offset = chunk.next_offset
+                chunks.append((followed.generation, chunk))
+        self._hand_over(chunks)
+        return wrong
+
+    async def _chunk_of(
+        self, followed: _Followed, part: Any, wrong: list[_Followed]
+    ) -> Chunk | None:
+        """What arrived of one partition, if it did; one that failed is added to `wrong`."""
+        partition, offset = followed.partition, followed.offset
+        try:
+            if part.error_code == 0:
+                chunk = chunk_of(partition, offset, part.records)
+                return chunk if chunk.next_offset > offset else None
+            if part.error_code == OFFSET_OUT_OF_RANGE:
+                return await gap(self.io, self.client, partition, offset)
+        except LogUnavailableError:
+            pass
+        except CorruptBatchError as error:
+            _log.error("kafka_batch_corrupt", partition=partition, offset=offset, error=str(error))
+            self._leave_sessions(partition)
+            self.again([followed], seconds=_CORRUPT_RETRY_S)
+            return None
+        wrong.append(followed)
+        return None
+
+    def _hand_over(self, chunks: list[tuple[int, Chunk]]) -> None:
+        if not chunks:
+            return
+        self._buffered += _size_of(chunks)
+        fetches, self._fetches = self._fetches, 0
+        self.io.hand_over(self.deliver, _Arrivals(chunks, fetches))
+
+    def _release_room(self) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            room.success(None)
+
+    def _leave_sessions(self, partition: Partition) -> None:
+        self._joining.pop(partition, None)
+        for session in self._sessions.values():
+            session.members.pop(partition, None)
+
+    def _join_all(self, followed: Collection[_Followed]) -> None:
+        for each in followed:
+            self._join(each)
+
+    def _join(self, followed: _Followed) -> None:
+        if self.client.closed or not self.is_current(followed):
+            return
+        self._joining[followed.partition] = followed
+        if not self._placing:
+            self._placing = True
+            self.io.net.call_soon(self._place)
+
+    async def _place(self) -> None:
+        """Find the leaders of those that join, and read each for the first time."""
+        while self._joining:
+            joining, self._joining = self._joining, {}
+            try:
+                led, homeless = await grouped_by_leader(self.client, list(joining))
+            except FAILED_TRY:
+                self.again(list(joining.values()))
+                continue
+            if homeless:
+                self.again([joining[each] for each in homeless])
+            for node, partitions in led.items():
+                parts = [joining[each] for each in partitions]
+                self.io.net.call_soon(lambda n=node, p=parts: self._read_first(n, p))
+        self._placing = False
+
+    async def _read_first(self, node: int, joining: list[_Followed]) -> None:
+        """One plain fetch that does not wait; then they are the session's."""
+        await self.room()
+        asked = [each for each in joining if self.is_current(each)]
+        positions = {each.partition: each.offset for each in asked}
+        request = fetch_request(positions, bytes_max=CHUNK_BYTES_MAX, wait_ms=0)
+        try:
+            response = await self._first_reads.send(node, request)
+        except FAILED_TRY:
+            self.again(asked)
+            return
+        wrong = await self.arrived(asked, response)
+        if wrong:
+            self.again(wrong)
+        misplaced = {each.partition for each in wrong}
+        members = [each for each in asked if each.partition not in misplaced]
+        self._enter_session(node, [each for each in members if self.is_current(each)])
+
+    def _enter_session(self, node: int, members: list[_Followed]) -> None:
+        if not members or self.client.closed:
+            return
+        session = self._sessions.get(node)
+        if session is None:
+            session = self._sessions[node] = _Session(self, node)
+            self.io.net.call_soon(session.run)
+        for each in members:
+            session.members[each.partition] = each
+
+    def session_ended(self, node: int) -> None:
+        """The session's loop is over; the next member starts another."""
+        self._sessions.pop(node, None)
+
+
+class _Session:
+    """The long poll at one broker, for as long as it has members there."""
+
+    def __init__(self, poller: Poller, node: int) -> None:
+        self._poller = poller
+        self._node = node
+        self.members: dict[Partition, _Followed] = {}
+        self._id = 0
+        self._epoch = 0
+        # What the broker's side of the session knows: the offset it reads each partition from.
+        self._known: dict[Partition, int] = {}
+
+    async def run(self) -> None:
+        """Poll until there is nothing to poll for, or the broker cannot be reached."""
+        while self.members and not self._poller.client.closed:
+            await self._poller.room()
+            try:
+                await self._poll()
+            except FAILED_TRY as error:
+                _log.info("kafka_tail_interrupted", broker=self._node, error=str(error))
+                break
+        self._poller.session_ended(self._node)
+        if self.members and not self._poller.client.closed:
+            self._poller.again(list(self.members.values()))
+
+    async def _poll(self) -> None:
+        asked = list(self.members.values())
+        current = {each.partition: each.offset for each in asked}
+        changed = {p: o for p, o in current.items() if self._known.get(p) != o}
+        forgotten = [partition for partition in self._known if partition not in current]
+        request = fetch_request(
+            changed,
+            bytes_max=CHUNK_BYTES_MAX,
+            wait_ms=_LONG_POLL_MS,
+            session=(self._id, self._epoch),
+            forgotten=forgotten,
+        )
+        response = await self._poller.client.send(self._node, request)
+        if response.error_code:
+            self._start_over()
+            return
+        self._advance(response.session_id, current)
+        for wrong in await self._poller.arrived(asked, response):
+            self.members.pop(wrong.partition, None)
+            self._poller.again([wrong])
+
+    def _advance(self, session_id: int, known: dict[Partition, int]) -> None:
+        """The broker took the request in: remember what it knows now."""
+        if not session_id:
+            # It has no room for a session: every poll names everything.
+            self._start_over()
+            return
+        self._known = known
+        self._id = session_id
+        self._epoch = 1 if self._epoch >= _EPOCH_MAX else self._epoch + 1
+
+    def _start_over(self) -> None:
+        self._id, self._epoch, self._known = 0, 0, {}
+
+
+def _size_of(chunks: Iterable[tuple[int, Chunk]]) -> int:
+    return sum(chunk.size for _, chunk in chunks)

@@ -1,0 +1,286 @@
+"""A real Kafka broker for tests: Apache Kafka in KRaft mode, one node, on this machine.
+
+`python -m tests.servers.kafka install` gets the broker's jars once (Maven, Java 17 or newer) and
+keeps them under `build/`; the fixture `kafka_broker` starts a broker for the test session. Nothing
+here is skipped when a part is missing: it fails with the line that installs it.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+VERSION: Final = "4.3.0"
+JAVA_MIN: Final = 17
+CACHE: Final = Path(__file__).resolve().parents[2] / "build" / f"kafka-{VERSION}"
+INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y openjdk-17-jre-headless maven"
+INSTALL_JARS: Final = "python -m tests.servers.kafka install"
+
+_START_TIMEOUT_S: Final = 60.0
+_POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>angelia.tests</groupId>
+  <artifactId>kafka-broker</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>{VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+class MissingError(RuntimeError):
+    """Something the broker needs is not on this machine; the message has the line to run."""
+
+
+def install() -> Path:
+    """Make sure that Java and the broker's jars are there, and return the folder of the jars.
+
+    Safe to call from several processes at once: the first fetches, the others wait for it.
+    Raises MissingError with the line to run when Java or Maven is missing and cannot be installed.
+    """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _jars_present():
+            _require_commands("java", "mvn")
+            _fetch_jars()
+        else:
+            _require_commands("java")
+    return CACHE / "libs"
+
+
+def _jars_present() -> bool:
+    return (CACHE / "complete").exists()
+
+
+def _require_commands(*commands: str) -> None:
+    if all(_usable(command) for command in commands):
+        return
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["/bin/sh", "-c", INSTALL_PACKAGES], check=False)  # noqa: S603 - constant
+    for command in commands:
+        if not _usable(command):
+            message = f"Kafka for tests needs {command} (Java ≥ {JAVA_MIN}): {INSTALL_PACKAGES}"
+            raise MissingError(message)
+
+
+def _usable(command: str) -> bool:
+    if shutil.which(command) is None:
+        return False
+    return command != "java" or _java_version() >= JAVA_MIN
+
+
+def _java_version() -> int:
+    answer = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)  # noqa: S607 - java from PATH
+    found = re.search(r'version "(\d+)', answer.stderr)
+    return int(found.group(1)) if found else 0
+
+
+def _fetch_jars() -> None:
+    """Fetch the jars; the file `complete` is written last, so a broken fetch is repeated."""
+    pom = CACHE / "pom.xml"
+    pom.write_text(_POM)
+    command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), "dependency:copy-dependencies"]
+    fetched = subprocess.run(  # noqa: S603 - constant command
+        [*command, f"-DoutputDirectory={CACHE / 'libs'}", "-DincludeScope=runtime"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if fetched.returncode:
+        message = f"Maven could not fetch Kafka {VERSION}; run: {INSTALL_JARS}\n{fetched.stdout}"
+        raise MissingError(message)
+    (CACHE / "complete").touch()
+
+
+class KafkaBroker:
+    """One broker with a data directory and a port of its own; both stay through a restart."""
+
+    def __init__(self, libs: Path, home: Path) -> None:
+        self._libs = libs
+        self._home = home
+        self._properties = home / "server.properties"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = _free_port()
+        self._controller_port = _free_port()
+
+    @property
+    def bootstrap(self) -> str:
+        """Address for clients, `host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running broker."""
+        if self._process is None:
+            message = "the broker is not running"
+            raise RuntimeError(message)
+        return self._process.pid
+
+    def format(self) -> None:
+        """Write the configuration and the empty data directory."""
+        self._properties.write_text(self._configuration())
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        command = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
+        done = subprocess.run(  # noqa: S603 - our own command
+            self._java(*command), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise MissingError(done.stdout + done.stderr)
+
+    def start(self) -> None:
+        """Start it and return when it answers requests."""
+        with (self._home / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                self._java("kafka.Kafka", str(self._properties)),
+                stdout=log,
+                stderr=log,
+                # A Ctrl-C of the test run must reach the tests first.
+                start_new_session=True,
+            )
+        self._wait_until_it_answers()
+
+    def stop(self) -> None:
+        """Stop it in order; nothing happens when it is not running."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a crash would (SIGKILL)."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start it again where it was, after `kill` or `stop`; keep it when it is running."""
+        if self._process is None:
+            self.start()
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open and nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _java(self, *arguments: str) -> list[str]:
+        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        return ["java", *options, "-cp", f"{self._libs}/*", *arguments]
+
+    def _configuration(self) -> str:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},"
+            f"CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self._home / "data"),
+            "auto.create.topics.enable": "false",
+            "controlled.shutdown.enable": "false",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.cleaner.dedupe.buffer.size": "2097152",
+            "log.initial.task.delay.ms": "500",
+            "log.retention.check.interval.ms": "500",
+            "offsets.topic.num.partitions": "4",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "2",
+            "transaction.state.log.replication.factor": "1",
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while time.monotonic() < deadline and self._process and self._process.poll() is None:
+            if _answers(self.port):
+                return
+            # Polling a process that has no other way to say that it is ready.
+            time.sleep(0.05)
+        log = (self._home / "broker.log").read_text(errors="replace")[-4000:]
+        self.kill()
+        message = f"Kafka did not start:\n{log}"
+        raise RuntimeError(message)
+
+
+def _answers(port: int) -> bool:
+    """Whether a broker there answers an ApiVersions request (v0: no body)."""
+    request = struct.pack(">hhih", 18, 0, 1, -1)
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as peer:
+        peer.sendall(struct.pack(">i", len(request)) + request)
+        return len(peer.recv(8)) > 0
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def running_broker() -> Iterator[KafkaBroker]:
+    """A broker with a data directory of its own, which goes away with it."""
+    libs = install()
+    with tempfile.TemporaryDirectory(prefix="angelia-kafka-", ignore_cleanup_errors=True) as home:
+        broker = KafkaBroker(libs, Path(home))
+        broker.format()
+        try:
+            broker.start()
+            yield broker
+        finally:
+            broker.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> Iterator[KafkaBroker]:
+    """The broker of this test session. Who stops or kills it starts it again."""
+    with running_broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka_namespace() -> str:
+    """A prefix of its own for each test's topics and groups."""
+    return f"t{uuid.uuid4().hex[:10]}."
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["install"]:
+        sys.exit(f"usage: {INSTALL_JARS}")
+    try:
+        print(install())  # noqa: T201 - this is a command
+    except MissingError as error:
+        sys.exit(str(error))
