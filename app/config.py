@@ -17,27 +17,29 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ANGELIA_", frozen=True, extra="ignore")
 
     home: Path = Field(
-        Path(".angelia"), description="where the embedded PostgreSQL keeps its files"
+        default=Path(".angelia"), description="where the embedded PostgreSQL keeps its files"
     )
     database_url: SecretStr | None = Field(
-        None,
+        default=None,
         description="postgresql://user:password@host/database; without it one is started here",
     )
     kafka_bootstrap: str | None = Field(
-        None, description="host:port,… of Kafka; without it the log is kept in PostgreSQL"
+        default=None, description="host:port,… of Kafka; without it the log is kept in PostgreSQL"
     )
     namespace: str = Field(
-        "", pattern=r"[a-zA-Z0-9_.-]{0,30}", description="prefix of every log topic and group"
+        default="",
+        pattern=r"[a-zA-Z0-9_.-]{0,30}",
+        description="prefix of every log topic and group",
     )
-    host: str = Field("127.0.0.1", description="address the API listens on")
-    port: int = Field(8090, ge=0, le=65535, description="port the API listens on")
+    host: str = Field(default="127.0.0.1", description="address the API listens on")
+    port: int = Field(default=8090, ge=0, le=65535, description="port the API listens on")
     allow_private_endpoints: tuple[IPv4Network | IPv6Network, ...] = Field(
         (), description="networks that subscribers may be in although they are private"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="least severe event that is logged"
     )
-    replication_factor: int = Field(1, ge=1, description="replicas of each new Kafka topic")
+    replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
 
     @cached_property
     def embedded_database(self) -> bool:

@@ -13,7 +13,7 @@ from app.cli.client import Api, Json
 from app.cli.database import database_url
 from app.cli.errors import CliError
 from app.cli.options import JsonOption
-from app.cli.settings import api_url, changed, settings_with
+from app.cli.settings import api_url, settings_with
 from app.config import Settings
 from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.log.factory import open_log
@@ -84,8 +84,7 @@ def _parts(settings: Settings) -> Sequence[Part]:
     where = _masked_database(settings)
     try:
         with database_url(settings) as url:
-            complete = changed(settings, database_url=SecretStr(url))
-            return asyncio.run(_running(complete, url=url, where=where))
+            return asyncio.run(_running(settings, url=url, where=where))
     except StorageUnavailableError as exc:
         # The embedded one cannot even be started.
         api = asyncio.run(_api(settings))
@@ -103,7 +102,7 @@ async def _running(settings: Settings, *, url: str, where: str) -> Sequence[Part
         return [
             Part(name="database", where=where, problem=await _ping(database)),
             Part(name="migrations", where=where, problem=await _migrations(database)),
-            await _log(settings),
+            await _log(settings, url=url),
             await _api(settings),
         ]
 
@@ -124,11 +123,11 @@ async def _migrations(database: Database) -> str:
     return "" if migrated else "not those of this version: run `angelia migrate`"
 
 
-async def _log(settings: Settings) -> Part:
+async def _log(settings: Settings, *, url: str) -> Part:
     where = "in the database" if settings.embedded_log else f"Kafka at {settings.kafka_bootstrap}"
     problem = ""
     try:
-        async with open_log(settings) as log:
+        async with open_log(settings, database_url=url) as log:
             await log.ping()
     except AngeliaError as exc:
         problem = exc.message

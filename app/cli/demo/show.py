@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from rich.box import SIMPLE_HEAD
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table
-from rich.text import Text
 
 from app.cli import output
 from app.cli.demo.accounting import Account
@@ -86,24 +86,17 @@ def _note(tally: Tally) -> str:
 
 
 def show_accounts(accounts: Sequence[Account]) -> None:
-    """The closing table, and what does not add up."""
-    table = Table(title="What became of every message", title_justify="left")
+    """The closing table, why messages were discarded, and what does not add up."""
+    table = Table(title="What became of every message", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("subscriber", style="bold")
     for column in ("published", "delivered", "retries", "discarded", "missing", "duplicates"):
-        table.add_column(column, justify="right")
-    table.add_column("discarded because", overflow="fold")
+        table.add_column(column, justify="right", no_wrap=True)
     for each in accounts:
-        table.add_row(
-            each.subscriber,
-            *_numbers(each),
-            Text(
-                output.printable(
-                    "; ".join(f"{reason} ({count})" for reason, count in each.discarded.items())
-                )
-            ),
-        )
+        table.add_row(each.subscriber, *_numbers(each))
     output.out.print(table)
     for each in accounts:
+        for reason, count in each.discarded.items():
+            output.say(f"{each.subscriber}: {count} discarded: {reason}")
         for problem in each.problems:
             output.say(f"{each.subscriber}: {problem}")
 

@@ -1,0 +1,102 @@
+import json
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from app.cli.check import check
+from app.cli.errors import CliError
+from app.cli.settings import api_url, changed, settings_with
+from app.config import Settings
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"ANGELIA_{name}".upper(), raising=False)
+
+
+def test_a_child_reads_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = changed(
+        settings_with(port=1234, home=Path("/somewhere")),
+        database_url=SecretStr("postgresql://user:secret@host/name"),
+        allow_private_endpoints=("127.0.0.0/8", "::1/128"),
+    )
+    for name, text in parent.environment().items():
+        monkeypatch.setenv(name, text)
+    assert Settings() == parent
+
+
+def test_a_setting_that_was_taken_back_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANGELIA_KAFKA_BOOTSTRAP", "kafka:9092")
+    environment = changed(settings_with(), kafka_bootstrap=None).environment()
+    assert "ANGELIA_KAFKA_BOOTSTRAP" not in environment
+
+
+def test_a_child_keeps_the_rest_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANG_OF_TESTS", "C")
+    assert settings_with().environment()["LANG_OF_TESTS"] == "C"
+
+
+def test_a_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANGELIA_PORT", "1111")
+    assert settings_with(port=2222).port == 2222
+    assert settings_with(port=None).port == 1111
+
+
+def test_a_change_keeps_what_else_was_set() -> None:
+    settings = changed(settings_with(port=1, namespace="n"), port=2)
+    assert (settings.port, settings.namespace) == (2, "n")
+
+
+def test_a_changed_database_is_not_the_embedded_one() -> None:
+    settings = settings_with()
+    assert settings.embedded_database
+    with_one = changed(settings, database_url=SecretStr("postgresql://host/name"))
+    assert not with_one.embedded_database
+
+
+def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANGELIA_PORT", "many")
+    with pytest.raises(CliError) as caught:
+        settings_with()
+    assert [problem.path for problem in caught.value.details] == ["ANGELIA_PORT"]
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8090"),
+        ("0.0.0.0", "http://127.0.0.1:8090"),  # noqa: S104 - nothing binds here
+        ("::1", "http://[::1]:8090"),
+        ("::", "http://[::1]:8090"),
+        ("api.internal", "http://api.internal:8090"),
+    ],
+)
+def test_the_api_is_looked_for_where_it_listens(host: str, url: str) -> None:
+    assert api_url(settings_with(host=host)) == url
+
+
+def test_networks_are_handed_on_as_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANGELIA_ALLOW_PRIVATE_ENDPOINTS", '["10.0.0.0/8"]')
+    assert settings_with().allow_private_endpoints == (ip_network("10.0.0.0/8"),)
+
+
+def test_a_check_shows_no_password(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Nothing answers at port 1: the check fails, and says where it looked.
+    monkeypatch.setenv("ANGELIA_DATABASE_URL", "postgresql://joe:hush@127.0.0.1:1/shop?password=x")
+    with pytest.raises(CliError, match="database, migrations, message log"):
+        check(as_json=True)
+    written = capsys.readouterr().out
+    assert "hush" not in written
+    assert "password" not in written
+    settings = {each["name"]: each for each in json.loads(written)["settings"]}
+    assert settings["ANGELIA_DATABASE_URL"] == {
+        "name": "ANGELIA_DATABASE_URL",
+        "value": "postgresql://joe:*****@127.0.0.1:1/shop",
+        "from": "environment",
+    }
+    assert settings["ANGELIA_PORT"]["from"] == "default"
