@@ -1,0 +1,85 @@
+"""The change feed: topics and subscriptions as they change, numbered in order of commit."""
+
+from typing import Final
+
+from sqlalchemy import func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.feed import Changes
+from app.storage.models import ChangeClockRow, SubscriptionRow, TombstoneRow, TopicRow
+from app.storage.notices import CHANGES
+from app.storage.rows import subscription_of, topic_of
+
+TOPIC: Final = "topic"
+SUBSCRIPTION: Final = "subscription"
+
+
+class ChangeFeed:
+    """Numbers changes, and says what changed since a number."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def next_number(self) -> int:
+        """The number of a change that this transaction is about to make; wakes readers at commit.
+
+        The clock's row stays locked until the transaction ends, so a later number is not given
+        before this one is committed: a reader that sees a number has seen all below it. Take it
+        before anything else is locked, and changes cannot deadlock.
+        """
+        clock = update(ChangeClockRow).values(number=ChangeClockRow.number + 1)
+        number = await self._session.scalar(clock.returning(ChangeClockRow.number))
+        if number is None:
+            raise LookupError("change_clock has lost its row")
+        await self._session.execute(select(func.pg_notify(CHANGES, "")))
+        return int(number)
+
+    async def hold(self) -> None:
+        """Keep all other changes out until this transaction ends: for read, decide, write."""
+        await self._session.execute(select(ChangeClockRow.id).with_for_update())
+
+    async def bury(self, kind: str, key: str, *, change: int) -> None:
+        """Leave word that the topic or subscription is gone."""
+        await self._session.execute(insert(TombstoneRow).values(change=change, kind=kind, key=key))
+
+    async def current(self) -> int:
+        """The number of the last committed change; 0 when there was none."""
+        return await self._session.scalar(select(ChangeClockRow.number)) or 0
+
+    async def since(self, number: int) -> Changes:
+        """All that changed after `number`, as it stands now; from 0, all that exists.
+
+        What changes while this reads may be in it, and will be again in the next answer.
+        """
+        # The clock first: what is read after it includes every change up to it.
+        current = await self.current()
+        # Tombstones before rows: what is deleted in between is missing here, and buried next time.
+        buried = await self._buried(number) if number else {}
+        topics = await self._session.scalars(
+            select(TopicRow).where(TopicRow.change > number).order_by(TopicRow.change)
+        )
+        subscriptions = await self._session.scalars(
+            select(SubscriptionRow)
+            .where(SubscriptionRow.change > number)
+            .order_by(SubscriptionRow.change)
+        )
+        changed_topics = tuple(topic_of(row) for row in topics)
+        return Changes(
+            number=current,
+            topics=changed_topics,
+            subscriptions=tuple(subscription_of(row) for row in subscriptions),
+            # A topic that was made again since it was deleted exists.
+            deleted_topics=frozenset(buried.get(TOPIC, ()))
+            - {topic.name for topic in changed_topics},
+            deleted_subscription_ids=frozenset(buried.get(SUBSCRIPTION, ())),
+        )
+
+    async def _buried(self, number: int) -> dict[str, set[str]]:
+        rows = await self._session.execute(
+            select(TombstoneRow.kind, TombstoneRow.key).where(TombstoneRow.change > number)
+        )
+        buried: dict[str, set[str]] = {}
+        for kind, key in rows:
+            buried.setdefault(kind, set()).add(key)
+        return buried

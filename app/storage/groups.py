@@ -1,0 +1,39 @@
+"""Groups of topics."""
+
+from sqlalchemy import delete, exists, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import GroupExistsError, GroupNotEmptyError, GroupNotFoundError
+from app.storage.models import GroupRow, TopicRow
+
+
+class GroupRepository:
+    """The groups. Names are stored as given: what may name a group is decided before."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def names(self) -> list[str]:
+        """All names, in order."""
+        return list(await self._session.scalars(select(GroupRow.name).order_by(GroupRow.name)))
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a group of that name."""
+        return bool(await self._session.scalar(select(exists().where(GroupRow.name == name))))
+
+    async def add(self, name: str) -> None:
+        """Add a group; GroupExistsError."""
+        added = insert(GroupRow).values(name=name).on_conflict_do_nothing().returning(GroupRow.name)
+        if await self._session.scalar(added) is None:
+            raise GroupExistsError(f"Group {name} already exists")
+
+    async def delete(self, name: str) -> None:
+        """Delete a group without topics; GroupNotFoundError, GroupNotEmptyError."""
+        # The lock keeps topics from being added meanwhile: they refer to the group.
+        found = select(GroupRow.name).where(GroupRow.name == name).with_for_update()
+        if await self._session.scalar(found) is None:
+            raise GroupNotFoundError(f"Group {name} does not exist")
+        if await self._session.scalar(select(exists().where(TopicRow.group_name == name))):
+            raise GroupNotEmptyError(f"Group {name} still has topics")
+        await self._session.execute(delete(GroupRow).where(GroupRow.name == name))

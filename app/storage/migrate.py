@@ -1,0 +1,66 @@
+"""Bringing a database to the tables of this version."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import psycopg
+import structlog
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from app.domain.errors import StorageUnavailableError
+from app.storage.urls import libpq_url
+
+# Who holds this advisory lock migrates; the number is "angelia" in ASCII.
+MIGRATION_LOCK: Final = 0x616E67656C6961
+# Another process may be migrating all the while.
+_TURN_TIMEOUT_MS: Final = 60_000
+_CONNECT_TIMEOUT_S: Final = 5
+
+_log = structlog.get_logger()
+
+
+def upgrade(url: str) -> None:
+    """Bring the database at `url` to the newest revision; nothing happens if it is there.
+
+    Several processes may do so at once: one migrates, the others wait for it, up to a minute. A
+    migration waits at most five seconds for the lock of a table. StorageUnavailableError when the
+    database does not answer, or a lock is not had; the database is then at the last revision that
+    was completed.
+    """
+    try:
+        with _turn(url):
+            command.upgrade(alembic_config(url), "head")
+    except psycopg.OperationalError as exc:
+        raise StorageUnavailableError(f"Cannot migrate the database: {exc}") from exc
+    _log.info("database_migrated", revision=head())
+
+
+@cache
+def head() -> str:
+    """The newest revision that this version knows."""
+    return str(ScriptDirectory.from_config(alembic_config()).get_current_head())
+
+
+def alembic_config(url: str | None = None) -> Config:
+    """Alembic's configuration with our scripts, wherever they are installed, and `url`."""
+    config = Config()
+    config.set_main_option("script_location", str(files("migrations")).replace("%", "%%"))
+    config.attributes["url"] = url
+    return config
+
+
+@contextmanager
+def _turn(url: str) -> Iterator[None]:
+    # A session of its own: the lock outlives the transactions of the migrations, and is freed with
+    # the connection, however this process ends.
+    with psycopg.connect(
+        libpq_url(url), autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S
+    ) as connection:
+        connection.execute(f"SET statement_timeout = {_TURN_TIMEOUT_MS}")
+        connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
+        yield

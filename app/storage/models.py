@@ -1,0 +1,213 @@
+"""The tables of the control plane. Rows of them never leave `app.storage`."""
+
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    Interval,
+    LargeBinary,
+    MetaData,
+    Text,
+    UniqueConstraint,
+    func,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NAMING: Final = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+Json = dict[str, Any]
+
+
+class Base(DeclarativeBase):
+    """What all tables have in common: how constraints are called, and how types are stored."""
+
+    metadata: ClassVar[MetaData] = MetaData(naming_convention=NAMING)
+    type_annotation_map: ClassVar = {
+        str: Text,
+        bytes: LargeBinary,
+        datetime: DateTime(timezone=True),
+        timedelta: Interval(),
+        Json: JSONB,
+        list[list[str]]: JSONB,
+    }
+
+
+metadata: Final = Base.metadata
+
+
+class ChangeClockRow(Base):
+    """The number of the last change: one row, whose lock puts changes in order."""
+
+    __tablename__ = "change_clock"
+    __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    number: Mapped[int] = mapped_column(BigInteger)
+
+
+class TombstoneRow(Base):
+    """A deleted topic (`key` is its name) or subscription (`key` is its id)."""
+
+    __tablename__ = "tombstones"
+    __table_args__ = (CheckConstraint("kind IN ('topic', 'subscription')", name="kind"),)
+
+    change: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    kind: Mapped[str]
+    key: Mapped[str]
+    deleted_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class GroupRow(Base):
+    """A group of topics."""
+
+    __tablename__ = "groups"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class TopicRow(Base):
+    """A topic. `settings` holds the settings that have no column (see `settings.py`)."""
+
+    __tablename__ = "topics"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    group_name: Mapped[str] = mapped_column(ForeignKey("groups.name"), index=True)
+    description: Mapped[str]
+    owner_source: Mapped[str]
+    owner_id: Mapped[str]
+    partitions: Mapped[int] = mapped_column(Integer)
+    settings: Mapped[Json]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    modified_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    change: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
+class SubscriptionRow(Base):
+    """A subscription. `start` maps a partition's index, in decimal, to its first offset."""
+
+    __tablename__ = "subscriptions"
+    __table_args__ = (UniqueConstraint("topic", "name"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    topic: Mapped[str] = mapped_column(ForeignKey("topics.name"))
+    name: Mapped[str]
+    endpoint: Mapped[str]
+    state: Mapped[str]
+    owner_source: Mapped[str]
+    owner_id: Mapped[str]
+    description: Mapped[str]
+    contact: Mapped[str]
+    policy: Mapped[Json]
+    start: Mapped[Json]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    modified_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    change: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
+class WorkerRow(Base):
+    """A worker's last heartbeat, by the database's clock."""
+
+    __tablename__ = "workers"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    pid: Mapped[int] = mapped_column(BigInteger)
+    applied_change: Mapped[int] = mapped_column(BigInteger)
+    partitions: Mapped[int] = mapped_column(Integer)
+    started_at: Mapped[datetime]
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
+
+
+class CursorRow(Base):
+    """Where a subscription stands in one partition.
+
+    No foreign key, here and below: a worker's report of a subscription that was deleted a moment
+    ago must not fail its reports of all the others. What is left over is pruned.
+    """
+
+    __tablename__ = "cursors"
+    # Written every second: with room on the page, and no index on what changes, it stays in place.
+    __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    topic: Mapped[str]
+    worker_id: Mapped[str]
+    offset: Mapped[int] = mapped_column(BigInteger)
+    end: Mapped[int] = mapped_column(BigInteger)
+    delivered: Mapped[int] = mapped_column(BigInteger)
+    discarded: Mapped[int] = mapped_column(BigInteger)
+    volume: Mapped[int] = mapped_column(BigInteger)
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class SubscriptionLoadRow(Base):
+    """What one worker did for one subscription in its last window."""
+
+    __tablename__ = "subscription_loads"
+    __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    worker_id: Mapped[str] = mapped_column(primary_key=True)
+    window: Mapped[timedelta]
+    in_flight: Mapped[int] = mapped_column(Integer)
+    parked: Mapped[int] = mapped_column(Integer)
+    counts: Mapped[Json]
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class UndeliveredRow(Base):
+    """One discard. Kept when its subscription is deleted."""
+
+    __tablename__ = "undelivered"
+    __table_args__ = (
+        # What makes recording a discard twice the same as recording it once.
+        UniqueConstraint(
+            "subscription_id",
+            "partition",
+            "offset",
+            "message_id",
+            "discarded_at",
+            name="uq_undelivered_discard",
+        ),
+        Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    subscription_id: Mapped[str]
+    topic: Mapped[str]
+    subscription: Mapped[str]
+    message_id: Mapped[str]
+    discarded_at: Mapped[datetime]
+    reason: Mapped[str]
+    status: Mapped[int | None] = mapped_column(Integer)
+    attempts: Mapped[int] = mapped_column(Integer)
+    partition: Mapped[int] = mapped_column(Integer)
+    offset: Mapped[int] = mapped_column(BigInteger)
+    body: Mapped[bytes]
+    headers: Mapped[list[list[str]]]
+
+
+class RecorderPositionRow(Base):
+    """How far a partition of a stream has been recorded."""
+
+    __tablename__ = "recorder_positions"
+
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    next_offset: Mapped[int] = mapped_column(BigInteger)

@@ -1,0 +1,148 @@
+"""PostgreSQL's notifications: word that something may have changed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+import psycopg
+import structlog
+from psycopg import AsyncConnection, sql
+
+from app.storage.sockets import sever
+from app.storage.urls import libpq_url
+
+CHANGES: Final = "angelia_changes"
+APPLIED: Final = "angelia_applied"
+
+CONNECT_TIMEOUT_S: Final = 2
+# A silent connection is asked this often whether it is still one.
+PROBE_AFTER_S: Final = 15.0
+_PROBE_TIMEOUT_S: Final = 2.0
+_BACKOFF_MIN_S: Final = 0.1
+_BACKOFF_MAX_S: Final = 5.0
+
+_log = structlog.get_logger()
+
+
+class Notices:
+    """What was notified on some channels; get one from `listen`. One waits at a time.
+
+    Notifications are hints, and come once for many: read what they are about, then wait. When the
+    connection is lost, it is made again while someone waits, and then all channels are reported,
+    since something may have been missed.
+    """
+
+    def __init__(self, url: str, channels: Collection[str]) -> None:
+        self._url = libpq_url(url)
+        self._channels = frozenset(channels)
+        self._connection: AsyncConnection[Any] | None = None
+        self._backoff_s = _BACKOFF_MIN_S
+
+    async def wait(self, timeout: timedelta) -> frozenset[str]:  # noqa: ASYNC109 - ending it is no error
+        """The channels notified since the last call, as soon as there is one; none on timeout."""
+        return await self._wait_until(_now() + timeout.total_seconds())
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """Each channel as it is notified, without end."""
+        while True:
+            for channel in sorted(await self._wait_until(float("inf"))):
+                yield channel
+
+    async def connect(self) -> bool:
+        """Connect now rather than at the first `wait`; whether it worked."""
+        try:
+            self._connection = await self._listening()
+        except (psycopg.Error, OSError) as exc:
+            _log.warning("notices_unavailable", reason=_reason(exc), again_in_s=self._backoff_s)
+            return False
+        self._backoff_s = _BACKOFF_MIN_S
+        return True
+
+    async def close(self) -> None:
+        """Let the connection go."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _wait_until(self, deadline: float) -> frozenset[str]:
+        while True:
+            if self._connection is None:
+                if await self._connected_by(deadline):
+                    return self._channels
+            elif notified := await self._heard(self._connection, deadline):
+                return notified
+            if _now() >= deadline:
+                return frozenset()
+
+    async def _connected_by(self, deadline: float) -> bool:
+        if await self.connect():
+            return True
+        await asyncio.sleep(max(0.0, min(self._backoff_s, deadline - _now())))
+        self._backoff_s = min(self._backoff_s * 2, _BACKOFF_MAX_S)
+        return False
+
+    async def _heard(self, connection: AsyncConnection[Any], deadline: float) -> frozenset[str]:
+        """What is notified until the deadline, or until it is time to probe; drops a lost one."""
+        wait_s = max(0.0, min(PROBE_AFTER_S, deadline - _now()))
+        try:
+            notified = frozenset(
+                [n.channel async for n in connection.notifies(timeout=wait_s, stop_after=1)]
+            )
+            if not notified and wait_s >= PROBE_AFTER_S:
+                await _probe(connection)
+        except (psycopg.Error, OSError) as exc:
+            _log.warning("notices_lost", reason=_reason(exc))
+            await self.close()
+            return frozenset()
+        return notified
+
+    async def _listening(self) -> AsyncConnection[Any]:
+        connection = await AsyncConnection.connect(
+            self._url,
+            autocommit=True,
+            application_name="angelia-notices",
+            connect_timeout=CONNECT_TIMEOUT_S,
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+        )
+        try:
+            for channel in sorted(self._channels):
+                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+
+@asynccontextmanager
+async def listen(url: str, channels: Collection[str]) -> AsyncIterator[Notices]:
+    """Listen on `channels`: what is notified after this is entered is reported.
+
+    It is entered within CONNECT_TIMEOUT_S also when the database cannot be reached.
+    """
+    notices = Notices(url, channels)
+    await notices.connect()
+    try:
+        yield notices
+    finally:
+        await notices.close()
+
+
+async def _probe(connection: AsyncConnection[Any]) -> None:
+    """Raise unless it answers; a server that hangs is cut off, as it would also hang a cancel."""
+    timer = asyncio.get_running_loop().call_later(_PROBE_TIMEOUT_S, sever, connection)
+    try:
+        await connection.execute("SELECT 1")
+    finally:
+        timer.cancel()
+
+
+def _reason(exc: Exception) -> str:
+    return next(iter(str(exc).splitlines()), type(exc).__name__)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,163 @@
+"""What workers report of subscriptions: where their cursors stand, and what they have to do."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import delete, func, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
+from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
+from app.storage.settings import from_json, to_json
+
+# Rows of one statement: as many arrays as there are columns, each of this length.
+ROWS_MAX: Final = 5_000
+
+T = TypeVar("T")
+
+# Reports of what was deleted are dropped by the join. A partition changes hands, and its last owner
+# may report after the next one: the counts, which only grow, never go back.
+_WRITE_CURSORS: Final = text("""
+INSERT INTO cursors AS known
+       (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume)
+SELECT report.*
+  FROM unnest(CAST(:subscription_id AS text[]), CAST(:partition AS int[]), CAST(:topic AS text[]),
+              CAST(:worker_id AS text[]), CAST(:offset AS bigint[]), CAST(:end AS bigint[]),
+              CAST(:delivered AS bigint[]), CAST(:discarded AS bigint[]),
+              CAST(:volume AS bigint[])) AS report (subscription_id)
+  JOIN subscriptions ON subscriptions.id = report.subscription_id
+ON CONFLICT (subscription_id, partition) DO UPDATE SET
+  topic = excluded.topic, worker_id = excluded.worker_id, "offset" = excluded."offset",
+  "end" = excluded."end",
+  delivered = greatest(known.delivered, excluded.delivered),
+  discarded = greatest(known.discarded, excluded.discarded),
+  volume = greatest(known.volume, excluded.volume),
+  seen_at = clock_timestamp()
+""")
+
+_WRITE_LOADS: Final = text("""
+INSERT INTO subscription_loads
+       (subscription_id, worker_id, "window", in_flight, parked, counts)
+SELECT report.subscription_id, report.worker_id, report.reported_window, report.in_flight,
+       report.parked, CAST(report.counts AS jsonb)
+  FROM unnest(CAST(:subscription_id AS text[]), CAST(:worker_id AS text[]),
+              CAST(:window AS interval[]), CAST(:in_flight AS int[]), CAST(:parked AS int[]),
+              CAST(:counts AS text[]))
+       AS report (subscription_id, worker_id, reported_window, in_flight, parked, counts)
+  JOIN subscriptions ON subscriptions.id = report.subscription_id
+ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
+  "window" = excluded."window", in_flight = excluded.in_flight, parked = excluded.parked,
+  counts = excluded.counts, seen_at = clock_timestamp()
+""")
+
+
+class StatusRepository:
+    """Reports by subscription: the last one of each cursor, and of each worker's load."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def write(
+        self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
+    ) -> None:
+        """Store reports, each instead of the one before; those of deleted subscriptions not.
+
+        Lifetime counts never go back. Of several reports of one cursor or load the last counts.
+        """
+        # In the order of their keys, so that two workers' writes cannot wait for each other.
+        cursor_by_key = {(cursor.subscription_id, cursor.partition): cursor for cursor in cursors}
+        for rows in _in_chunks(sorted(cursor_by_key.items(), key=lambda item: item[0])):
+            values = [_cursor_values(cursor) for _, cursor in rows]
+            await self._session.execute(_WRITE_CURSORS, _columns(values))
+        load_by_key = {(load.subscription_id, load.worker_id): load for load in loads}
+        for loads_chunk in _in_chunks(sorted(load_by_key.items(), key=lambda item: item[0])):
+            values = [_load_values(load) for _, load in loads_chunk]
+            await self._session.execute(_WRITE_LOADS, _columns(values))
+
+    async def cursors(self, subscription_id: str) -> list[CursorStatus]:
+        """The last report of each of its cursors, by partition."""
+        query = select(CursorRow).where(CursorRow.subscription_id == subscription_id)
+        rows = await self._session.scalars(query.order_by(CursorRow.partition))
+        return [_cursor_of(row) for row in rows]
+
+    async def loads(self, subscription_id: str, within: timedelta) -> list[SubscriptionLoad]:
+        """What each worker reported of it within that time, by worker."""
+        query = select(SubscriptionLoadRow).where(
+            SubscriptionLoadRow.subscription_id == subscription_id,
+            SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
+        )
+        rows = await self._session.scalars(query.order_by(SubscriptionLoadRow.worker_id))
+        return [_load_of(row) for row in rows]
+
+    async def prune(self, within: timedelta) -> None:
+        """Drop loads and workers not seen within that time, and cursors of what was deleted.
+
+        Other cursors stay, however old: they are the copy of positions that the log may forget.
+        """
+        oldest = func.clock_timestamp() - within
+        for reported in (SubscriptionLoadRow, WorkerRow):
+            await self._session.execute(delete(reported).where(reported.seen_at < oldest))
+        existing = select(SubscriptionRow.id)
+        await self._session.execute(
+            delete(CursorRow).where(CursorRow.subscription_id.not_in(existing))
+        )
+
+
+def _in_chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (rows[start : start + ROWS_MAX] for start in range(0, len(rows), ROWS_MAX))
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _cursor_values(cursor: CursorStatus) -> dict[str, Any]:
+    return {
+        "subscription_id": cursor.subscription_id,
+        "partition": cursor.partition,
+        "topic": cursor.topic,
+        "worker_id": cursor.worker_id,
+        "offset": cursor.offset,
+        "end": cursor.end,
+        "delivered": cursor.delivered,
+        "discarded": cursor.discarded,
+        "volume": cursor.volume,
+    }
+
+
+def _cursor_of(row: CursorRow) -> CursorStatus:
+    return CursorStatus(
+        subscription_id=row.subscription_id,
+        topic=row.topic,
+        partition=row.partition,
+        worker_id=row.worker_id,
+        offset=row.offset,
+        end=row.end,
+        delivered=row.delivered,
+        discarded=row.discarded,
+        volume=row.volume,
+    )
+
+
+def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
+    return {
+        "subscription_id": load.subscription_id,
+        "worker_id": load.worker_id,
+        "window": load.window,
+        "in_flight": load.in_flight,
+        "parked": load.parked,
+        "counts": json.dumps(to_json(load.counts)),
+    }
+
+
+def _load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
+    return SubscriptionLoad(
+        subscription_id=row.subscription_id,
+        worker_id=row.worker_id,
+        window=row.window,
+        in_flight=row.in_flight,
+        parked=row.parked,
+        counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
+    )

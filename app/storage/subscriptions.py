@@ -1,0 +1,139 @@
+"""Subscriptions."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Select, delete, exists, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import (
+    SubscriptionExistsError,
+    SubscriptionNotFoundError,
+    TopicNotFoundError,
+)
+from app.domain.subscription import Subscription
+from app.storage.changes import SUBSCRIPTION, ChangeFeed
+from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
+from app.storage.rows import subscription_of, subscription_values
+
+
+class SubscriptionRepository:
+    """The subscriptions. Each change is numbered, and its number returned with the subscription."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+        self._feed = ChangeFeed(session)
+
+    async def get(self, topic: str, name: str, *, for_update: bool = False) -> Subscription:
+        """The topic's subscription of that name; TopicNotFoundError, SubscriptionNotFoundError.
+
+        `for_update`: nobody else changes anything before this transaction ends.
+        """
+        if for_update:
+            await self._feed.hold()
+        row = await self._session.scalar(_named(topic, name))
+        if row is None:
+            raise await self._missing(topic, name)
+        return subscription_of(row)
+
+    async def names(self, topic: str) -> list[str]:
+        """The names of the topic's subscriptions, in order; TopicNotFoundError."""
+        await self._require_topic(topic)
+        query = select(SubscriptionRow.name).where(SubscriptionRow.topic == topic)
+        return list(await self._session.scalars(query.order_by(SubscriptionRow.name)))
+
+    async def of_topic(self, topic: str) -> list[Subscription]:
+        """The topic's subscriptions, by name; TopicNotFoundError."""
+        await self._require_topic(topic)
+        query = select(SubscriptionRow).where(SubscriptionRow.topic == topic)
+        rows = await self._session.scalars(query.order_by(SubscriptionRow.name))
+        return [subscription_of(row) for row in rows]
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many subscriptions each topic has; one without any is left out."""
+        query = select(SubscriptionRow.topic, func.count().label("subscriptions"))
+        query = query.group_by(SubscriptionRow.topic)
+        rows = await self._session.execute(query)
+        return {row.topic: row.subscriptions for row in rows}
+
+    async def add(self, subscription: Subscription) -> Subscription:
+        """Add it, its `start` included; its times and change are set here.
+
+        TopicNotFoundError, SubscriptionExistsError.
+        """
+        change = await self._feed.next_number()
+        await self._require_topic(subscription.topic)
+        added = (
+            insert(SubscriptionRow)
+            .values(
+                id=subscription.id,
+                topic=subscription.topic,
+                name=subscription.name,
+                change=change,
+                **subscription_values(subscription),
+            )
+            .on_conflict_do_nothing(index_elements=["topic", "name"])
+            .returning(SubscriptionRow)
+        )
+        row = await self._session.scalar(added)
+        if row is None:
+            raise SubscriptionExistsError(
+                f"Subscription {subscription.name} of {subscription.topic} already exists"
+            )
+        return subscription_of(row)
+
+    async def update(self, subscription: Subscription) -> Subscription:
+        """Store its settings as they are here; TopicNotFoundError, SubscriptionNotFoundError.
+
+        It is found by its id: what was deleted, and created again under the same name, is another.
+        """
+        change = await self._feed.next_number()
+        changed = (
+            update(SubscriptionRow)
+            .where(SubscriptionRow.id == subscription.id)
+            .values(
+                change=change,
+                modified_at=func.clock_timestamp(),
+                **subscription_values(subscription),
+            )
+            .returning(SubscriptionRow)
+            .execution_options(populate_existing=True)
+        )
+        row = await self._session.scalar(changed)
+        if row is None:
+            raise await self._missing(subscription.topic, subscription.name)
+        return subscription_of(row)
+
+    async def delete(self, topic: str, name: str) -> Subscription:
+        """Delete it with what workers reported of it, and return what it was.
+
+        Its undelivered messages are kept, by its id. TopicNotFoundError, SubscriptionNotFoundError.
+        """
+        change = await self._feed.next_number()
+        gone = await self.get(topic, name)
+        await self._session.execute(delete(SubscriptionRow).where(SubscriptionRow.id == gone.id))
+        for reported in (CursorRow, SubscriptionLoadRow):
+            await self._session.execute(delete(reported).where(reported.subscription_id == gone.id))
+        await self._feed.bury(SUBSCRIPTION, gone.id, change=change)
+        return gone
+
+    async def _require_topic(self, topic: str) -> None:
+        if not await self._session.scalar(select(exists().where(TopicRow.name == topic))):
+            raise _no_topic(topic)
+
+    async def _missing(
+        self, topic: str, name: str
+    ) -> TopicNotFoundError | SubscriptionNotFoundError:
+        if not await self._session.scalar(select(exists().where(TopicRow.name == topic))):
+            return _no_topic(topic)
+        return SubscriptionNotFoundError(f"Subscription {name} of {topic} does not exist")
+
+
+def _named(topic: str, name: str) -> Select[SubscriptionRow]:
+    return select(SubscriptionRow).where(
+        SubscriptionRow.topic == topic, SubscriptionRow.name == name
+    )
+
+
+def _no_topic(topic: str) -> TopicNotFoundError:
+    return TopicNotFoundError(f"Topic {topic} does not exist")

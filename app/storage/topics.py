@@ -1,0 +1,94 @@
+"""Topics."""
+
+from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import (
+    GroupNotFoundError,
+    TopicExistsError,
+    TopicNotEmptyError,
+    TopicNotFoundError,
+)
+from app.domain.topic import Topic
+from app.storage.changes import TOPIC, ChangeFeed
+from app.storage.models import GroupRow, SubscriptionRow, TopicRow
+from app.storage.rows import topic_of, topic_values
+
+
+class TopicRepository:
+    """The topics. Each change is numbered, and its number returned with the topic."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+        self._feed = ChangeFeed(session)
+
+    async def get(self, name: str, *, for_update: bool = False) -> Topic:
+        """The topic of that name; TopicNotFoundError.
+
+        `for_update`: nobody else changes anything before this transaction ends.
+        """
+        if for_update:
+            await self._feed.hold()
+        row = await self._session.scalar(select(TopicRow).where(TopicRow.name == name))
+        if row is None:
+            raise _not_found(name)
+        return topic_of(row)
+
+    async def names(self, group: str | None = None) -> list[str]:
+        """All names, or those of one group, in order; a group that does not exist has none."""
+        query = select(TopicRow.name).order_by(TopicRow.name)
+        if group is not None:
+            query = query.where(TopicRow.group_name == group)
+        return list(await self._session.scalars(query))
+
+    async def all(self) -> list[Topic]:
+        """All topics, by name."""
+        rows = await self._session.scalars(select(TopicRow).order_by(TopicRow.name))
+        return [topic_of(row) for row in rows]
+
+    async def add(self, topic: Topic) -> Topic:
+        """Add it; its times and change are set here. GroupNotFoundError, TopicExistsError."""
+        change = await self._feed.next_number()
+        await self._hold_group(topic.group)
+        values = {"name": topic.name, "group_name": topic.group, **topic_values(topic)}
+        added = insert(TopicRow).values(change=change, **values).on_conflict_do_nothing()
+        row = await self._session.scalar(added.returning(TopicRow))
+        if row is None:
+            raise TopicExistsError(f"Topic {topic.name} already exists")
+        return topic_of(row)
+
+    async def update(self, topic: Topic) -> Topic:
+        """Store its settings as they are here; TopicNotFoundError."""
+        change = await self._feed.next_number()
+        changed = (
+            update(TopicRow)
+            .where(TopicRow.name == topic.name)
+            .values(change=change, modified_at=func.clock_timestamp(), **topic_values(topic))
+            .returning(TopicRow)
+            .execution_options(populate_existing=True)
+        )
+        row = await self._session.scalar(changed)
+        if row is None:
+            raise _not_found(topic.name)
+        return topic_of(row)
+
+    async def delete(self, name: str) -> None:
+        """Delete one without subscriptions; TopicNotFoundError, TopicNotEmptyError."""
+        change = await self._feed.next_number()
+        # The clock is ours: no subscription is added between the look and the deletion.
+        if await self._session.scalar(select(exists().where(SubscriptionRow.topic == name))):
+            raise TopicNotEmptyError(f"Topic {name} still has subscriptions")
+        deleted = delete(TopicRow).where(TopicRow.name == name).returning(TopicRow.name)
+        if await self._session.scalar(deleted) is None:
+            raise _not_found(name)
+        await self._feed.bury(TOPIC, name, change=change)
+
+    async def _hold_group(self, name: str) -> None:
+        held = select(GroupRow.name).where(GroupRow.name == name).with_for_update(key_share=True)
+        if await self._session.scalar(held) is None:
+            raise GroupNotFoundError(f"Group {name} does not exist")
+
+
+def _not_found(name: str) -> TopicNotFoundError:
+    return TopicNotFoundError(f"Topic {name} does not exist")

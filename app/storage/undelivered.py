@@ -1,0 +1,172 @@
+"""Undelivered messages, as recorded from their stream."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import ValidationFailedError
+from app.domain.message import Partition
+from app.domain.undelivered import Undelivered
+from app.storage.models import RecorderPositionRow, UndeliveredRow
+
+PAGE_MAX: Final = 1_000
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeliveredPage:
+    """Undelivered messages, newest first; `after` asks for the next page, None on the last."""
+
+    items: tuple[Undelivered, ...]
+    after: str | None
+
+
+class UndeliveredRepository:
+    """The undelivered messages, by the id of their subscription: deleted ones keep theirs."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def record(
+        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
+    ) -> bool:
+        """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
+
+        False when that was recorded before; then nothing changes. What PostgreSQL's text cannot
+        hold (zero characters, lone surrogates) is replaced.
+        """
+        if not await self._advance(stream, next_offset):
+            return False
+        if rows:
+            await self._session.execute(
+                insert(UndeliveredRow).on_conflict_do_nothing(),
+                [_values(row) for row in rows],
+            )
+        return True
+
+    async def positions(self) -> Mapping[Partition, int]:
+        """The next offset to record of each partition of a stream; one never recorded has none."""
+        rows = await self._session.scalars(select(RecorderPositionRow))
+        return {Partition(row.topic, row.partition): row.next_offset for row in rows}
+
+    async def last(self, subscription_id: str) -> Undelivered | None:
+        """The newest, if there is any."""
+        page = await self.page(subscription_id, limit=1)
+        return page.items[0] if page.items else None
+
+    async def page(
+        self,
+        subscription_id: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        status: int | None = None,
+        reason: str | None = None,
+    ) -> UndeliveredPage:
+        """The newest `limit` (at most PAGE_MAX) that pass all filters, from `after` on.
+
+        `since` is inclusive, `until` not; `reason` is part of the reason, in either case. What is
+        recorded while someone pages moves nothing from page to page. ValidationFailedError: `after`
+        is not from a page.
+        """
+        size = max(1, min(limit, PAGE_MAX))
+        newest = (UndeliveredRow.discarded_at, UndeliveredRow.id)
+        wanted: list[ColumnElement[bool]] = [UndeliveredRow.subscription_id == subscription_id]
+        if after is not None:
+            wanted.append(tuple_(*newest) < _decoded(after))
+        if since is not None:
+            wanted.append(UndeliveredRow.discarded_at >= since)
+        if until is not None:
+            wanted.append(UndeliveredRow.discarded_at < until)
+        if status is not None:
+            wanted.append(UndeliveredRow.status == status)
+        if reason is not None:
+            wanted.append(UndeliveredRow.reason.icontains(_storable(reason), autoescape=True))
+        order = [column.desc() for column in newest]
+        query = select(UndeliveredRow).where(*wanted).order_by(*order).limit(size + 1)
+        rows = list(await self._session.scalars(query))
+        items = tuple(_undelivered_of(row) for row in rows[:size])
+        return UndeliveredPage(
+            items=items, after=_encoded(rows[size - 1]) if len(rows) > size else None
+        )
+
+    async def _advance(self, stream: Partition, next_offset: int) -> bool:
+        """Move the stored position up; False when it is there already. Locks it either way."""
+        key = {"topic": stream.topic, "partition": stream.index}
+        first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()
+        await self._session.execute(first)
+        moved = (
+            update(RecorderPositionRow)
+            .where(
+                RecorderPositionRow.topic == stream.topic,
+                RecorderPositionRow.partition == stream.index,
+                RecorderPositionRow.next_offset < next_offset,
+            )
+            .values(next_offset=next_offset)
+            .returning(RecorderPositionRow.next_offset)
+        )
+        return await self._session.scalar(moved) is not None
+
+
+def _encoded(row: UndeliveredRow) -> str:
+    microseconds = (row.discarded_at - _EPOCH) // _MICROSECOND
+    return base64.urlsafe_b64encode(f"{microseconds}.{row.id}".encode()).decode().rstrip("=")
+
+
+def _decoded(after: str) -> tuple[datetime, int]:
+    try:
+        text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
+        microseconds, row_id = map(int, text.split("."))
+        return _EPOCH + microseconds * _MICROSECOND, row_id
+    except (ValueError, OverflowError, binascii.Error) as exc:
+        raise ValidationFailedError.of("after", "must be from the page before") from exc
+
+
+def _values(undelivered: Undelivered) -> dict[str, Any]:
+    return {
+        "subscription_id": _storable(undelivered.subscription_id),
+        "topic": _storable(undelivered.topic),
+        "subscription": _storable(undelivered.subscription),
+        "message_id": _storable(undelivered.message_id),
+        "discarded_at": undelivered.discarded_at,
+        "reason": _storable(undelivered.reason),
+        "status": undelivered.status,
+        "attempts": undelivered.attempts,
+        "partition": undelivered.partition,
+        "offset": undelivered.offset,
+        "body": undelivered.body,
+        "headers": [[_storable(name), _storable(value)] for name, value in undelivered.headers],
+    }
+
+
+def _storable(text: str) -> str:
+    # Reasons quote subscribers, and ids and headers may be a foreign producer's: anything comes.
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+def _undelivered_of(row: UndeliveredRow) -> Undelivered:
+    return Undelivered(
+        subscription_id=row.subscription_id,
+        topic=row.topic,
+        subscription=row.subscription,
+        message_id=row.message_id,
+        discarded_at=row.discarded_at,
+        reason=row.reason,
+        status=row.status,
+        attempts=row.attempts,
+        partition=row.partition,
+        offset=row.offset,
+        body=row.body,
+        headers=tuple((name, value) for name, value in row.headers),
+    )

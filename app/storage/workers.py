@@ -1,0 +1,60 @@
+"""Workers, by their heartbeats."""
+
+from datetime import timedelta
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.status import WorkerStatus
+from app.storage.models import WorkerRow
+from app.storage.notices import APPLIED
+
+
+class WorkerRepository:
+    """The workers. When one was seen last is told by the database's clock, for all alike."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def beat(self, status: WorkerStatus) -> None:
+        """Store a heartbeat (`seen_at` is now); wakes who waits for a change to be applied."""
+        known = select(WorkerRow.applied_change).where(WorkerRow.id == status.id)
+        applied = await self._session.scalar(known)
+        reported = {
+            "host": status.host,
+            "pid": status.pid,
+            "applied_change": status.applied_change,
+            "partitions": status.partitions,
+            "started_at": status.started_at,
+            "seen_at": func.clock_timestamp(),
+        }
+        await self._session.execute(
+            insert(WorkerRow)
+            .values(id=status.id, **reported)
+            .on_conflict_do_update(index_elements=["id"], set_=reported)
+        )
+        if applied is None or status.applied_change > applied:
+            await self._session.execute(select(func.pg_notify(APPLIED, "")))
+
+    async def live(self, within: timedelta) -> list[WorkerStatus]:
+        """The workers seen within that time, by id."""
+        query = select(WorkerRow).where(WorkerRow.seen_at > func.clock_timestamp() - within)
+        rows = await self._session.scalars(query.order_by(WorkerRow.id))
+        return [_status_of(row) for row in rows]
+
+    async def remove(self, worker_id: str) -> None:
+        """Forget a worker that has ended; none there is fine."""
+        await self._session.execute(delete(WorkerRow).where(WorkerRow.id == worker_id))
+
+
+def _status_of(row: WorkerRow) -> WorkerStatus:
+    return WorkerStatus(
+        id=row.id,
+        host=row.host,
+        pid=row.pid,
+        applied_change=row.applied_change,
+        partitions=row.partitions,
+        started_at=row.started_at,
+        seen_at=row.seen_at,
+    )
