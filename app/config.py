@@ -34,10 +34,10 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="address the API listens on")
     port: int = Field(default=8090, ge=0, le=65535, description="port the API listens on")
     allow_private_endpoints: tuple[IPv4Network | IPv6Network, ...] = Field(
-        (), description="networks that subscribers may be in although they are private"
+        default=(), description="networks that subscribers may be in although they are private"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least severe event that is logged"
+        default="info", description="least severe event that is logged"
     )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
 
