@@ -77,7 +77,7 @@ def _require_commands(*commands: str) -> None:
     if all(_usable(command) for command in commands):
         return
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["/bin/sh", "-c", INSTALL_PACKAGES], check=False)  # noqa: S603 - constant
+        subprocess.run(["/bin/sh", "-c", INSTALL_PACKAGES], check=False)
     for command in commands:
         if not _usable(command):
             message = f"Kafka for tests needs {command} (Java ≥ {JAVA_MIN}): {INSTALL_PACKAGES}"
@@ -101,7 +101,7 @@ def _fetch_jars() -> None:
     pom = CACHE / "pom.xml"
     pom.write_text(_POM)
     command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), "dependency:copy-dependencies"]
-    fetched = subprocess.run(  # noqa: S603 - constant command
+    fetched = subprocess.run(
         [*command, f"-DoutputDirectory={CACHE / 'libs'}", "-DincludeScope=runtime"],
         capture_output=True,
         text=True,
@@ -142,16 +142,14 @@ class KafkaBroker:
         self._properties.write_text(self._configuration())
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         command = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
-        done = subprocess.run(  # noqa: S603 - our own command
-            self._java(*command), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(self._java(*command), capture_output=True, text=True, check=False)
         if done.returncode:
             raise MissingError(done.stdout + done.stderr)
 
     def start(self) -> None:
         """Start it and return when it answers requests."""
         with (self._home / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
+            self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._properties)),
                 stdout=log,
                 stderr=log,

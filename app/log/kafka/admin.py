@@ -19,7 +19,7 @@ from app.domain.errors import (
 )
 from app.domain.message import Partition
 from app.log.interface import LogTopic
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import (
     FAILED_TRY,
     NO_LEADER,
@@ -210,7 +210,7 @@ def _not_found(name: str) -> TopicNotFoundError:
     return TopicNotFoundError(f"topic {name} does not exist in Kafka")
 
 
-def _error(answer: Any, name: str) -> AngeliaError | _TransientError:
+def _error(answer: Untyped, name: str) -> AngeliaError | _TransientError:
     """The error in a topic's answer, in our words."""
     code = answer.error_code
     message = getattr(answer, "error_message", None) or reason(code)

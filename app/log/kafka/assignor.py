@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 from kafka.protocol.consumer.metadata import (
@@ -21,6 +21,7 @@ from kafka.protocol.consumer.metadata import (
 )
 
 from app.domain.message import Partition
+from app.log.kafka.bridge import Untyped
 
 _VERSION: Final = 1
 _HASH_SPAN: Final = float(2**64)
@@ -73,7 +74,7 @@ def share_out(
     return {member: frozenset(share) for member, share in shares.items()}
 
 
-class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc] - kafka has no types
+class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka has no types
     """The cooperative (KIP-429) assignor that kafka-python's group coordinator calls."""
 
     name = "angelia-rendezvous"
@@ -89,7 +90,7 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc] - kaf
         """Cooperative only: a rebalance takes away nothing but what moves."""
         return [RebalanceProtocol.COOPERATIVE]
 
-    def metadata(self, topics: Collection[str]) -> Any:
+    def metadata(self, topics: Collection[str]) -> Untyped:
         """What this member tells the group's leader as it joins."""
         kind = ConsumerProtocolSubscription.TopicPartition
         return ConsumerProtocolSubscription(
@@ -101,7 +102,7 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc] - kaf
             ],
         )
 
-    def assign(self, cluster: Any, members: Collection[Any]) -> Mapping[str, Any]:
+    def assign(self, cluster: Untyped, members: Collection[Untyped]) -> Mapping[str, Untyped]:
         """The leader's part: share out all partitions of all topics that anybody wants."""
         candidates = candidates_of(members)
         topics = {topic for each in candidates for topic in each.topics}
@@ -111,11 +112,11 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc] - kaf
             for member, share in share_out(candidates, partitions).items()
         }
 
-    def on_assignment(self, assignment: Any, generation: Any) -> None:
+    def on_assignment(self, assignment: Untyped, generation: Untyped) -> None:
         """Nothing to remember: `owned` knows."""
 
 
-def candidates_of(members: Collection[Any]) -> list[Candidate]:
+def candidates_of(members: Collection[Untyped]) -> list[Candidate]:
     """The members as Kafka lists them; two of one name are told apart by their ids."""
     told = [(member, json.loads(member.metadata.user_data)) for member in members]
     names = Counter(each["member"] for _, each in told)
@@ -135,7 +136,7 @@ def candidates_of(members: Collection[Any]) -> list[Candidate]:
     ]
 
 
-def _unique(told: Mapping[str, Any], member: Any) -> str:
+def _unique(told: Mapping[str, Untyped], member: Untyped) -> str:
     return f"{told['member']}|{member.member_id}"
 
 

@@ -6,8 +6,9 @@ result crosses over. Nothing in it may block: heartbeats and every other request
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from kafka.net.selector import NetworkSelector
 
@@ -15,6 +16,8 @@ from app.domain.errors import LogUnavailableError
 
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]
+# What kafka-python takes and gives has no types.
+Untyped: TypeAlias = Any
 
 _STOP_TIMEOUT_MS: Final = 5000
 
@@ -40,7 +43,8 @@ class IoThread:
     def post(self, work: Callable[[], object]) -> None:
         """Start a function or coroutine function there and do not wait for it. From any thread."""
         try:
-            self.net.call_soon_threadsafe(work)
+            # It knows functions and methods, and nothing else that can be called.
+            self.net.call_soon_threadsafe(lambda: work())
         except RuntimeError as error:
             message = "the connection to Kafka is closed"
             raise LogUnavailableError(message) from error
@@ -81,12 +85,11 @@ async def _settling(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> N
         io.hand_over(_succeed, result, value)
 
 
-async def _ended(future: Any) -> None:
+async def _ended(future: Untyped) -> None:
     """Wait for a kafka future without raising what it failed with."""
-    try:
+    # It is raised again when its result is asked for.
+    with contextlib.suppress(Exception):
         await future
-    except Exception:  # noqa: BLE001, S110 - raised again when its result is asked for
-        pass
 
 
 def _succeed(result: asyncio.Future[T], value: T) -> None:

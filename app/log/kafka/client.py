@@ -7,7 +7,7 @@ thread.
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from kafka import errors
@@ -15,7 +15,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from app.domain.errors import LogUnavailableError
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Untyped
 
 NO_LEADER: Final = -1
 RETRY_S: Final = 0.05
@@ -75,13 +75,13 @@ class Client:
         self.closed = True
         self.manager.close()
 
-    async def send(self, node: int, request: Any, *, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - not asyncio
+    async def send(self, node: int, request: Untyped, *, timeout: float | None = None) -> Untyped:  # noqa: ASYNC109 - not asyncio
         """The broker's response. NotSentError when there is no connection; a Kafka error later."""
         connection = await self._connection(node)
         limit = self._request_timeout if timeout is None else timeout
         return await connection.send_request(request, request_timeout_ms=int(limit * 1000))
 
-    async def send_any(self, request: Any) -> Any:
+    async def send_any(self, request: Untyped) -> Untyped:
         """The response of any broker."""
         await self.ready()
         node = self.manager.least_loaded_node()
@@ -90,7 +90,7 @@ class Client:
             raise NotSentError(message)
         return await self.send(node, request)
 
-    async def send_controller(self, request: Any) -> Any:
+    async def send_controller(self, request: Untyped) -> Untyped:
         """The response of the controller, or of a broker that forwards to it."""
         await self.ready()
         controller = self.manager.cluster.controller
@@ -141,7 +141,7 @@ class Client:
             self._leaders.pop(topic, None)
 
     async def coordinators(self, groups: Collection[str]) -> Mapping[str, int]:
-        """The coordinator of each group; cached. Groups whose coordinator is not up are left out."""
+        """Each group's coordinator; cached. A group whose coordinator is not up is left out."""
         missing = [group for group in groups if group not in self._coordinators]
         for start in range(0, len(missing), _COORDINATOR_KEYS_MAX):
             await self._find_coordinators(missing[start : start + _COORDINATOR_KEYS_MAX])
@@ -160,7 +160,7 @@ class Client:
             if found.error_code == 0:
                 self._coordinators[found.key] = found.node_id
 
-    async def _connection(self, node: int) -> Any:
+    async def _connection(self, node: int) -> Untyped:
         await self.ready()
         if node not in self._nodes():
             await self.refresh([])

@@ -1,15 +1,16 @@
 """Committed offsets of groups that have no members: pipelined commits, reads in bulk."""
 
+import contextlib
 from collections import deque
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed, LogStats
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import (
     FAILED_TRY,
     STALE_COORDINATOR_CODES,
@@ -66,11 +67,9 @@ class Commits:
                 group, offsets = waiting.popleft()
                 failures.update(await self._commit(group, offsets))
 
-        try:
-            # All coordinators in one request; a group it does not find looks for itself.
+        # All coordinators in one request; a group it does not find looks for itself.
+        with contextlib.suppress(*FAILED_TRY):
             await self._client.coordinators(groups)
-        except FAILED_TRY:
-            pass
         await self._io.gather([line] * min(IN_FLIGHT_MAX, len(groups)))
         return failures
 
@@ -171,9 +170,9 @@ class Commits:
             await deadline.pause(cause)
 
 
-def _commit_request(group: str, offsets: Offsets) -> Any:
+def _commit_request(group: str, offsets: Offsets) -> Untyped:
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[Untyped]] = {}
     for (topic, index), committed in offsets.items():
         part = kind.OffsetCommitRequestPartition(
             partition_index=index,
@@ -200,7 +199,7 @@ def _commit_failure(code: int) -> str:
     return reason(code)
 
 
-def _offsets_request(groups: Mapping[str, Collection[Partition]]) -> Any:
+def _offsets_request(groups: Mapping[str, Collection[Partition]]) -> Untyped:
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
     return OffsetFetchRequest(
         groups=[
@@ -219,13 +218,13 @@ def _offsets_request(groups: Mapping[str, Collection[Partition]]) -> Any:
     )
 
 
-def _first_error(answer: Any) -> int:
+def _first_error(answer: Untyped) -> int:
     """The error of a group's answer, of itself or of a partition that does exist; 0 for none."""
     codes = [part.error_code for topic in answer.topics for part in topic.partitions]
     return next((c for c in (answer.error_code, *codes) if c not in {0, 3}), 0)
 
 
-def _offsets(answer: Any) -> Mapping[Partition, Committed]:
+def _offsets(answer: Untyped) -> Mapping[Partition, Committed]:
     return {
         Partition(topic.name, part.partition_index): Committed(
             part.committed_offset, part.metadata or ""
@@ -236,7 +235,7 @@ def _offsets(answer: Any) -> Mapping[Partition, Committed]:
     }
 
 
-def _delete_request(group: str, partitions: Collection[Partition]) -> Any:
+def _delete_request(group: str, partitions: Collection[Partition]) -> Untyped:
     kind = OffsetDeleteRequest.OffsetDeleteRequestTopic
     return OffsetDeleteRequest(
         group_id=group,
@@ -252,7 +251,7 @@ def _delete_request(group: str, partitions: Collection[Partition]) -> Any:
     )
 
 
-def _delete_error(response: Any) -> int:
+def _delete_error(response: Untyped) -> int:
     """What went wrong, if it was more than that there is nothing to delete."""
     parts = [part.error_code for topic in response.topics for part in topic.partitions]
     for code in (response.error_code, *parts):

@@ -47,7 +47,7 @@ class _Batch(NamedTuple):
     base_timestamp: int
     # The broker's time for all of them, when the topic says so.
     append_timestamp: int | None
-    count: int
+    size: int
 
 
 def decode(raw: bytes, offset: int) -> Decoded:
@@ -124,7 +124,7 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
 def _decode_records(body: bytes, batch: _Batch, offset: int, into: list[Record]) -> None:
     """Add the records at or above `offset`. One long function: it runs for every message."""
     varint, add, position = _varint, into.append, 0
-    for _ in range(batch.count):
+    for _ in range(batch.size):
         length, position = varint(body, position)
         end = position + length
         # The byte skipped is the record's attributes, which have no meaning yet.

@@ -1,12 +1,13 @@
 """Fetch and ListOffsets requests, and what their answers mean. On the I/O thread only."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from app.domain.message import Partition
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import (
     FAILED_TRY,
     NO_LEADER,
@@ -40,10 +41,10 @@ def fetch_request(
     wait_ms: int,
     session: tuple[int, int] = _NO_SESSION,
     forgotten: Collection[Partition] = (),
-) -> Any:
+) -> Untyped:
     """A FetchRequest for Kafka topic names; `session` is (id, epoch) as in KIP-227."""
     kind = FetchRequest.FetchTopic
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[Untyped]] = {}
     for (topic, index), offset in positions.items():
         part = kind.FetchPartition(
             partition=index,
@@ -73,7 +74,7 @@ def fetch_request(
     )
 
 
-def answers(response: Any) -> Iterable[tuple[Partition, Any]]:
+def answers(response: Untyped) -> Iterable[tuple[Partition, Untyped]]:
     """Each partition's part of a FetchResponse."""
     for topic in response.responses:
         for part in topic.partitions:
@@ -130,12 +131,10 @@ async def _ask_offsets(
     for partition in [each for each in left if each.index not in known.get(each.topic, {})]:
         del left[partition]
     led, homeless = await grouped_by_leader(client, left)
-    responses = await io.gather(
-        [
-            lambda n=node, p=parts: client.send(n, _offsets_request({x: left[x] for x in p}))
-            for node, parts in led.items()
-        ]
-    )
+    requests = {
+        node: _offsets_request({each: left[each] for each in parts}) for node, parts in led.items()
+    }
+    responses = await io.gather([partial(client.send, *each) for each in requests.items()])
     cause: object = f"no leader of {homeless}"
     for response in responses:
         for topic in response.topics:
@@ -150,9 +149,9 @@ async def _ask_offsets(
     return cause
 
 
-def _offsets_request(wanted: Mapping[Partition, int]) -> Any:
+def _offsets_request(wanted: Mapping[Partition, int]) -> Untyped:
     kind = ListOffsetsRequest.ListOffsetsTopic
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[Untyped]] = {}
     for (topic, index), timestamp in wanted.items():
         part = kind.ListOffsetsPartition(
             partition_index=index, current_leader_epoch=-1, timestamp=timestamp

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from kafka import errors
@@ -24,7 +24,7 @@ from kafka.protocol.consumer.group import LeaveGroupRequest
 from app.domain.message import Partition
 from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
 from app.log.kafka.assignor import RendezvousAssignor
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import FAILED_TRY, Client
 
 # The least that brokers allow by default; another member takes over after this and a rebalance.
@@ -63,23 +63,23 @@ class Membership:
         while True:
             yield await self._events.get()
 
-    def assigned(self, partitions: Collection[Any]) -> None:
+    def assigned(self, partitions: Collection[Untyped]) -> None:
         """From the I/O thread."""
         self._put(Assigned(self._ours(partitions)))
 
-    def revoked(self, partitions: Collection[Any], released: Callable[[], None]) -> None:
+    def revoked(self, partitions: Collection[Untyped], released: Callable[[], None]) -> None:
         """From the I/O thread; `released` is to be called there."""
         release = ReleaseOnce(lambda: self._io.post(released))
         self._put(Revoked(self._ours(partitions), release))
 
-    def lost(self, partitions: Collection[Any]) -> None:
+    def lost(self, partitions: Collection[Untyped]) -> None:
         """From the I/O thread."""
         self._put(Lost(self._ours(partitions)))
 
     def _put(self, event: OwnershipEvent) -> None:
         self._io.hand_over(self._events.put_nowait, event)
 
-    def _ours(self, partitions: Collection[Any]) -> frozenset[Partition]:
+    def _ours(self, partitions: Collection[Untyped]) -> frozenset[Partition]:
         cut = len(self._prefix)
         return frozenset(Partition(topic[cut:], index) for topic, index in partitions)
 
@@ -87,7 +87,7 @@ class Membership:
 class Member:
     """One member of the group. Everything here runs on the I/O thread."""
 
-    def __init__(  # noqa: PLR0913 - what a member is made of
+    def __init__(
         self,
         io: IoThread,
         client: Client,
@@ -213,7 +213,7 @@ class Member:
         await self._listener.on_partitions_lost(lost)
 
 
-class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc] - kafka has no types
+class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka has no types
     """Passes on what the coordinator decides. Heartbeats go on while a revocation waits here."""
 
     def __init__(
@@ -226,7 +226,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc] - kafka h
         self._stopped = False
         self._waiting: Future | None = None
 
-    async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
+    async def on_partitions_revoked(self, revoked: Collection[Untyped]) -> None:
         """Wait for the release, or for the time that it may take."""
         if self._stopped:
             return
@@ -237,12 +237,12 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc] - kafka h
         except errors.KafkaTimeoutError:
             _log.warning("kafka_release_timed_out", partitions=len(revoked))
 
-    async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
+    async def on_partitions_assigned(self, assigned: Collection[Untyped]) -> None:
         """They are ours."""
         if not self._stopped:
             self._membership.assigned(assigned)
 
-    async def on_partitions_lost(self, lost: Collection[Any]) -> None:
+    async def on_partitions_lost(self, lost: Collection[Untyped]) -> None:
         """They are gone already."""
         if not self._stopped:
             self._membership.lost(lost)

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from kafka.protocol.producer import ProduceRequest
@@ -25,7 +25,7 @@ from app.domain.errors import (
 from app.domain.message import NewRecord, Partition
 from app.domain.topic import Ack
 from app.log.interface import LogStats, Position
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import (
     FAILED_TRY,
     NO_LEADER,
@@ -135,7 +135,7 @@ class Producer:
         """As `MessageLog.append`."""
         if not records:
             return ()
-        done = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[Sequence[Position]] = asyncio.get_running_loop().create_future()
         missing = len(records)
         call = _Append(topic, records, _ACKS[ack], done, [None] * missing, missing)
         self._inbox.append(call)
@@ -229,10 +229,10 @@ class Producer:
         self._send_ready({id(batch.topic): batch.topic for batch in batches}.values())
         self._settle()
 
-    def _request(self, acks: int, batches: list[_Batch]) -> Any:
+    def _request(self, acks: int, batches: list[_Batch]) -> Untyped:
         now_ms = int(time.time() * 1000)
         topic_type = ProduceRequest.TopicProduceData
-        by_topic: dict[str, list[Any]] = {}
+        by_topic: dict[str, list[Untyped]] = {}
         for batch in batches:
             raw = encode([item.record for item in batch.items], now_ms)
             data = topic_type.PartitionProduceData(index=batch.partition, records=raw)
@@ -249,7 +249,7 @@ class Producer:
             max_version=11,
         )
 
-    async def _answered(self, batches: list[_Batch], response: Any) -> None:
+    async def _answered(self, batches: list[_Batch], response: Untyped) -> None:
         answers = {
             (topic.name, each.index): each
             for topic in response.responses

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from app.domain.message import Partition
 from app.log.interface import Bounds, Chunk, LogStats
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, Client, Deadline, reason
 from app.log.kafka.decoding import CorruptBatchError, decode
 from app.log.kafka.fetching import (
@@ -44,7 +45,7 @@ class Reader:
         while not chunk.gap and chunk.next_offset == offset and time.monotonic() < end:
             turn = min(_TURN_MS, max(1, int((end - time.monotonic()) * 1000)))
             chunk = await self._io.run(
-                lambda t=turn: self._fetch(partition, offset, bytes_max, wait_ms=t)
+                partial(self._fetch, partition, offset, bytes_max, wait_ms=turn)
             )
         self._stats.fetches += 1
         self._stats.fetched_bytes += chunk.size
@@ -61,16 +62,15 @@ class Reader:
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
         """As `MessageLog.offsets_at`."""
-        found = dict(await self._offsets(dict.fromkeys(partitions, timestamp_ms)))
+        found = await self._offsets(dict.fromkeys(partitions, timestamp_ms))
         after_all = [partition for partition, offset in found.items() if offset < 0]
-        return found | await self._offsets(dict.fromkeys(after_all, LATEST))
+        return {**found, **await self._offsets(dict.fromkeys(after_all, LATEST))}
 
     async def _offsets(self, wanted: Mapping[Partition, int]) -> Mapping[Partition, int]:
         if not wanted:
             return {}
-        return await self._io.run(
-            lambda: list_offsets(self._io, self._client, wanted, seconds=READ_TIMEOUT_S)
-        )
+        work = partial(list_offsets, self._io, self._client, wanted, seconds=READ_TIMEOUT_S)
+        return await self._io.run(work)
 
     async def _fetch(
         self, partition: Partition, offset: int, bytes_max: int, *, wait_ms: int = 0
@@ -95,7 +95,7 @@ class Reader:
 
 async def _ask(
     client: Client, partition: Partition, offset: int, bytes_max: int, wait_ms: int
-) -> Any:  # its five parts are the request
+) -> Untyped:  # its five parts are the request
     leaders = await client.leaders([partition.topic])
     node = leaders.get(partition.topic, {}).get(partition.index, NO_LEADER)
     request = fetch_request({partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
@@ -103,7 +103,7 @@ async def _ask(
     return next(part for _, part in answers(response))
 
 
-def chunk_of(partition: Partition, offset: int, records: Any) -> Chunk:
+def chunk_of(partition: Partition, offset: int, records: Untyped) -> Chunk:
     """The chunk in a fetch answer's bytes; CorruptBatchError."""
     raw = bytes(records or b"")
     decoded = decode(raw, offset)

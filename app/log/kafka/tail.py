@@ -9,7 +9,8 @@ import asyncio
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import structlog
 from kafka.future import Future
@@ -17,7 +18,7 @@ from kafka.future import Future
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import FAILED_TRY, Client
 from app.log.kafka.decoding import CorruptBatchError
 from app.log.kafka.fetching import (
@@ -87,7 +88,7 @@ class KafkaTail:
             await self._arrived.wait()
             self._arrived.clear()
             taken, self._buffer = self._buffer, []
-            self._io.post(lambda size=_size_of(taken): self._poller.drained(size))
+            self._io.post(partial(self._poller.drained, _size_of(taken)))
             # A chunk from before the partition was moved or let go is nobody's.
             wanted = [c for generation, c in taken if self._is_current(c.partition, generation)]
             if wanted:
@@ -116,7 +117,7 @@ class Poller:
         self.io = io
         self.client = client
         self._first_reads = first_reads
-        self.deliver: Any = None
+        self.deliver: Untyped = None
         self._followed: dict[Partition, _Followed] = {}
         self._joining: dict[Partition, _Followed] = {}
         self._placing = False
@@ -165,7 +166,7 @@ class Poller:
         self.client.forget({each.partition.topic for each in followed})
         self.io.net.call_later(seconds, lambda: self._join_all(followed))
 
-    async def arrived(self, asked: Iterable[_Followed], response: Any) -> list[_Followed]:
+    async def arrived(self, asked: Iterable[_Followed], response: Untyped) -> list[_Followed]:
         """Hand over what a fetch brought and move on; returns those that it says are wrong here."""
         self._fetches += 1
         by_partition = {each.partition: each for each in asked if self.is_current(each)}
@@ -183,7 +184,7 @@ class Poller:
         return wrong
 
     async def _chunk_of(
-        self, followed: _Followed, part: Any, wrong: list[_Followed]
+        self, followed: _Followed, part: Untyped, wrong: list[_Followed]
     ) -> Chunk | None:
         """What arrived of one partition, if it did; one that failed is added to `wrong`."""
         partition, offset = followed.partition, followed.offset
@@ -300,7 +301,8 @@ class _Session:
             try:
                 await self._poll()
             except FAILED_TRY as error:
-                _log.info("kafka_tail_interrupted", broker=self._node, error=str(error))
+                if not self._poller.client.closed:
+                    _log.info("kafka_tail_interrupted", broker=self._node, error=str(error))
                 break
         self._poller.session_ended(self._node)
         if self.members and not self._poller.client.closed:
