@@ -45,7 +45,7 @@ class Api:
         """Whether it can take messages now, and its own words about that; never raises."""
         try:
             answer = await self._http.get("/status/ready")
-        except httpx.HTTPError as exc:
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
             return False, str(exc) or type(exc).__name__
         return answer.is_success, answer.text
 
