@@ -32,6 +32,7 @@ from app.log.kafka.client import (
 from app.log.kafka.fetching import EARLIEST, list_offsets
 
 ADMIN_TIMEOUT_S: Final = 10.0
+LOOK_TIMEOUT_S: Final = 3.0
 # Kafka's limit counts a whole batch with keys and headers, the topic's only a message's body.
 HEADER_ROOM: Final = 128 * 1024
 KAFKA_BATCH_DEFAULT: Final = 1_048_588
@@ -180,7 +181,7 @@ class Admin:
         return found
 
     async def _refreshed(self, name: str) -> Mapping[str, Leaders]:
-        deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
+        deadline = Deadline(self._io, LOOK_TIMEOUT_S)
         while True:
             try:
                 return await self._client.refresh([name])

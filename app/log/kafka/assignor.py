@@ -1,17 +1,13 @@
-"""Which member owns which partition: rendezvous hashing, weighted by capacity.
+"""Which member owns which partition: rendezvous hashing by capacity, handed over in two rounds.
 
-Each partition goes to the member with the highest score for it, so a member that comes or goes
-moves only the partitions it gains or leaves behind. The score `-capacity / ln(h)`, with h uniform
-in (0, 1) from a hash of member and partition, gives each a share in proportion to its capacity
-(Schindelhauer and Schomaker, "Weighted distributed hash tables", 2005).
+The group's leader decides for all. What is to move is first taken away where it is, and given to
+its new owner in the next round (KIP-429), so that two members never hold one partition.
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
@@ -22,9 +18,9 @@ from kafka.protocol.consumer.metadata import (
 
 from app.domain.message import Partition
 from app.log.kafka.bridge import Untyped
+from app.log.rendezvous import rendezvous
 
 _VERSION: Final = 1
-_HASH_SPAN: Final = float(2**64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +34,13 @@ class Candidate:
     owned: frozenset[Partition]
 
 
-def score(name: str, capacity: float, partition: Partition) -> float:
-    """How much the member `name` is to have `partition`; the highest has it."""
-    text = f"{name}|{partition.topic}/{partition.index}".encode()
-    digest = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
-    return -capacity / math.log((digest + 0.5) / _HASH_SPAN)
-
-
 def winner(candidates: Collection[Candidate], partition: Partition) -> Candidate:
     """Who is to own `partition`, of those that want its topic."""
     if len(candidates) == 1:
         return next(iter(candidates))
-    return max(candidates, key=lambda each: (score(each.name, each.capacity, partition), each.id))
+    named = {each.name: each for each in candidates}
+    weights = {name: each.capacity for name, each in named.items()}
+    return named[rendezvous(weights, f"{partition.topic}/{partition.index}")]
 
 
 def share_out(

@@ -43,8 +43,7 @@ class IoThread:
     def post(self, work: Callable[[], object]) -> None:
         """Start a function or coroutine function there and do not wait for it. From any thread."""
         try:
-            # It knows functions and methods, and nothing else that can be called.
-            self.net.call_soon_threadsafe(lambda: work())
+            self.net.call_soon_threadsafe(lambda: work())  # noqa: PLW0108 - it takes no partial
         except RuntimeError as error:
             message = "the connection to Kafka is closed"
             raise LogUnavailableError(message) from error

@@ -307,26 +307,29 @@ class Producer:
 
     async def _locating(self, state: _Topic) -> None:
         """Ask for the topic's leaders until they are known, or nobody waits for them any more."""
-        name = self._prefix + state.name
-        try:
-            while not self._client.closed:
-                try:
-                    found = (await self._client.refresh([name])).get(name)
-                except FAILED_TRY as error:
-                    _log.debug("kafka_leaders_unknown", topic=state.name, error=str(error))
-                else:
-                    if found is None:
-                        self._reject(state)
-                        break
-                    if self._located(state, found):
-                        break
-                if not self._awaited(state):
-                    break
-                await self._io.sleep(RETRY_S)
-        finally:
-            state.locating = False
+        tries = 0
+        while not self._client.closed and not await self._try_to_locate(state, tries):
+            tries += 1
+            if not self._awaited(state):
+                break
+            await self._io.sleep(RETRY_S)
+        state.locating = False
         self._send_ready([state])
         self._settle()
+
+    async def _try_to_locate(self, state: _Topic, tries: int) -> bool:
+        """Whether the topic needs to be looked for no more, found or certainly not there."""
+        name = self._prefix + state.name
+        try:
+            found = (await self._client.refresh([name])).get(name)
+        except FAILED_TRY as error:
+            if not tries:
+                _log.warning("kafka_leaders_unknown", topic=state.name, error=str(error))
+            return False
+        if found is None:
+            self._reject(state)
+            return True
+        return self._located(state, found)
 
     def _located(self, state: _Topic, leaders: Leaders) -> bool:
         """Take over `leaders`; whether all that waits has one now."""
