@@ -192,7 +192,7 @@ def unexplained_suppressions(module: Module) -> Iterator[Finding]:
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
         if token.type != tokenize.COMMENT or not (found := _SUPPRESSION.search(token.string)):
             continue
-        if not found["codes"] or len(found["reason"].strip("-# ")) < len("reason"):
+        if not found["codes"] or not found["reason"].strip("-# "):
             yield Finding(
                 where=f"{module.path}::{token.line.strip()[:40]}",
                 line=token.start[0],

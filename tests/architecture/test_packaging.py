@@ -19,9 +19,10 @@ DEVELOPMENT: Final[list[str]] = PROJECT["dependency-groups"]["dev"]
 
 # What only one machine, or one company's network, has. Written so as not to find itself.
 _PRIVATE: Final = re.compile(
-    r"/(?:home|Users|work|root)/[a-z]|[C-Z]:\\\\Users|"
-    r"(?:index|find)-(?:url|links)\b|extra-index|\b(?:pypi|files)\.[a-z]+\.[a-z]|"
-    r"\b(?:artifactory|nexus|registry|repo\d*|mirror)\.[a-z0-9-]+\.[a-z]"
+    r"/(?:home|Users|work|root)/[a-z]|[C-Z]:\\Users|"
+    r"(?:index|find)-(?:url|links)\b|extra-index|"
+    r"\b(?:pypi|files|artifactory|nexus|registry|repo\d*|mirror)\.(?:[a-z0-9-]+\.)*"
+    r"(?:com|org|net|io|dev|internal|local|corp|lan)\b"
 )
 
 
