@@ -14,7 +14,7 @@ from itertools import count
 from typing import Final
 from zlib import crc32
 
-from app.domain.errors import LogUnavailableError, TopicNotFoundError
+from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.topic import Ack
 from app.log.interface import (
@@ -124,6 +124,8 @@ class MemoryLog:
         del ack  # One copy: whoever has it is all.
         self._answer()
         partitions = await self.partitions(topic)
+        if any(len(record.value) > self.topics[topic].message_size_max for record in records):
+            raise MessageTooLargeError(f"a record is larger than {topic} allows")
         positions = [self._append(partitions, record) for record in records]
         self.stats.appended_records += len(positions)
         self._changed.send()

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
-from app.domain.errors import TopicNotFoundError
+from app.domain.errors import MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord, Partition
 from app.domain.topic import Ack
 from app.log.interface import (
@@ -73,13 +73,20 @@ class PostgresLog:
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        """Positions of the records once they are on the server's disk, whatever `ack` asks."""
+        """Positions of the records once they are on the server's disk, whatever `ack` asks.
+
+        MessageTooLargeError, and nothing is stored, if one is larger than its topic allows.
+        """
         del ack
         if not records:
             return []
         # A second time when the topic turns out to have been deleted, and perhaps created anew.
         for _ in range(2):
             known = await self.topics.find(topic, seconds_max=_LOOKUP_SECONDS_MAX)
+            if any(len(record.value) > known.message_size_max for record in records):
+                raise MessageTooLargeError(
+                    f"messages of {topic} have at most {known.message_size_max} bytes"
+                )
             positions = await self.appender.append(topic, known, records)
             if positions is not None:
                 return positions

@@ -14,7 +14,8 @@ from app.log.postgres.wakeups import CHANNEL, TOPICS, Missed, Notice, TopicsChan
 _KNOWN_SECONDS_MAX: Final = 5.0
 
 _FIND: Final = b"""
-SELECT t.id, count(*) FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
+SELECT t.id, count(*), t.message_size_max
+FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
 WHERE t.name = %s GROUP BY t.id
 """
 _CREATE: Final = b"""
@@ -49,6 +50,7 @@ class KnownTopic:
 
     id: int
     partitions: int
+    message_size_max: int
     known_at: float
 
 
@@ -110,8 +112,8 @@ class Topics:
         row = await cursor.fetchone()
         if row is None:
             return None
-        topic_id, partitions = row
-        return KnownTopic(topic_id, partitions, asked_at)
+        topic_id, partitions, message_size_max = row
+        return KnownTopic(topic_id, partitions, message_size_max, asked_at)
 
     async def _write(self, connection: Connection, topic: LogTopic, *, create: bool) -> bool:
         values = {

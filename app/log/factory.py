@@ -1,0 +1,19 @@
+"""Which log runs."""
+
+from contextlib import AbstractAsyncContextManager
+
+from app.config import Settings
+from app.log.interface import MessageLog
+from app.log.kafka import kafka_log
+from app.log.postgres import postgres_log
+
+
+def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextManager[MessageLog]:
+    """Kafka where it is configured, else the log in the database of `database_url`."""
+    if settings.kafka_bootstrap:
+        return kafka_log(
+            settings.kafka_bootstrap,
+            namespace=settings.namespace,
+            replication_factor=settings.replication_factor,
+        )
+    return postgres_log(database_url, namespace=settings.namespace)

@@ -1,0 +1,25 @@
+"""Runs the contract suite over every log."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.log.interface import MessageLog
+from tests.contract.harness import Harness, KafkaHarness, MemoryHarness, PostgresHarness
+
+
+@pytest.fixture(params=["memory", "postgres", "kafka"])
+def harness(request: pytest.FixtureRequest) -> Harness:
+    """A log of each kind; only the server that is asked for is started."""
+    if request.param == "postgres":
+        return PostgresHarness(request.getfixturevalue("postgres_url"))
+    if request.param == "kafka":
+        return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
+    return MemoryHarness()
+
+
+@pytest.fixture
+async def log(harness: Harness) -> AsyncIterator[MessageLog]:
+    """One process's view of the log."""
+    async with harness.opened() as opened:
+        yield opened

@@ -1,0 +1,178 @@
+"""What the contract suite needs of each log beyond the log itself: age it, and kill who uses it."""
+
+import asyncio
+import sys
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+import psycopg
+from kafka import KafkaAdminClient, TopicPartition
+
+from app.domain.message import Partition
+from app.log.interface import MessageLog
+from app.log.kafka import kafka_log
+from app.log.postgres import postgres_log
+from tests.fakes.memory_log import MemoryLog
+
+READY_SECONDS_MAX = 15.0
+
+
+class Killable(Protocol):
+    """A member in a process of its own that never lets go of anything by itself."""
+
+    async def kill(self) -> None:
+        """End it as kill -9 does."""
+
+
+class Harness(ABC):
+    """One log, empty, with a namespace of its own."""
+
+    def __init__(self) -> None:
+        self.namespace = f"t{uuid.uuid4().hex[:10]}."
+
+    @abstractmethod
+    def opened(self) -> AbstractAsyncContextManager[MessageLog]:
+        """The log as one more process has it."""
+
+    @abstractmethod
+    async def trim(self, partition: Partition, offset: int) -> None:
+        """Drop the records before `offset`, as retention does."""
+
+    @abstractmethod
+    def member(
+        self, name: str, topics: Collection[str], *, owns: int
+    ) -> AbstractAsyncContextManager[Killable]:
+        """A member that can be killed, once it owns at least `owns` partitions."""
+
+
+class MemoryMemberProcess:
+    def __init__(self, log: MemoryLog, name: str) -> None:
+        self._log = log
+        self._name = name
+
+    async def kill(self) -> None:
+        self._log.kill(self._name)
+
+
+class MemoryHarness(Harness):
+    def __init__(self) -> None:
+        super().__init__()
+        self._log = MemoryLog()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[MessageLog]:
+        yield self._log
+
+    async def trim(self, partition: Partition, offset: int) -> None:
+        self._log.trim(partition, offset)
+
+    @asynccontextmanager
+    async def member(
+        self, name: str, topics: Collection[str], *, owns: int
+    ) -> AsyncIterator[Killable]:
+        async with self._log.ownership(member=name) as ownership:
+            ownership.subscribe(topics)
+            owned: set[Partition] = set()
+            async for event in ownership.events():
+                owned |= event.partitions
+                if len(owned) >= owns:
+                    break
+            yield MemoryMemberProcess(self._log, name)
+
+
+class MemberProcess:
+    """`python -m tests.contract.member …`: prints how many partitions it owns, at each event."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def owns(self, partitions: int) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            if int(line) >= partitions:
+                return
+        raise AssertionError("the member ended before it owned enough")
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        # Read to the end of its output, or the pipe is left open behind it.
+        await self._process.communicate()
+
+
+class ServerHarness(Harness):
+    """A log on a server, which members in other processes reach as well."""
+
+    def __init__(self, kind: str, address: str) -> None:
+        super().__init__()
+        self._kind = kind
+        self._address = address
+
+    @asynccontextmanager
+    async def member(
+        self, name: str, topics: Collection[str], *, owns: int
+    ) -> AsyncIterator[Killable]:
+        started = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.contract.member"),
+            *(self._kind, self._address, self.namespace, name, *topics),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        process = MemberProcess(started)
+        try:
+            async with asyncio.timeout(READY_SECONDS_MAX):
+                await process.owns(owns)
+            yield process
+        finally:
+            await process.kill()
+
+
+class PostgresHarness(ServerHarness):
+    def __init__(self, url: str) -> None:
+        super().__init__("postgres", url)
+
+    def opened(self) -> AbstractAsyncContextManager[MessageLog]:
+        return opened_log(self._kind, self._address, self.namespace)
+
+    async def trim(self, partition: Partition, offset: int) -> None:
+        """Make the records old: the adapter itself drops them, when it is told of any topic."""
+        name = self.namespace + partition.topic
+        async with (
+            await psycopg.AsyncConnection.connect(self._address) as connection,
+            connection.transaction(),
+        ):
+            await connection.execute(
+                "UPDATE log_records SET appended_at = appended_at - interval '1000 days' FROM "
+                "log_topics t WHERE topic_id = t.id AND t.name = %s AND partition = %s "
+                'AND "offset" < %s',
+                [name, partition.index, offset],
+            )
+            await connection.execute("SELECT pg_notify('angelia_log', 't ' || %s)", [name])
+
+
+class KafkaHarness(ServerHarness):
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__("kafka", bootstrap)
+
+    def opened(self) -> AbstractAsyncContextManager[MessageLog]:
+        return opened_log(self._kind, self._address, self.namespace)
+
+    async def trim(self, partition: Partition, offset: int) -> None:
+        await asyncio.to_thread(self._trim, partition, offset)
+
+    def _trim(self, partition: Partition, offset: int) -> None:
+        admin = KafkaAdminClient(bootstrap_servers=self._address)
+        try:
+            name = self.namespace + partition.topic
+            admin.delete_records({TopicPartition(name, partition.index): offset})
+        finally:
+            admin.close()
+
+
+def opened_log(kind: str, address: str, namespace: str) -> AbstractAsyncContextManager[MessageLog]:
+    """The log of that kind at that address."""
+    if kind == "kafka":
+        return kafka_log(address, namespace=namespace, replication_factor=1)
+    return postgres_log(address, namespace=namespace)

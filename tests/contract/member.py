@@ -1,0 +1,28 @@
+"""A member of the ownership group in a process of its own, to be killed.
+
+`python -m tests.contract.member KIND ADDRESS NAMESPACE NAME TOPIC…` prints, at each event, how many
+partitions it owns. It never releases anything.
+"""
+
+import asyncio
+import sys
+
+from app.log.interface import Assigned
+from tests.contract.harness import opened_log
+
+
+async def main(kind: str, address: str, namespace: str, name: str, *topics: str) -> None:
+    owned = 0
+    async with (
+        opened_log(kind, address, namespace) as log,
+        log.ownership(member=name) as ownership,
+    ):
+        ownership.subscribe(topics)
+        async for event in ownership.events():
+            if isinstance(event, Assigned):
+                owned += len(event.partitions)
+            print(owned, flush=True)  # noqa: T201 - this is what the test reads
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
