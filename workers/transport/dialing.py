@@ -10,6 +10,7 @@ import httpx
 from workers.transport.connection import Connection
 
 _PORTS: Final = {"http": 80, "https": 443}
+_PORT_MAX: Final = 65_535
 # How long a polite end of TLS may take before the socket is closed without it.
 _TLS_SHUTDOWN_S: Final = 1.0
 
@@ -24,11 +25,13 @@ class Origin(NamedTuple):
     @classmethod
     def of(cls, url: httpx.URL) -> "Origin":
         """The origin of `url`; httpx.UnsupportedProtocol when it is not an HTTP URL with a host."""
-        port = url.port or _PORTS.get(url.scheme)
-        if port is None or not url.host:
-            message = f"not an http:// or https:// URL with a host: {url.scheme}://{url.host}"
+        # Not `url.host`: it decodes IDNA, and raises for some names that are merely unknown.
+        host = url.raw_host.decode("ascii")
+        port = _PORTS.get(url.scheme, 0) if url.port is None else url.port
+        if url.scheme not in _PORTS or not host or not 0 < port <= _PORT_MAX:
+            message = f"not an http:// or https:// URL with a host: {url.scheme}://{host}:{port}"
             raise httpx.UnsupportedProtocol(message)
-        return cls(url.scheme, url.raw_host.decode("ascii"), port)
+        return cls(url.scheme, host, port)
 
 
 class Dialer:

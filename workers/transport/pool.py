@@ -63,6 +63,7 @@ class OriginPool:
         self._sweep = sweep
         self._connections_max = limits.connections_max
         self._idle_expiry_s = limits.idle_expiry.total_seconds()
+        self._idle_grain_s = min(1.0, self._idle_expiry_s)
         self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
         # All that are open or being dialled; the idle ones among them, the last used last.
@@ -115,8 +116,9 @@ class OriginPool:
                 connection.start(waiting.exchange)
                 return
         self._idle[connection] = None
-        # Whole seconds, so that thousands of idle connections cost one sweep a second at most.
-        connection.rest(ceil(self._loop.time() + self._idle_expiry_s))
+        # Rounded up, so that thousands of idle connections cost one sweep a second at most.
+        until = self._loop.time() + self._idle_expiry_s
+        connection.rest(ceil(until / self._idle_grain_s) * self._idle_grain_s)
 
     def discard(self, connection: Connection) -> None:
         """Forget `connection`; its place goes to the request that has waited longest."""

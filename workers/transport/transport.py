@@ -58,6 +58,11 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         """Requests that wait for a connection."""
         return sum(pool.waiting for pool in self._pools.values())
 
+    @property
+    def origins(self) -> int:
+        """Origins that have a connection or a request waiting for one."""
+        return len(self._pools)
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send `request` and return its response, which is complete: nothing is left to close."""
         try:

@@ -1,0 +1,135 @@
+from itertools import pairwise
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.transport.answer import AnswerReader, RawAnswer
+from workers.transport.limits import BODY_MAX
+
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\n\r\n"
+    b"4\r\nbody\r\n0\r\nTrailer: t\r\n\r\n"
+)
+WITH_LENGTH = b"HTTP/1.1 503 No\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbody"
+CONTINUED = b"HTTP/1.1 100 Continue\r\nX-B: 2\r\n\r\nHTTP/1.1 103 Hints\r\n\r\n" + WITH_LENGTH
+UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\nX-A: 1\r\n\r\nbody"
+
+ANSWERS = {
+    CHUNKED: RawAnswer(
+        200, [(b"Transfer-Encoding", b"chunked"), (b"X-A", b"1")], b"body", truncated=False
+    ),
+    WITH_LENGTH: RawAnswer(
+        503, [(b"Retry-After", b"7"), (b"Content-Length", b"4")], b"body", truncated=False
+    ),
+    CONTINUED: RawAnswer(
+        503, [(b"Retry-After", b"7"), (b"Content-Length", b"4")], b"body", truncated=False
+    ),
+}
+
+
+def feed_all(reader: AnswerReader, data: bytes, cuts: list[int]) -> bool:
+    """Feed `data` cut at these places, up to where the answer is complete."""
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return any(reader.feed(data[start:end]) for start, end in pairwise(places))
+
+
+@given(data=st.sampled_from(list(ANSWERS)), cuts=st.lists(st.integers(0, 200)))
+def test_reads_the_same_however_it_is_cut(data: bytes, cuts: list[int]) -> None:
+    reader = AnswerReader()
+    assert feed_all(reader, data, cuts)
+    assert reader.take() == ANSWERS[data]
+    assert reader.reusable
+
+
+@given(first=st.sampled_from(list(ANSWERS)), second=st.sampled_from(list(ANSWERS)))
+def test_reads_one_answer_after_the_other(first: bytes, second: bytes) -> None:
+    reader = AnswerReader()
+    for data in (first, second):
+        assert reader.feed(data)
+        assert reader.take() == ANSWERS[data]
+
+
+@given(cuts=st.lists(st.integers(0, 200)))
+def test_closing_ends_a_body_without_length(cuts: list[int]) -> None:
+    reader = AnswerReader()
+    assert not feed_all(reader, UNTIL_CLOSED, cuts)
+    reader.end()
+    assert reader.take() == RawAnswer(200, [(b"X-A", b"1")], b"body", truncated=False)
+    assert not reader.reusable
+
+
+def test_a_body_up_to_the_cap_is_whole_and_one_byte_more_is_cut() -> None:
+    for size, truncated in ((BODY_MAX, False), (BODY_MAX + 1, True)):
+        reader = AnswerReader()
+        assert reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
+        answer = reader.take()
+        assert len(answer.body) == BODY_MAX
+        assert answer.truncated is truncated
+        assert reader.reusable is not truncated
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        WITH_LENGTH + WITH_LENGTH,
+        WITH_LENGTH + b"HTTP/1.1 2",
+        WITH_LENGTH + b"garbage",
+    ],
+)
+def test_a_connection_that_said_too_much_or_goodbye_is_not_reused(data: bytes) -> None:
+    reader = AnswerReader()
+    assert reader.feed(data)
+    assert not reader.reusable
+
+
+@given(data=st.binary(max_size=400), cuts=st.lists(st.integers(0, 400), max_size=5))
+def test_any_bytes_are_an_answer_or_a_protocol_error(data: bytes, cuts: list[int]) -> None:
+    reader = AnswerReader()
+    try:
+        if not feed_all(reader, data, cuts):
+            reader.end()
+        reader.take()
+    except httpx.RemoteProtocolError:
+        pass
+
+
+@given(
+    data=st.lists(
+        st.sampled_from(
+            [
+                b"HTTP/1.1 200 OK\r\n",
+                b"HTTP/1.1 100 C\r\n",
+                b"HTTP/1.0 204 N\r\n",
+                b"Content-Length: 3\r\n",
+                b"Content-Length: 99999999999999999999\r\n",
+                b"Transfer-Encoding: chunked\r\n",
+                b"Transfer-Encoding: gzip\r\n",
+                b"Connection: upgrade\r\nUpgrade: h2c\r\n",
+                b"\r\n",
+                b"3\r\nabc\r\n",
+                b"0\r\n\r\n",
+                b"FFFFFFFFFFFFFFFFF\r\n",
+                b"abc",
+                b"\x00",
+                b" folded\r\n",
+            ]
+        ),
+        max_size=12,
+    ),
+    cuts=st.lists(st.integers(0, 400), max_size=8),
+)
+def test_any_pieces_of_http_are_an_answer_or_a_protocol_error(
+    data: list[bytes], cuts: list[int]
+) -> None:
+    reader = AnswerReader()
+    try:
+        if not feed_all(reader, b"".join(data), cuts):
+            reader.end()
+        answer = reader.take()
+    except httpx.RemoteProtocolError:
+        return
+    assert answer.status >= 200

@@ -1,0 +1,68 @@
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from math import inf
+
+from workers.transport.sweep import GRAIN_S, Sweep
+
+
+class Watched:
+    def __init__(self, sweep: Sweep, deadline: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sweep = sweep
+        self.deadline = deadline
+        self.late_s: float | None = None
+
+    def expire(self) -> None:
+        self.late_s = self._loop.time() - self.deadline
+        self.deadline = inf
+        self._sweep.discard(self)
+
+
+async def test_expires_each_at_its_deadline_or_soon_after() -> None:
+    loop = asyncio.get_running_loop()
+    sweep, now = Sweep(loop), loop.time()
+    watched = [Watched(sweep, now + after) for after in (0.09, 0.05, 0.051, 0.2)]
+    for one in watched:
+        sweep.add(one)
+    async with asyncio.timeout(5):
+        await sweep.drained()
+    assert all(one.late_s is not None and 0 <= one.late_s < GRAIN_S + 0.1 for one in watched)
+
+
+async def test_a_later_deadline_costs_no_timer() -> None:
+    timers: list[float] = []
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_at(
+            self,
+            when: float,
+            callback: Callable[..., object],
+            *args: object,
+            context: Context | None = None,
+        ) -> asyncio.TimerHandle:
+            timers.append(when)
+            return super().call_at(when, callback, *args, context=context)
+
+    loop = Loop()
+    try:
+        sweep = Sweep(loop)
+        for after in range(1000):
+            sweep.notice(1000.0 + after)
+        assert timers == [1000.0]
+        sweep.notice(999.0)
+        assert timers == [1000.0, 999.0]
+    finally:
+        loop.close()
+
+
+async def test_no_timer_runs_while_nothing_is_watched() -> None:
+    loop = asyncio.get_running_loop()
+    sweep = Sweep(loop)
+    one = Watched(sweep, loop.time() + 0.02)
+    sweep.add(one)
+    sweep.discard(one)
+    async with asyncio.timeout(1):
+        await sweep.drained()
+    assert len(sweep) == 0
+    assert one.late_s is None
