@@ -33,6 +33,9 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", description="address the API listens on")
     port: int = Field(default=8090, ge=0, le=65535, description="port the API listens on")
+    only: Literal["all", "publish", "management"] = Field(
+        default="all", description="the part of the API that this process serves"
+    )
     allow_private_endpoints: tuple[IPv4Network | IPv6Network, ...] = Field(
         default=(), description="networks that subscribers may be in although they are private"
     )

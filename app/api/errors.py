@@ -16,6 +16,7 @@ from app.domain.errors import (
     ConflictError,
     FieldProblem,
     FormatInvalidError,
+    GroupNameInvalidError,
     GroupNotEmptyError,
     MessageTooLargeError,
     NotFoundError,
@@ -39,6 +40,7 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (ConflictError, 400),
     (ValidationFailedError, 400),
     (FormatInvalidError, 400),
+    (GroupNameInvalidError, 400),
     (MessageTooLargeError, 413),
     (UnavailableError, 503),
 )

@@ -24,6 +24,10 @@ class Schema(BaseModel):
         frozen=True,
     )
 
+    def answered(self) -> JsonObject:
+        """As JSON, without its nulls (as Hermes does)."""
+        return self.model_dump(mode="json", exclude_none=True)
+
 
 SchemaT = TypeVar("SchemaT", bound=Schema)
 

@@ -164,7 +164,7 @@ class SubscriptionRead(Schema):
     filters: tuple[()] = ()
     headers: tuple[()] = ()
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
-    http2_enabled: bool = Field(default=False, alias="http2Enabled")
+    http2_enabled: bool = False
     subscription_identity_headers_enabled: bool = False
     auto_delete_with_topic_enabled: bool = False
     created_at: float | None = None
@@ -218,3 +218,12 @@ def _with_default_rate(body: JsonObject) -> JsonObject:
     if "supportTeam" in body and "owner" not in body:
         return merged({"subscriptionPolicy": {"rate": OLD_DEFAULT_RATE}}, body)
     return body
+
+
+def state_of(text: str) -> State:
+    """A state as a client names it; ValidationFailedError."""
+    try:
+        return State(text)
+    except ValueError as exc:
+        message = 'must be "ACTIVE" or "SUSPENDED"'
+        raise ValidationFailedError.of("state", message) from exc

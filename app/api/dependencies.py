@@ -1,0 +1,37 @@
+"""What routes are given: the services of this process, and names from the path."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Path
+from starlette.requests import Request
+
+from app.services.groups import GroupService
+from app.services.metrics import MetricsService
+from app.services.readiness import ReadinessService
+from app.services.subscriptions import SubscriptionService
+from app.services.topics import TopicService
+from app.services.undelivered import UndeliveredService
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """All use cases behind the management routes."""
+
+    groups: GroupService
+    topics: TopicService
+    subscriptions: SubscriptionService
+    metrics: MetricsService
+    undelivered: UndeliveredService
+    readiness: ReadinessService
+
+
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesOf = Annotated[Services, Depends(_services)]
+GroupName = Annotated[str, Path(description="name of the group", examples=["shop"])]
+TopicName = Annotated[str, Path(description="qualified name", examples=["shop.orders"])]
+SubscriptionName = Annotated[str, Path(description="name of the subscription")]

@@ -1,0 +1,123 @@
+"""Answers and request preferences that several routes share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.body import read_json
+from app.api.schemas.base import JsonObject, Schema, json_object
+from app.domain.errors import FormatInvalidError, ValidationFailedError
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 1000
+# Of the ignored fields, a header names this many, each up to this length.
+_NAMES_SHOWN_MAX: Final = 50
+_NAME_SHOWN_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonRequest:
+    """A request whose body is a JSON object. `strict`: refuse what would be ignored."""
+
+    body: JsonObject
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerNotes:
+    """What an answer says beside its body.
+
+    `ignored`: fields of the request that had no effect. `applied`: whether the workers have taken
+    the change in.
+    """
+
+    ignored: Sequence[str] = ()
+    applied: bool | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    def headers(self) -> dict[str, str]:
+        """The headers that say it."""
+        headers = dict(self.extra)
+        if names := ", ".join(_header_safe(name) for name in self.ignored[:_NAMES_SHOWN_MAX]):
+            headers["Angelia-Ignored-Fields"] = names
+        if self.applied is not None:
+            headers["Angelia-Applied"] = "true" if self.applied else "false"
+        return headers
+
+
+async def json_request(request: Request) -> JsonRequest:
+    """The body and the preferences of `request`; see `read_json` for what it raises."""
+    return JsonRequest(body=json_object(await read_json(request)), strict=_is_strict(request))
+
+
+async def json_string(request: Request) -> str:
+    """The body, which must be a JSON string; FormatInvalidError."""
+    body = await read_json(request)
+    if not isinstance(body, str):
+        message = "The body must be a JSON string, with its quotation marks"
+        raise FormatInvalidError(message)
+    return body
+
+
+def answer(
+    body: Schema | Any | None = None,  # noqa: ANN401 - JSON is of any type
+    status: int = 200,
+    notes: AnswerNotes | None = None,
+) -> Response:
+    """`body` as JSON (see `Schema.answered`), or no body at all."""
+    headers = notes.headers() if notes else {}
+    if body is None:
+        return Response(status_code=status, headers=headers)
+    if isinstance(body, Schema):
+        body = body.answered()
+    return Response(orjson.dumps(body), status, headers, "application/json")
+
+
+def limit_of(text: str | None) -> int:
+    """The query parameter `limit`; ValidationFailedError."""
+    if text is None:
+        return LIMIT_DEFAULT
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= LIMIT_MAX:
+        raise ValidationFailedError.of("limit", f"must be a whole number, 1 to {LIMIT_MAX}")
+    return int(text)
+
+
+def status_code_of(text: str) -> int:
+    """The query parameter `status`, a status code of HTTP; ValidationFailedError."""
+    if not (text.isascii() and text.isdigit() and len(text) == 3):  # noqa: PLR2004 - as 404
+        raise ValidationFailedError.of("status", "must be DISCARDED, or a status code as 404")
+    return int(text)
+
+
+def instant_of(text: str | None, *, path: str) -> datetime | None:
+    """A query parameter that is an RFC 3339 time (UTC unless it has an offset) or epoch ms."""
+    if text is None:
+        return None
+    try:
+        return _instant(text)
+    except (ValueError, OverflowError, OSError) as exc:
+        message = "must be a time like 2026-01-31T12:00:00Z, or milliseconds since the epoch"
+        raise ValidationFailedError.of(path, message) from exc
+
+
+def _instant(text: str) -> datetime:
+    if text.isascii() and text.isdigit():
+        return datetime.fromtimestamp(int(text) / 1000, UTC)
+    parsed = datetime.fromisoformat(text)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def _is_strict(request: Request) -> bool:
+    preferences = ",".join(request.headers.getlist("prefer")).replace(" ", "").lower()
+    return "handling=strict" in preferences.split(",")
+
+
+def _header_safe(name: str) -> str:
+    """A field name as a header may carry it: a client's key can be any text."""
+    return quote(name, safe=".-_[]$")[:_NAME_SHOWN_MAX]

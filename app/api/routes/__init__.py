@@ -1,0 +1,1 @@
+"""The management routes, one module per resource: each only translates."""

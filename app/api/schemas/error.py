@@ -1,0 +1,20 @@
+"""The one shape of every error."""
+
+from pydantic import Field
+
+from app.api.schemas.base import Schema
+
+
+class ProblemRead(Schema):
+    """A field that is wrong."""
+
+    path: str = Field(examples=["subscriptionPolicy.rate"])
+    message: str = Field(examples=["Input should be a valid integer"])
+
+
+class ErrorRead(Schema):
+    """What went wrong: `code` is stable and for programs, `message` for people."""
+
+    message: str = Field(examples=["Topic not found: shop.orders"])
+    code: str = Field(examples=["TOPIC_NOT_EXISTS"])
+    details: tuple[ProblemRead, ...] | None = None

@@ -1,0 +1,63 @@
+"""Metrics as answered: Hermes' names, numbers instead of its strings."""
+
+from pydantic import Field
+
+from app.api.schemas.base import Schema
+from app.services.rates import SubscriptionFigures, TopicFigures
+
+
+class SubscriptionMetricsRead(Schema):
+    """Counts of the subscription's life, what is open now, and rates per second."""
+
+    delivered: int
+    discarded: int
+    volume: int = Field(description="bytes delivered")
+    inflight: int
+    lag: int = Field(description="messages not finished yet")
+    rate: float = Field(description="requests per second")
+    throughput: float = Field(description="bytes delivered per second")
+    batch_rate: float = Field(default=0.0, description="batches per second")
+    timeouts: float
+    other_errors: float
+    codes_2xx: float
+    codes_4xx: float
+    codes_5xx: float
+    retries: float
+
+    @classmethod
+    def of(cls, figures: SubscriptionFigures) -> "SubscriptionMetricsRead":
+        """The answer for `figures`."""
+        return cls(
+            delivered=figures.delivered,
+            discarded=figures.discarded,
+            volume=figures.volume,
+            inflight=figures.inflight,
+            lag=figures.lag,
+            rate=figures.rate,
+            throughput=figures.throughput,
+            timeouts=figures.timeouts,
+            other_errors=figures.other_errors,
+            codes_2xx=figures.codes_2xx,
+            codes_4xx=figures.codes_4xx,
+            codes_5xx=figures.codes_5xx,
+            retries=figures.retries,
+        )
+
+
+class TopicMetricsRead(Schema):
+    """What is known of a topic; what is not known is left out."""
+
+    published: int | None = Field(default=None, description="messages ever")
+    delivery_rate: float = Field(description="deliveries per second, over all subscriptions")
+    throughput: float = Field(description="bytes delivered per second, over all subscriptions")
+    subscriptions: int
+
+    @classmethod
+    def of(cls, figures: TopicFigures) -> "TopicMetricsRead":
+        """The answer for `figures`."""
+        return cls(
+            published=figures.published,
+            delivery_rate=figures.delivery_rate,
+            throughput=figures.throughput,
+            subscriptions=figures.subscriptions,
+        )

@@ -1,0 +1,51 @@
+"""Undelivered messages as answered (Hermes' SentMessageTrace, and what we know beyond it)."""
+
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from pydantic import Field
+
+from app.api.schemas.base import Schema
+from app.domain.undelivered import Undelivered
+
+CLUSTER: Final = "primary"
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class UndeliveredRead(Schema):
+    """A discarded message: when, why, where it is in the log, and its body."""
+
+    message_id: str
+    timestamp: int = Field(description="ms since the epoch")
+    subscription: str
+    topic_name: str
+    status: Literal["DISCARDED"] = "DISCARDED"
+    reason: str
+    message: str = Field(description="the body as text")
+    message_base64: str | None = Field(default=None, description="the body, when it is not UTF-8")
+    partition: int
+    offset: int
+    cluster: Literal["primary"] = CLUSTER
+    status_code: int | None = Field(default=None, description="the subscriber's last answer")
+    attempts: int
+
+
+def undelivered_read(item: Undelivered) -> UndeliveredRead:
+    """The answer for one discard."""
+    text = item.body.decode(errors="replace")
+    return UndeliveredRead(
+        message_id=item.message_id,
+        timestamp=(item.discarded_at - _EPOCH) // _MILLISECOND,
+        subscription=item.subscription,
+        topic_name=item.topic,
+        reason=item.reason,
+        message=text,
+        message_base64=None if text.encode() == item.body else b64encode(item.body).decode(),
+        partition=item.partition,
+        offset=item.offset,
+        status_code=item.status,
+        attempts=item.attempts,
+    )

@@ -1,0 +1,192 @@
+"""The API process: everything it is made of, put together."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from typing import Any, Final, Literal, NoReturn, Protocol
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api.dependencies import Services
+from app.api.dispatch import Dispatcher
+from app.api.management import management_app
+from app.api.publish import PublishRoute
+from app.config import Settings
+from app.domain.status import WorkerStatus
+from app.log.factory import open_log
+from app.log.interface import MessageLog
+from app.services.applied import LIVE_WITHIN, AppliedChanges
+from app.services.directory import TopicDirectory
+from app.services.groups import GroupService
+from app.services.metrics import MetricsService
+from app.services.publishing import Publisher
+from app.services.readiness import ReadinessService
+from app.services.refreshing import Refresher
+from app.services.subscriptions import SubscriptionService
+from app.services.topics import TopicService
+from app.services.undelivered import UndeliveredService
+from app.storage.database import Database, open_database
+from app.storage.embedded import embedded_postgres
+from app.storage.migrate import upgrade
+from app.storage.notices import APPLIED, CHANGES, listen
+from app.storage.workers import WorkerRepository
+from app.telemetry import configure_logging
+
+_log = structlog.get_logger(__name__)
+
+# Answers under way when the process is told to stop have this long.
+SHUTDOWN_S: Final = 10
+# Longer than the idle time-outs of the usual load balancers, which then close first.
+KEEP_ALIVE_S: Final = 75
+
+Part = Literal["all", "publish", "management"]
+
+
+class OpenLog(Protocol):
+    """Opens the message log of a process."""
+
+    def __call__(
+        self, settings: Settings, *, database_url: str
+    ) -> AbstractAsyncContextManager[MessageLog]:
+        """See `app.log.factory.open_log`."""
+
+
+class Application:
+    """The API as an ASGI application, which opens and closes all it needs with its lifespan."""
+
+    def __init__(self, parts: AbstractAsyncContextManager[ASGIApp]) -> None:
+        self._parts = parts
+        self._serving: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the whole lifespan."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif self._serving is None:
+            message = "The application is not started: its server must speak the lifespan protocol"
+            raise RuntimeError(message)
+        else:
+            await self._serving(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            async with self._parts as self._serving:
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:  # noqa: BLE001 - told to the server, which ends the process
+            stage = "shutdown" if self._serving else "startup"
+            _log.exception("api_broke", stage=stage)
+            await send({"type": f"lifespan.{stage}.failed", "message": type(error).__name__})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
+
+
+def create_app(
+    settings: Settings, *, database_url: str, only: Part = "all", log: OpenLog = open_log
+) -> Application:
+    """The API over the (migrated) database at `database_url` and the log of `settings`.
+
+    It starts, and answers, whether they can be reached or not, and recovers when they can.
+    """
+    return Application(_running(settings, database_url, only, log))
+
+
+@asynccontextmanager
+async def _running(
+    settings: Settings, database_url: str, only: Part, open_a_log: OpenLog
+) -> AsyncIterator[ASGIApp]:
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(open_database(database_url))
+        log = await stack.enter_async_context(open_a_log(settings, database_url=database_url))
+        applied = _applied_changes(database)
+        topics = TopicService(database, log)
+        directory = TopicDirectory(topics.get)
+        publisher = await stack.enter_async_context(Publisher(log))
+        notices = await stack.enter_async_context(listen(database_url, (CHANGES, APPLIED)))
+        refresher = Refresher(database, directory, applied)
+        await refresher.refresh()
+        await stack.enter_async_context(_background(refresher.run(notices)))
+        services = Services(
+            groups=GroupService(database),
+            topics=topics,
+            subscriptions=SubscriptionService(database, log, applied),
+            metrics=MetricsService(database, log),
+            undelivered=UndeliveredService(database),
+            readiness=ReadinessService(database, log),
+        )
+        yield Dispatcher(
+            publish=None if only == "management" else PublishRoute(directory, publisher),
+            others=management_app(services, status_only=only == "publish"),
+            publish_only=only == "publish",
+        )
+
+
+def _applied_changes(database: Database) -> AppliedChanges:
+    async def live() -> list[WorkerStatus]:
+        async with database.transaction() as session:
+            return await WorkerRepository(session).live(LIVE_WITHIN)
+
+    return AppliedChanges(live)
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run `work` beside the block, and end it with the block."""
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(work)
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+def serve(settings: Settings) -> None:
+    """Serve the API until SIGTERM or SIGINT; answers under way then have SHUTDOWN_S."""
+    configure_logging(settings.log_level)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    with _database_url(settings) as url:
+        uvicorn.run(
+            create_app(settings, database_url=url, only=settings.only),
+            host=settings.host,
+            port=settings.port,
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=SHUTDOWN_S,
+        )
+
+
+@contextmanager
+def _database_url(settings: Settings) -> Iterator[str]:
+    """The configured database as it is, or the embedded one, started and migrated."""
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    with embedded_postgres(settings.home) as url:
+        upgrade(url)
+        yield url
+
+
+def _end(_number: int, _frame: object) -> NoReturn:
+    # uvicorn raises the signal again once it has stopped: then, too, what is open here is closed.
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    serve(Settings())

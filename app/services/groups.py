@@ -1,0 +1,40 @@
+"""Groups of topics."""
+
+from collections.abc import Sequence
+
+from app.domain.errors import GroupNameInvalidError, GroupNotFoundError
+from app.domain.names import is_group_name
+from app.storage.database import Database
+from app.storage.groups import GroupRepository
+
+
+class GroupService:
+    """Create, look up and delete groups; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def names(self) -> Sequence[str]:
+        """All groups, by name."""
+        async with self._database.transaction() as session:
+            return await GroupRepository(session).names()
+
+    async def require(self, name: str) -> None:
+        """Return if the group exists; GroupNotFoundError."""
+        async with self._database.transaction() as session:
+            if not await GroupRepository(session).exists(name):
+                message = f"Group {name} does not exist"
+                raise GroupNotFoundError(message)
+
+    async def create(self, name: str) -> None:
+        """Create it; GroupNameInvalidError, GroupExistsError."""
+        if not is_group_name(name):
+            message = f"Group name {name!r} is invalid: letters, digits and dots, at most 100"
+            raise GroupNameInvalidError(message)
+        async with self._database.transaction() as session:
+            await GroupRepository(session).add(name)
+
+    async def delete(self, name: str) -> None:
+        """Delete it; GroupNotFoundError, GroupNotEmptyError."""
+        async with self._database.transaction() as session:
+            await GroupRepository(session).delete(name)

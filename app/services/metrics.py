@@ -1,0 +1,74 @@
+"""Figures for people and dashboards: what workers report, against what the log has now."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.errors import NotFoundError, UnavailableError
+from app.domain.message import Partition
+from app.log.interface import Bounds, MessageLog
+from app.services.rates import (
+    SubscriptionFigures,
+    TopicFigures,
+    delivery_rates,
+    lag_behind,
+    subscription_figures,
+)
+from app.storage.database import Database
+from app.storage.statuses import StatusRepository
+from app.storage.subscriptions import SubscriptionRepository
+
+_log = structlog.get_logger(__name__)
+
+# A worker reports every second; older reports are of one that is gone.
+REPORTED_WITHIN: Final = timedelta(seconds=5)
+# The log's own word on the ends is worth this wait; else those of the last reports do.
+BOUNDS_WITHIN: Final = timedelta(milliseconds=500)
+
+
+class MetricsService:
+    """Figures of subscriptions and topics; one transaction each, and one look at the log."""
+
+    def __init__(self, database: Database, log: MessageLog) -> None:
+        self._database = database
+        self._log = log
+
+    async def subscription(self, topic: str, name: str) -> SubscriptionFigures:
+        """TopicNotFoundError, SubscriptionNotFoundError."""
+        async with self._database.transaction() as session:
+            found = await SubscriptionRepository(session).get(topic, name)
+            status = StatusRepository(session)
+            cursors = await status.cursors(found.id)
+            loads = await status.loads(found.id, within=REPORTED_WITHIN)
+        lag = lag_behind(cursors, await self._bounds(topic))
+        return subscription_figures(cursors, loads, lag)
+
+    async def topic(self, name: str) -> TopicFigures:
+        """TopicNotFoundError."""
+        async with self._database.transaction() as session:
+            subscriptions = await SubscriptionRepository(session).of_topic(name)
+            status = StatusRepository(session)
+            loads = [
+                load
+                for subscription in subscriptions
+                for load in await status.loads(subscription.id, within=REPORTED_WITHIN)
+            ]
+        bounds = await self._bounds(name)
+        delivery_rate, throughput = delivery_rates(loads)
+        return TopicFigures(
+            published=sum(each.end for each in bounds.values()) if bounds else None,
+            subscriptions=len(subscriptions),
+            delivery_rate=delivery_rate,
+            throughput=throughput,
+        )
+
+    async def _bounds(self, topic: str) -> Mapping[Partition, Bounds] | None:
+        try:
+            async with asyncio.timeout(BOUNDS_WITHIN.total_seconds()):
+                return await self._log.bounds(await self._log.partitions(topic))
+        except (TimeoutError, UnavailableError, NotFoundError) as error:
+            _log.info("bounds_not_fresh", topic=topic, reason=type(error).__name__)
+            return None

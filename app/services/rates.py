@@ -1,0 +1,112 @@
+"""Figures of a subscription or a topic, from what workers report (pure)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.domain.message import Partition
+from app.domain.status import CursorStatus, SubscriptionLoad
+from app.log.interface import Bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionFigures:
+    """Lifetime counts, what is open now, and per-second rates over the last report of each worker.
+
+    `rate` counts requests, `throughput` delivered bytes. `lag` is in messages.
+    """
+
+    delivered: int
+    discarded: int
+    volume: int
+    inflight: int
+    lag: int
+    rate: float = 0.0
+    throughput: float = 0.0
+    timeouts: float = 0.0
+    other_errors: float = 0.0
+    codes_2xx: float = 0.0
+    codes_4xx: float = 0.0
+    codes_5xx: float = 0.0
+    retries: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFigures:
+    """What is known of a topic: `published` messages ever, and what goes out, per second."""
+
+    published: int | None
+    subscriptions: int
+    delivery_rate: float
+    throughput: float
+
+
+def subscription_figures(
+    cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad], lag: int
+) -> SubscriptionFigures:
+    """Sum up the reports of one subscription."""
+    return SubscriptionFigures(
+        delivered=sum(cursor.delivered for cursor in cursors),
+        discarded=sum(cursor.discarded for cursor in cursors),
+        volume=sum(cursor.volume for cursor in cursors),
+        inflight=sum(load.in_flight for load in loads),
+        lag=lag,
+        **_rates(loads),
+    )
+
+
+def lag_behind(cursors: Iterable[CursorStatus], bounds: Mapping[Partition, Bounds] | None) -> int:
+    """Messages between the committed offsets and the ends of the partitions.
+
+    The ends are those in `bounds`, which are fresh, or else those that the workers last saw.
+    """
+    known = bounds or {}
+    return sum(
+        max(0, _end(cursor, known.get(Partition(cursor.topic, cursor.partition))) - cursor.offset)
+        for cursor in cursors
+    )
+
+
+def delivery_rates(loads: Iterable[SubscriptionLoad]) -> tuple[float, float]:
+    """Deliveries and delivered bytes per second over all of `loads`."""
+    reports = [(load.counts, load.window.total_seconds()) for load in loads if load.window]
+    rate = sum(counts.codes_2xx / seconds for counts, seconds in reports)
+    return rate, sum(counts.bytes / seconds for counts, seconds in reports)
+
+
+def _end(cursor: CursorStatus, fresh: Bounds | None) -> int:
+    return fresh.end if fresh else cursor.end
+
+
+def _rates(loads: Iterable[SubscriptionLoad]) -> Mapping[str, float]:
+    sums = dict.fromkeys(
+        (
+            "rate",
+            "throughput",
+            "timeouts",
+            "other_errors",
+            "codes_2xx",
+            "codes_4xx",
+            "codes_5xx",
+            "retries",
+        ),
+        0.0,
+    )
+    for load in loads:
+        for name, count in _counted(load).items():
+            sums[name] += count / load.window.total_seconds() if load.window else 0.0
+    return sums
+
+
+def _counted(load: SubscriptionLoad) -> Mapping[str, int]:
+    counts = load.counts
+    answered = counts.codes_2xx + counts.codes_4xx + counts.codes_5xx + counts.codes_other
+    return {
+        "rate": answered + counts.timeouts + counts.other_errors,
+        "throughput": counts.bytes,
+        "timeouts": counts.timeouts,
+        "other_errors": counts.other_errors,
+        "codes_2xx": counts.codes_2xx,
+        "codes_4xx": counts.codes_4xx,
+        "codes_5xx": counts.codes_5xx,
+        "retries": counts.retries,
+    }

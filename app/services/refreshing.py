@@ -1,0 +1,59 @@
+"""What this process keeps fresh from the database: topics to publish to, and what is applied."""
+
+import asyncio
+from datetime import timedelta
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from app.domain.errors import StorageUnavailableError
+from app.services.applied import AppliedChanges
+from app.services.directory import TopicDirectory
+from app.storage.changes import ChangeFeed
+from app.storage.database import Database
+from app.storage.notices import APPLIED, CHANGES, Notices
+
+_log = structlog.get_logger(__name__)
+
+# Notices are hints: the feed is read this often although none came.
+POLL_EVERY: Final = timedelta(seconds=5)
+_AFTER_DEFECT_S: Final = 1.0
+
+
+class Refresher:
+    """Reads the change feed into a directory, and passes on what workers have applied."""
+
+    def __init__(
+        self, database: Database, directory: TopicDirectory, applied: AppliedChanges
+    ) -> None:
+        self._database = database
+        self._directory = directory
+        self._applied = applied
+        self._poll_at = 0.0
+
+    async def run(self, notices: Notices) -> None:
+        """Never ends; survives a database that is down, and defects of its own."""
+        while True:
+            try:
+                await self._once(notices)
+            except Exception:  # noqa: BLE001 - the warm topics can still be published to
+                _log.exception("refresh_broke")
+                await asyncio.sleep(_AFTER_DEFECT_S)
+
+    async def refresh(self) -> None:
+        """Read what has changed; nothing happens when the database does not answer."""
+        self._poll_at = monotonic() + POLL_EVERY.total_seconds()
+        try:
+            async with self._database.transaction() as session:
+                self._directory.apply(await ChangeFeed(session).since(self._directory.number))
+        except StorageUnavailableError as error:
+            _log.warning("topics_not_refreshed", reason=error.message)
+
+    async def _once(self, notices: Notices) -> None:
+        left = timedelta(seconds=max(0.0, self._poll_at - monotonic()))
+        channels = await notices.wait(left)
+        if APPLIED in channels:
+            self._applied.notice()
+        if CHANGES in channels or monotonic() >= self._poll_at:
+            await self.refresh()

@@ -1,0 +1,169 @@
+"""Subscriptions: their life from the first message that is theirs to their end."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.commit import initial_metadata
+from app.domain.errors import (
+    LogUnavailableError,
+    NotFoundError,
+    TopicNotFoundError,
+    UnavailableError,
+)
+from app.domain.message import Partition
+from app.domain.subscription import State, Subscription
+from app.domain.topic import Topic
+from app.log.interface import Committed, MessageLog
+from app.services.applied import LIVE_WITHIN, AppliedChanges
+from app.storage.changes import ChangeFeed
+from app.storage.database import Database
+from app.storage.subscriptions import SubscriptionRepository
+from app.storage.topics import TopicRepository
+from app.storage.workers import WorkerRepository
+
+_log = structlog.get_logger(__name__)
+
+APPLIED_WITHIN: Final = timedelta(seconds=2)
+# A new subscription is correct from its first offset on, whenever a worker takes it up.
+CREATED_WITHIN: Final = timedelta(milliseconds=500)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """A subscription as it is stored now, and whether every live worker has taken that in."""
+
+    subscription: Subscription
+    applied: bool
+
+    @property
+    def state(self) -> State:
+        """Its visible state."""
+        return visible_state(self.subscription, taken_up=self.applied)
+
+
+class SubscriptionService:
+    """Create, look up, change and delete subscriptions; each method is one transaction."""
+
+    def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
+        self._database = database
+        self._log = log
+        self._applied = applied
+
+    async def names(self, topic: str) -> Sequence[str]:
+        """The topic's subscriptions, by name; TopicNotFoundError."""
+        async with self._database.transaction() as session:
+            return await SubscriptionRepository(session).names(topic)
+
+    async def get(self, topic: str, name: str) -> tuple[Subscription, State]:
+        """The subscription and its visible state; TopicNotFoundError, SubscriptionNotFoundError."""
+        async with self._database.transaction() as session:
+            found = await SubscriptionRepository(session).get(topic, name)
+            workers = await WorkerRepository(session).live(LIVE_WITHIN)
+        taken_up = any(worker.applied_change >= found.change for worker in workers)
+        return found, visible_state(found, taken_up=taken_up)
+
+    async def create(self, draft: Subscription) -> Acknowledged:
+        """Create it, to get every message published from now on.
+
+        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError; then nothing is created.
+        """
+        async with self._database.transaction() as session:
+            topic = await TopicRepository(session).get(draft.topic)
+        # Read before anyone can see the row: what is published after the answer lies behind these
+        # ends, and so belongs to it.
+        ends = await self._ends(topic.name)
+        start = {partition.index: end for partition, end in ends.items()}
+        async with self._database.transaction() as session:
+            # Its unique name comes before the commit to the log, which would else move the offsets
+            # of one that exists.
+            created = await SubscriptionRepository(session).add(replace(draft, start=start))
+            _require_same(topic, await TopicRepository(session).get(topic.name))
+            await self._commit_start(created, ends)
+        applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
+        return Acknowledged(subscription=created, applied=applied)
+
+    async def change(
+        self, topic: str, name: str, edit: Callable[[Subscription], Subscription]
+    ) -> Acknowledged:
+        """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
+
+        TopicNotFoundError, SubscriptionNotFoundError, and what `edit` raises.
+        """
+        async with self._database.transaction() as session:
+            # The clock's lock keeps the subscription as it is between reading and writing.
+            await ChangeFeed(session).next_number()
+            subscriptions = SubscriptionRepository(session)
+            current = await subscriptions.get(topic, name)
+            wanted = edit(current)
+            changed = current if wanted == current else await subscriptions.update(wanted)
+        applied = await self._applied.wait(changed.change, within=APPLIED_WITHIN)
+        return Acknowledged(subscription=changed, applied=applied)
+
+    async def set_state(self, topic: str, name: str, state: State) -> Acknowledged:
+        """Suspend or activate it. PENDING is ours to say and changes nothing (as in Hermes)."""
+        return await self.change(
+            topic,
+            name,
+            lambda current: current if state is State.PENDING else replace(current, state=state),
+        )
+
+    async def delete(self, topic: str, name: str) -> bool:
+        """Delete it; whether every live worker has let go of it. SubscriptionNotFoundError."""
+        async with self._database.transaction() as session:
+            deleted = await SubscriptionRepository(session).delete(topic, name)
+            number = await ChangeFeed(session).current()
+        applied = await self._applied.wait(number, within=APPLIED_WITHIN)
+        await self._forget(deleted)
+        return applied
+
+    async def _ends(self, topic: str) -> Mapping[Partition, int]:
+        partitions = await self._log.partitions(topic)
+        bounds = await self._log.bounds(partitions)
+        if missing := [partition for partition in partitions if partition not in bounds]:
+            message = f"The log does not say where {missing[0]} ends"
+            raise LogUnavailableError(message)
+        return {partition: bounds[partition].end for partition in partitions}
+
+    async def _commit_start(
+        self, subscription: Subscription, ends: Mapping[Partition, int]
+    ) -> None:
+        metadata = initial_metadata(subscription.id)
+        start = {partition: Committed(end, metadata) for partition, end in ends.items()}
+        if failed := await self._log.commit({subscription.group: start}):
+            message = f"The log did not take the first offsets: {next(iter(failed.values()))}"
+            raise LogUnavailableError(message)
+
+    async def _forget(self, deleted: Subscription) -> None:
+        """Drop its offsets from the log, unless its name is already another's.
+
+        They are only tidied away here: offsets carry the id of their subscription, and those of
+        another one are never used.
+        """
+        try:
+            async with self._database.transaction() as session:
+                names = await SubscriptionRepository(session).names(deleted.topic)
+            if deleted.name in names:
+                return
+            partitions = await self._log.partitions(deleted.topic)
+            await self._log.forget(deleted.group, partitions)
+        except (UnavailableError, NotFoundError) as error:
+            _log.info("offsets_left_behind", group=deleted.group, reason=error.message)
+
+
+def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
+    """PENDING for one that was created active and not changed since, until it is taken up."""
+    untouched = subscription.created_at == subscription.modified_at
+    if subscription.state is State.ACTIVE and untouched and not taken_up:
+        return State.PENDING
+    return subscription.state
+
+
+def _require_same(before: Topic, now: Topic) -> None:
+    """The ends that were read say nothing of a topic that was deleted and created meanwhile."""
+    if now.created_at != before.created_at:
+        message = f"Topic {now.name} was replaced meanwhile"
+        raise TopicNotFoundError(message)

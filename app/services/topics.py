@@ -1,0 +1,84 @@
+"""Topics: a row of the database and a topic of the log that come and go together."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from app.domain.errors import GroupExistsError
+from app.domain.topic import Topic
+from app.log.interface import LogTopic, MessageLog
+from app.storage.changes import ChangeFeed
+from app.storage.database import Database
+from app.storage.groups import GroupRepository
+from app.storage.topics import TopicRepository
+
+
+def log_topic(topic: Topic) -> LogTopic:
+    """What the log is to have for `topic`."""
+    return LogTopic(
+        name=topic.name,
+        partitions=topic.partitions,
+        retention=topic.retention,
+        message_size_max=topic.message_size_max,
+    )
+
+
+class TopicService:
+    """Create, look up, change and delete topics; each method is one transaction.
+
+    The log is asked inside the transaction, after the row is written and before it is committed:
+    its locks keep others of that name out, and a log that refuses or does not answer takes
+    the row back. What may then be left in the log is a topic that nobody can publish to: the next
+    creation of that name takes it over, and the next deletion removes it. Undoing it here could
+    delete records that were there before.
+    """
+
+    def __init__(self, database: Database, log: MessageLog) -> None:
+        self._database = database
+        self._log = log
+
+    async def names(self, *, group: str | None = None) -> Sequence[str]:
+        """All topics, or those of `group`, by name."""
+        async with self._database.transaction() as session:
+            return await TopicRepository(session).names(group)
+
+    async def get(self, name: str) -> Topic:
+        """The topic; TopicNotFoundError."""
+        async with self._database.transaction() as session:
+            return await TopicRepository(session).get(name)
+
+    async def create(self, topic: Topic) -> Topic:
+        """Create it, with its group if need be; TopicExistsError, LogUnavailableError."""
+        async with self._database.transaction() as session:
+            # The change clock first: whoever locks other rows before it could meet a deadlock.
+            await ChangeFeed(session).next_number()
+            with suppress(GroupExistsError):
+                await GroupRepository(session).add(topic.group)
+            created = await TopicRepository(session).add(topic)
+            await self._log.create_topic(log_topic(created))
+        return created
+
+    async def change(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
+        """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
+
+        TopicNotFoundError, LogUnavailableError, and what `edit` raises.
+        """
+        async with self._database.transaction() as session:
+            # The clock's lock keeps the topic as it is between reading and writing.
+            await ChangeFeed(session).next_number()
+            topics = TopicRepository(session)
+            current = await topics.get(name)
+            wanted = edit(current)
+            if wanted == current:
+                return current
+            changed = await topics.update(wanted)
+            await self._log.alter_topic(log_topic(changed))
+        return changed
+
+    async def delete(self, name: str) -> None:
+        """Delete it with its messages; TopicNotFoundError, TopicNotEmptyError.
+
+        LogUnavailableError: it is still there, and deleting it again goes on with it.
+        """
+        async with self._database.transaction() as session:
+            await TopicRepository(session).delete(name)
+            await self._log.delete_topic(name)
