@@ -199,6 +199,7 @@ class KafkaLog:
         finally:
             self._clients.remove((io, client))
             await io.run(joined.leave)
+            membership.end()
 
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]

@@ -48,7 +48,8 @@ class Membership:
     def __init__(self, io: IoThread, prefix: str) -> None:
         self._io = io
         self._prefix = prefix
-        self._events: asyncio.Queue[OwnershipEvent] = asyncio.Queue()
+        # None: the member left, and nothing more will come.
+        self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
         self.member: Member | None = None
 
     def subscribe(self, topics: Collection[str]) -> None:
@@ -59,9 +60,14 @@ class Membership:
             self._io.post(lambda: member.subscribe(names))
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """As `Ownership.events`."""
-        while True:
-            yield await self._events.get()
+        """As `Ownership.events`; they end when the member has left."""
+        while (event := await self._events.get()) is not None:
+            yield event
+        self.end()
+
+    def end(self) -> None:
+        """The member left: let everybody who iterates over the events come to their end."""
+        self._events.put_nowait(None)
 
     def assigned(self, partitions: Collection[Untyped]) -> None:
         """From the I/O thread."""
