@@ -77,10 +77,10 @@ def _ensure_running(cluster: Cluster, users: Path) -> None:
 
 
 def _start_guard(cluster: Cluster, users: Path) -> None:
-    user = -1 if cluster.user is None else cluster.user
+    user = "" if cluster.user is None else f"{cluster.user.uid}:{cluster.user.gid}"
     files = (str(users), str(cluster.pid_file))
     subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-I", str(_GUARD), *files, str(user), *cluster.stop_command],
+        [sys.executable, "-I", str(_GUARD), *files, user, *cluster.stop_command],
         check=True,
         cwd="/",
         start_new_session=True,  # Ctrl-C is for us, not for it

@@ -121,7 +121,7 @@ class Cluster:
         if not directory.exists():
             self._make_private(directory)
         found = directory.lstat()
-        owner = os.geteuid() if self.user is None else self.user
+        owner = os.geteuid() if self.user is None else self.user.uid
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
             raise StorageUnavailableError(f"{directory} is not a private directory of ours")
         return directory
@@ -129,7 +129,7 @@ class Cluster:
     def _make_private(self, directory: Path) -> None:
         directory.mkdir(mode=0o700)
         if self.user is not None:
-            os.chown(directory, self.user, -1)
+            os.chown(directory, self.user.uid, self.user.gid)
             let_through(directory)
 
     def _log_file(self) -> Path:

@@ -3,8 +3,8 @@
 Started by `embedded.py` beside each server, as a process of its own: what is killed with -9 cannot
 stop anything. The kernel frees the users' lock when its last holder is gone; we look each second.
 
-Usage: python -I embedded_guard.py USERS_LOCK SERVER_PID_FILE USER_ID COMMAND…
-(the command stops the server, and is run as that user; -1: as ourselves)
+Usage: python -I embedded_guard.py USERS_LOCK SERVER_PID_FILE UID:GID COMMAND…
+(the command stops the server, and is run as that user; empty: as ourselves)
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from typing import IO
 LOOK_EVERY_S = 1.0
 
 
-def main(lock: Path, pid_file: Path, *, user: int | None, stop: list[str]) -> None:
+def main(lock: Path, pid_file: Path, *, user: list[int], stop: list[str]) -> None:
     """Wait until nobody uses the server, then stop it; those who come meanwhile wait for that."""
     with lock.open("rb") as file:
         pause = threading.Event()
@@ -27,7 +27,8 @@ def main(lock: Path, pid_file: Path, *, user: int | None, stop: list[str]) -> No
                 return
             pause.wait(LOOK_EVERY_S)
         if pid_file.exists():
-            subprocess.run(stop, check=False, user=user)  # noqa: S603 - pg_ctl, from embedded.py
+            _become(user)
+            subprocess.run(stop, check=False)  # noqa: S603 - pg_ctl, from embedded.py
 
 
 def _alone(file: IO[bytes]) -> bool:
@@ -38,12 +39,19 @@ def _alone(file: IO[bytes]) -> bool:
     return True
 
 
+def _become(user: list[int]) -> None:
+    if user:
+        os.setgroups([])
+        os.setgid(user[1])
+        os.setuid(user[0])
+
+
 # A child of nobody who would have to wait for it.
 if __name__ == "__main__" and os.fork() == 0:
-    user_id = int(sys.argv[3])
+    lock_path, pid_path, ids, *command = sys.argv[1:]
     main(
-        Path(sys.argv[1]),
-        Path(sys.argv[2]),
-        user=None if user_id < 0 else user_id,
-        stop=sys.argv[4:],
+        Path(lock_path),
+        Path(pid_path),
+        user=[int(number) for number in ids.split(":") if number],
+        stop=command,
     )

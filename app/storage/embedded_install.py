@@ -31,17 +31,26 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SystemUser:
+    """A user by number, with its one group: it keeps none of root's."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
     """Where the programs are, and whom to run them as: `user` is None for ourselves."""
 
     bin: Path
-    user: int | None
+    user: SystemUser | None
 
     def run(self, program: str, *arguments: str) -> str:
         """Run a program to its end and return what it printed.
 
         StorageUnavailableError with its last words when it fails or takes over COMMAND_TIMEOUT_S.
         """
+        user = self.user
         try:
             done = subprocess.run(  # noqa: S603 - a program of the wheel, with our arguments
                 [self.bin / program, *arguments],
@@ -51,7 +60,9 @@ class Install:
                 stdin=subprocess.DEVNULL,
                 text=True,
                 timeout=COMMAND_TIMEOUT_S,
-                user=self.user,
+                user=user.uid if user else None,
+                group=user.gid if user else None,
+                extra_groups=[] if user else None,
             )
         except (OSError, subprocess.TimeoutExpired) as exc:
             raise StorageUnavailableError(f"PostgreSQL's {program} did not run: {exc}") from exc
@@ -104,16 +115,20 @@ def _version(file: Path) -> str:
     return cluster_version
 
 
-def _owner(data: Path) -> int | None:
-    return (data.stat().st_uid or None) if data.exists() else None
+def _owner(data: Path) -> SystemUser | None:
+    if not data.exists():
+        return None
+    found = data.stat()
+    return SystemUser(uid=found.st_uid, gid=found.st_gid) if found.st_uid else None
 
 
-def _system_user() -> int:
+def _system_user() -> SystemUser:
     try:
-        return pwd.getpwnam(SYSTEM_USER).pw_uid
+        entry = pwd.getpwnam(SYSTEM_USER)
     except KeyError:
         _add_system_user(["useradd", "--system", "--shell", "/usr/sbin/nologin", SYSTEM_USER])
-    return pwd.getpwnam(SYSTEM_USER).pw_uid
+        entry = pwd.getpwnam(SYSTEM_USER)
+    return SystemUser(uid=entry.pw_uid, gid=entry.pw_gid)
 
 
 def _add_system_user(command: Sequence[str]) -> None:

@@ -130,7 +130,7 @@ class WorkerRow(Base):
     applied_change: Mapped[int] = mapped_column(BigInteger)
     partitions: Mapped[int] = mapped_column(Integer)
     started_at: Mapped[datetime]
-    seen_at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class CursorRow(Base):

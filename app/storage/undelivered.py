@@ -17,6 +17,9 @@ from app.domain.undelivered import Undelivered
 from app.storage.models import RecorderPositionRow, UndeliveredRow
 
 PAGE_MAX: Final = 1_000
+# An id is in an index, whose entries PostgreSQL limits to 2,704 bytes; ours have 36 characters, a
+# foreign producer's may have any number.
+MESSAGE_ID_MAX: Final = 500
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -42,7 +45,8 @@ class UndeliveredRepository:
         """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
 
         False when that was recorded before; then nothing changes. What PostgreSQL's text cannot
-        hold (zero characters, lone surrogates) is replaced.
+        hold (zero characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX
+        characters.
         """
         if not await self._advance(stream, next_offset):
             return False
@@ -138,7 +142,7 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "subscription_id": _storable(undelivered.subscription_id),
         "topic": _storable(undelivered.topic),
         "subscription": _storable(undelivered.subscription),
-        "message_id": _storable(undelivered.message_id),
+        "message_id": _storable(undelivered.message_id[:MESSAGE_ID_MAX]),
         "discarded_at": undelivered.discarded_at,
         "reason": _storable(undelivered.reason),
         "status": undelivered.status,

@@ -1,0 +1,56 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from alembic import command
+from sqlalchemy import create_engine, inspect
+
+from app.domain.errors import StorageUnavailableError
+from app.storage.database import open_database
+from app.storage.migrate import alembic_config, upgrade
+from app.storage.urls import sqlalchemy_url
+
+
+def tables(url: str) -> set[str]:
+    engine = create_engine(sqlalchemy_url(url))
+    try:
+        return set(inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
+def test_models_and_migrations_agree(postgres_url: str) -> None:
+    command.check(alembic_config(postgres_url))
+
+
+def test_migrations_can_be_taken_back_and_made_again(postgres_url: str) -> None:
+    migrated = tables(postgres_url)
+    command.downgrade(alembic_config(postgres_url), "base")
+    assert tables(postgres_url) == {"alembic_version"}
+    upgrade(postgres_url)
+    assert tables(postgres_url) == migrated
+    command.check(alembic_config(postgres_url))
+
+
+def test_several_processes_may_migrate_at_once(empty_postgres_url: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(upgrade, [empty_postgres_url] * 4))
+    assert "subscriptions" in tables(empty_postgres_url)
+
+
+def test_migrating_twice_changes_nothing(postgres_url: str) -> None:
+    before = tables(postgres_url)
+    upgrade(postgres_url)
+    assert tables(postgres_url) == before
+
+
+async def test_a_database_knows_whether_it_is_migrated(empty_postgres_url: str) -> None:
+    async with open_database(empty_postgres_url) as database:
+        assert not await database.migrated()
+    upgrade(empty_postgres_url)
+    async with open_database(empty_postgres_url) as database:
+        assert await database.migrated()
+
+
+def test_a_database_that_is_not_there_cannot_be_migrated() -> None:
+    with pytest.raises(StorageUnavailableError, match="Cannot migrate"):
+        upgrade("postgresql://postgres@/postgres?host=%2Fnowhere")

@@ -1,0 +1,164 @@
+"""A real PostgreSQL for tests: the embedded one, started once per session; a database per test."""
+
+import itertools
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psutil
+import psycopg
+import pytest
+from psycopg import sql
+
+from app.storage.database import Database, open_database
+from app.storage.embedded import embedded_postgres
+from app.storage.embedded_cluster import Cluster
+from app.storage.migrate import upgrade
+from app.storage.urls import libpq_url, sqlalchemy_url
+
+TEMPLATE: Final = "angelia_template"
+_END_TIMEOUT_S: Final = 10.0
+_numbers = itertools.count(1)
+
+
+def url_of(url: str, database: str) -> str:
+    """The URL of another database on the same server."""
+    return libpq_url(
+        sqlalchemy_url(url).set(database=database).render_as_string(hide_password=False)
+    )
+
+
+class PostgresServer:
+    """A server of a test's own, which can be stopped, killed, frozen and started again.
+
+    Entered, it runs, with its `postgres` database migrated at `url`; left, it is gone.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._home = self._stack.enter_context(_home())
+        self.start()
+        upgrade(self.url)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.thaw()
+        self._stack.close()
+
+    def start(self) -> None:
+        """Start it again, with its data and at its old URL; returns when it answers."""
+        self.url = self._stack.enter_context(embedded_postgres(self._home))
+
+    def stop(self) -> None:
+        """Stop it, cutting its connections."""
+        self._cluster.stop()
+
+    def kill(self) -> None:
+        """End it as a power cut would: nothing is flushed, nobody is told."""
+        processes = self._processes()
+        for process in processes:
+            process.kill()
+        psutil.wait_procs(processes, timeout=_END_TIMEOUT_S)
+
+    def freeze(self) -> None:
+        """Let it hang: it takes connections and says nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    @property
+    def _cluster(self) -> Cluster:
+        return Cluster(self._home / "postgres")
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self._processes():
+            process.send_signal(number)
+
+    def _processes(self) -> list[psutil.Process]:
+        pid_file = self._cluster.pid_file
+        if not pid_file.exists():
+            return []
+        pid = int(pid_file.read_text().splitlines()[0])
+        if not psutil.pid_exists(pid):
+            return []
+        postmaster = psutil.Process(pid)
+        return [postmaster, *postmaster.children(recursive=True)]
+
+
+@contextmanager
+def _home() -> Iterator[Path]:
+    home = Path(tempfile.mkdtemp(prefix="angelia-postgres-"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_session_url() -> Iterator[str]:
+    """A server for the whole session, with a migrated template database."""
+    with _home() as home, embedded_postgres(home) as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            # The data need not outlive the tests, nor a power cut.
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
+        upgrade(url_of(url, TEMPLATE))
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_session_url: str) -> Iterator[str]:
+    """A database without tables, dropped after the test."""
+    with _database(postgres_session_url, template="template1") as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_session_url: str) -> Iterator[str]:
+    """A fresh, migrated database, dropped after the test."""
+    with _database(postgres_session_url, template=TEMPLATE) as url:
+        yield url
+
+
+@pytest.fixture
+async def database(postgres_url: str) -> AsyncIterator[Database]:
+    """The test's database, opened."""
+    async with open_database(postgres_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server of the test's own, to stop and to start."""
+    with PostgresServer() as server:
+        yield server
+
+
+@contextmanager
+def _database(server_url: str, *, template: str) -> Iterator[str]:
+    name = sql.Identifier(f"test_{os.getpid()}_{next(_numbers)}")
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(template))
+        )
+        try:
+            yield url_of(server_url, name.as_string()[1:-1])
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
