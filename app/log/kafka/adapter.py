@@ -90,7 +90,7 @@ async def kafka_log(
     """
     reading = IoThread("angelia-reading")
     control = IoThread("angelia-control")
-    log = KafkaLog(reading, control, bootstrap, namespace)
+    log = KafkaLog(reading, control, bootstrap=bootstrap, namespace=namespace)
     try:
         await log.open(replication_factor)
         yield log
@@ -107,7 +107,7 @@ class KafkaLog:
     """
 
     def __init__(
-        self, reading: IoThread, control: IoThread, bootstrap: str, namespace: str
+        self, reading: IoThread, control: IoThread, *, bootstrap: str, namespace: str
     ) -> None:
         self._reading = reading
         self._control = control
@@ -134,7 +134,7 @@ class KafkaLog:
         self._admin = Admin(
             self._control, self._control_client, replication_factor=replication_factor
         )
-        self._reader = Reader(self._reading, self._catch_up, waiting, self._stats)
+        self._reader = Reader(self._reading, self._catch_up, waiting=waiting, stats=self._stats)
 
     async def close(self) -> None:
         """Close all connections; what still waits fails with LogUnavailableError."""

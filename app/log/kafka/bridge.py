@@ -7,7 +7,7 @@ result crosses over. Nothing in it may block: heartbeats and every other request
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from kafka.net.selector import NetworkSelector
@@ -57,7 +57,7 @@ class IoThread:
         """On the I/O thread: let others run for so long."""
         await self.net.sleep(seconds)
 
-    async def gather(self, works: list[Work[T]]) -> list[T]:
+    async def gather(self, works: Sequence[Work[T]]) -> list[T]:
         """On the I/O thread: run all at once; raises the first failure after all have ended."""
         futures = [self.net.call_soon_with_future(work) for work in works]
         for future in futures:

@@ -65,29 +65,29 @@ def decode(raw: bytes, offset: int) -> Decoded:
         if raw[position + _MAGIC_OFFSET] < _MAGIC:
             last = _decode_legacy(raw[position:batch_end], offset, records)
         else:
-            last = base + _decode_batch(raw, (position, batch_end), offset, records)
+            batch = memoryview(raw)[position:batch_end]
+            last = base + _decode_batch(batch, offset, records)
         next_offset = max(next_offset, last + 1)
         position = batch_end
     return Decoded(records, next_offset)
 
 
-def _decode_batch(raw: bytes, span: tuple[int, int], offset: int, into: list[Record]) -> int:
+def _decode_batch(raw: memoryview, offset: int, into: list[Record]) -> int:
     """Add a batch's records; returns the offset of its last one, from its base offset."""
-    start, end = span
     base, _, _, _, crc, attributes, last_delta, first, newest, _, _, _, count = _HEADER.unpack_from(
-        raw, start
+        raw
     )
-    if crc32c(memoryview(raw)[start + _CRC_FROM : end]) != crc:
+    if crc32c(raw[_CRC_FROM:]) != crc:
         message = f"checksum of the batch at {base} is wrong"
         raise CorruptBatchError(message)
     # A control batch holds a transaction's end, nothing for a reader.
     if not attributes & _CONTROL and base + last_delta >= offset:
-        body = raw[start + _HEADER.size : end]
+        body = bytes(raw[_HEADER.size :])
         if compression := attributes & _CODEC_MASK:
             body = _decompressed(body, compression)
         stamp = newest if attributes & _LOG_APPEND_TIME else None
         try:
-            _decode_records(body, _Batch(base, first, stamp, count), offset, into)
+            into += _decode_records(body, _Batch(base, first, stamp, count), offset)
         except IndexError as error:
             message = f"the batch at {base} ends inside a record"
             raise CorruptBatchError(message) from error
@@ -121,9 +121,10 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position
 
 
-def _decode_records(body: bytes, batch: _Batch, offset: int, into: list[Record]) -> None:
-    """Add the records at or above `offset`. One long function: it runs for every message."""
-    varint, add, position = _varint, into.append, 0
+def _decode_records(body: bytes, batch: _Batch, offset: int) -> list[Record]:
+    """The records at or above `offset`. One long function: it runs for every message."""
+    found: list[Record] = []
+    varint, add, position = _varint, found.append, 0
     for _ in range(batch.size):
         length, position = varint(body, position)
         end = position + length
@@ -153,6 +154,7 @@ def _decode_records(body: bytes, batch: _Batch, offset: int, into: list[Record])
         if stamp is None:
             stamp = batch.base_timestamp + elapsed
         add(Record(batch.base_offset + delta, stamp, key, value, headers))
+    return found
 
 
 def _decode_legacy(raw: bytes, offset: int, into: list[Record]) -> int:

@@ -11,7 +11,6 @@ from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import (
     FAILED_TRY,
     NO_LEADER,
-    STALE_LEADER_CODES,
     Client,
     Deadline,
     Leaders,
@@ -111,42 +110,54 @@ async def list_offsets(
     A partition that does not exist is left out. LogUnavailableError after `seconds`.
     """
     deadline = Deadline(io, seconds)
-    found: dict[Partition, int] = {}
-    left = dict(wanted)
-    while left:
+    search = _Search(io, client, wanted)
+    while search.left:
         try:
-            cause: object = await _ask_offsets(io, client, left, found)
+            cause = await search.ask()
         except FAILED_TRY as error:
             cause = error
-        if left:
+        if search.left:
             await deadline.pause(cause)
-    return found
+    return search.found
 
 
-async def _ask_offsets(
-    io: IoThread, client: Client, left: dict[Partition, int], found: dict[Partition, int]
-) -> object:
-    """One round: moves what is answered from `left` to `found`. Returns why the rest is left."""
-    known = await client.leaders({each.topic for each in left})
-    for partition in [each for each in left if each.index not in known.get(each.topic, {})]:
-        del left[partition]
-    led, homeless = await grouped_by_leader(client, left)
-    requests = {
-        node: _offsets_request({each: left[each] for each in parts}) for node, parts in led.items()
-    }
-    responses = await io.gather([partial(client.send, *each) for each in requests.items()])
-    cause: object = f"no leader of {homeless}"
-    for response in responses:
+class _Search:
+    """Offsets looked for at the leaders: what is `found`, and what is `left` to ask."""
+
+    def __init__(self, io: IoThread, client: Client, wanted: Mapping[Partition, int]) -> None:
+        self._io = io
+        self._client = client
+        self.left = dict(wanted)
+        self.found: dict[Partition, int] = {}
+
+    async def ask(self) -> object:
+        """One round: moves what is answered from `left` to `found`; says why the rest is left."""
+        known = await self._client.leaders({each.topic for each in self.left})
+        for partition in [p for p in self.left if p.index not in known.get(p.topic, {})]:
+            del self.left[partition]
+        led, homeless = await grouped_by_leader(self._client, self.left)
+        requests = {
+            node: _offsets_request({each: self.left[each] for each in parts})
+            for node, parts in led.items()
+        }
+        works = [partial(self._client.send, *each) for each in requests.items()]
+        cause: object = f"no leader of {homeless}"
+        for response in await self._io.gather(works):
+            cause = self._take_in(response) or cause
+        return cause
+
+    def _take_in(self, response: Untyped) -> object:
+        cause: object = None
         for topic in response.topics:
             for part in topic.partitions:
                 partition = Partition(topic.name, part.partition_index)
                 if part.error_code == 0:
-                    found[partition] = part.offset
-                    del left[partition]
+                    self.found[partition] = part.offset
+                    del self.left[partition]
                 else:
                     cause = reason(part.error_code)
-                    client.forget([partition.topic])
-    return cause
+                    self._client.forget([partition.topic])
+        return cause
 
 
 def _offsets_request(wanted: Mapping[Partition, int]) -> Untyped:
@@ -164,8 +175,3 @@ def _offsets_request(wanted: Mapping[Partition, int]) -> Untyped:
         min_version=1,
         max_version=7,
     )
-
-
-def is_stale(code: int) -> bool:
-    """Whether the broker is not (or not yet) the one to ask for this partition."""
-    return code in STALE_LEADER_CODES

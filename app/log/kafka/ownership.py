@@ -115,7 +115,7 @@ class Member:
         self._heard = -math.inf
         self._wakeup = WakeupNotifier(io.net)
         self._subscription = SubscriptionState()
-        self._listener = _Listener(io, client, membership, revoke_timeout)
+        self._listener = _Listener(client, membership, revoke_timeout)
         cluster = client.manager.cluster
         cluster.config["retry_backoff_ms"] = _METADATA_RETRY_MS
         cluster.config["metadata_max_age_ms"] = _METADATA_MAX_AGE_MS
@@ -197,7 +197,7 @@ class Member:
             return
         cluster = self._client.manager.cluster
         # `set_topics` only ever adds, and would look for deleted topics for ever.
-        cluster._topics = set(subscription.group_subscription())  # noqa: SLF001
+        cluster._topics = set(subscription.group_subscription())  # noqa: SLF001 - see above
         cluster.request_update()
 
     def _session_is_over(self) -> bool:
@@ -222,10 +222,7 @@ class Member:
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka has no types
     """Passes on what the coordinator decides. Heartbeats go on while a revocation waits here."""
 
-    def __init__(
-        self, io: IoThread, client: Client, membership: Membership, revoke_timeout: timedelta
-    ) -> None:
-        self._io = io
+    def __init__(self, client: Client, membership: Membership, revoke_timeout: timedelta) -> None:
         self._client = client
         self._membership = membership
         self._timeout_ms = int(revoke_timeout.total_seconds() * 1000)

@@ -29,7 +29,7 @@ _TURN_MS: Final = 100
 class Reader:
     """Reads for anybody, each call for itself. Takes and gives names with the prefix."""
 
-    def __init__(self, io: IoThread, client: Client, waiting: Client, stats: LogStats) -> None:
+    def __init__(self, io: IoThread, client: Client, *, waiting: Client, stats: LogStats) -> None:
         """`waiting` is for reads that wait at the end, so that they hold no other up."""
         self._io = io
         self._client = client
@@ -81,9 +81,10 @@ class Reader:
         while True:
             cause: object
             try:
-                part = await _ask(client, partition, offset, bytes_max, wait_ms)
+                request = fetch_request({partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
+                part = await _ask(client, partition, request)
                 if part.error_code == OFFSET_OUT_OF_RANGE:
-                    return await gap(self._io, client, partition, offset)
+                    return await gap(self._io, client, partition, offset=offset)
                 if part.error_code == 0:
                     return chunk_of(partition, offset, part.records)
                 cause = reason(part.error_code)
@@ -93,12 +94,10 @@ class Reader:
             await deadline.pause(cause)
 
 
-async def _ask(
-    client: Client, partition: Partition, offset: int, bytes_max: int, wait_ms: int
-) -> Untyped:  # its five parts are the request
+async def _ask(client: Client, partition: Partition, request: Untyped) -> Untyped:
+    """The partition's part of the answer of its leader."""
     leaders = await client.leaders([partition.topic])
     node = leaders.get(partition.topic, {}).get(partition.index, NO_LEADER)
-    request = fetch_request({partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
     response = await client.send(node, request)
     return next(part for _, part in answers(response))
 
@@ -110,7 +109,7 @@ def chunk_of(partition: Partition, offset: int, records: Untyped) -> Chunk:
     return Chunk(partition, offset, decoded.next_offset, decoded.records, len(raw))
 
 
-async def gap(io: IoThread, client: Client, partition: Partition, offset: int) -> Chunk:
+async def gap(io: IoThread, client: Client, partition: Partition, *, offset: int) -> Chunk:
     """The chunk that says that `offset` is gone, and where the log starts now."""
     starts = await list_offsets(io, client, {partition: EARLIEST}, seconds=READ_TIMEOUT_S)
     start = starts.get(partition, 0)

@@ -193,7 +193,7 @@ class Poller:
                 chunk = chunk_of(partition, offset, part.records)
                 return chunk if chunk.next_offset > offset else None
             if part.error_code == OFFSET_OUT_OF_RANGE:
-                return await gap(self.io, self.client, partition, offset)
+                return await gap(self.io, self.client, partition, offset=offset)
         except LogUnavailableError:
             pass
         except CorruptBatchError as error:
