@@ -19,9 +19,9 @@ class SubscriptionMetricsRead(Schema):
     batch_rate: float = Field(default=0.0, description="batches per second")
     timeouts: float
     other_errors: float
-    codes_2xx: float
-    codes_4xx: float
-    codes_5xx: float
+    codes2xx: float = Field(alias="codes2xx")
+    codes4xx: float = Field(alias="codes4xx")
+    codes5xx: float = Field(alias="codes5xx")
     retries: float
 
     @classmethod
@@ -37,9 +37,9 @@ class SubscriptionMetricsRead(Schema):
             throughput=figures.throughput,
             timeouts=figures.timeouts,
             other_errors=figures.other_errors,
-            codes_2xx=figures.codes_2xx,
-            codes_4xx=figures.codes_4xx,
-            codes_5xx=figures.codes_5xx,
+            codes2xx=figures.codes_2xx,
+            codes4xx=figures.codes_4xx,
+            codes5xx=figures.codes_5xx,
             retries=figures.retries,
         )
 
