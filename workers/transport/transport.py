@@ -15,6 +15,10 @@ from workers.transport.wire import request_bytes
 ORIGIN_EXTENSION = "angelia.origin"
 
 _BODILESS_ANSWER = frozenset(("HEAD", "CONNECT"))
+# Shared by all responses; httpx copies extensions, and a ByteStream does not change.
+_NO_BODY = httpx.ByteStream(b"")
+_WHOLE = {"truncated": False}
+_TRUNCATED = {"truncated": True}
 
 
 class DeliveryTransport(httpx.AsyncBaseTransport):
@@ -80,9 +84,12 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
             async with asyncio.timeout(self._limits.close_grace.total_seconds()):
                 await self._sweep.drained()
         except TimeoutError:
+            # Those that are left are ended below.
+            pass
+        finally:
             for pool in tuple(self._pools.values()):
                 pool.abort()
-            await self._sweep.drained()
+        await self._sweep.drained()
 
     async def _handle(self, request: httpx.Request) -> httpx.Response:
         if self._closed:
@@ -97,9 +104,9 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return httpx.Response(
             answer.status,
             headers=answer.headers,
-            stream=httpx.ByteStream(answer.body),
+            stream=httpx.ByteStream(answer.body) if answer.body else _NO_BODY,
             request=request,
-            extensions={"truncated": answer.truncated},
+            extensions=_TRUNCATED if answer.truncated else _WHOLE,
         )
 
     def _total_s(self, request: httpx.Request) -> float:
