@@ -50,7 +50,7 @@ bench: kafka ## measure; prints figures, and fails no test on time
 		--timeout=600 -s $(ARGS)
 
 openapi: $(RUN) ## write openapi.yaml from the code
-	$(BIN)/angelia openapi > openapi.yaml.new
+	$(BIN)/python -m app.api.openapi > openapi.yaml.new
 	mv openapi.yaml.new openapi.yaml
 
 lock: $(RUN) ## pin the newest versions that pyproject.toml allows
