@@ -205,7 +205,8 @@ class KafkaBroker:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str(self._home / "data"),
-            "auto.create.topics.enable": "false",
+            # Kafka's default: whoever makes a topic by only looking at it is found out.
+            "auto.create.topics.enable": "true",
             "controlled.shutdown.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
             "log.cleaner.dedupe.buffer.size": "2097152",

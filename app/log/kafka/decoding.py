@@ -57,11 +57,14 @@ def decode(raw: bytes, offset: int) -> Decoded:
     """
     records: list[Record] = []
     position, end, next_offset = 0, len(raw), offset
-    while position + _HEADER.size <= end:
+    while position + _MAGIC_OFFSET < end:
         base, length = _LENGTH.unpack_from(raw, position)
         batch_end = position + _LOG_OVERHEAD + length
-        if length <= 0 or batch_end > end:
+        if batch_end > end:
             break
+        if length <= _MAGIC_OFFSET - _LOG_OVERHEAD:
+            message = f"the batch at {base} says that it has {length} bytes"
+            raise CorruptBatchError(message)
         if raw[position + _MAGIC_OFFSET] < _MAGIC:
             last = _decode_legacy(raw[position:batch_end], offset, records)
         else:
@@ -74,6 +77,9 @@ def decode(raw: bytes, offset: int) -> Decoded:
 
 def _decode_batch(raw: memoryview, offset: int, into: list[Record]) -> int:
     """Add a batch's records; returns the offset of its last one, from its base offset."""
+    if len(raw) < _HEADER.size:
+        message = "a batch is shorter than its header"
+        raise CorruptBatchError(message)
     base, _, _, _, crc, attributes, last_delta, first, newest, _, _, _, count = _HEADER.unpack_from(
         raw
     )

@@ -1,0 +1,172 @@
+"""Record batches: what we write, any client reads; what any client writes, we read."""
+
+import pytest
+from kafka.record import MemoryRecords, MemoryRecordsBuilder
+
+from app.domain.message import NewRecord
+from app.log.kafka.decoding import CorruptBatchError, decode
+from app.log.kafka.encoding import BATCH_OVERHEAD, encode, partition_of, size_of
+
+NOW_MS = 1_700_000_000_000
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def foreign_batch(*, codec: int = 0, base: int = 0, count: int = 3, size: int = 100) -> bytes:
+    """A batch as kafka-python's producer writes it, with its first offset set as a broker does."""
+    builder = MemoryRecordsBuilder(magic=2, compression_type=codec, batch_size=1 << 24)
+    for n in range(count):
+        value = b"%d" % n + b"v" * size
+        builder.append(timestamp=NOW_MS + n, key=b"k%d" % n, value=value, headers=[("h", b"x")])
+    builder.close()
+    return base.to_bytes(8, "big") + bytes(builder.buffer())[8:]
+
+
+def control_batch(base: int) -> bytes:
+    """A transaction's end: a batch with the control bit set, its checksum made right again."""
+    batch = bytearray(foreign_batch(base=base, count=1))
+    batch[22] |= 0x20
+    return with_checksum(batch)
+
+
+def with_checksum(batch: bytearray) -> bytes:
+    crc32c = pytest.importorskip("crc32c").crc32c
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    return bytes(batch)
+
+
+def test_what_is_encoded_is_what_kafka_python_reads() -> None:
+    sent = [
+        NewRecord(value=b"a", key=b"k", headers=((b"id", b"1"), (b"ts", b""))),
+        NewRecord(value=b"", timestamp_ms=NOW_MS - 5_000),
+        NewRecord(value=b"x" * 300_000, key=b""),
+    ]
+    (batch,) = MemoryRecords(encode(sent, NOW_MS))
+    assert batch.validate_crc()
+    found = [(r.value, r.key, tuple(r.headers), r.timestamp) for r in batch]
+    assert found == [
+        (b"a", b"k", (("id", b"1"), ("ts", b"")), NOW_MS),
+        (b"", None, (), NOW_MS - 5_000),
+        (b"x" * 300_000, b"", (), NOW_MS),
+    ]
+
+
+def test_a_batch_is_never_larger_than_it_was_estimated_to_be() -> None:
+    sent = [
+        NewRecord(value=b"v" * n, key=b"k" * n, headers=((b"h" * n, b"w" * n),) * (n % 7))
+        for n in range(0, 5_000, 97)
+    ]
+    assert len(encode(sent, NOW_MS)) <= BATCH_OVERHEAD + sum(map(size_of, sent))
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS.keys())
+def test_batches_of_every_codec_are_read(codec: int) -> None:
+    found = decode(foreign_batch(codec=codec, base=40), 40)
+    assert [(r.offset, r.timestamp_ms, r.key, r.headers) for r in found.records] == [
+        (40 + n, NOW_MS + n, b"k%d" % n, [(b"h", b"x")]) for n in range(3)
+    ]
+    assert [r.value for r in found.records] == [b"%d" % n + b"v" * 100 for n in range(3)]
+    assert found.next_offset == 43
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS.keys())
+def test_a_batch_that_is_much_larger_unpacked_is_read_whole(codec: int) -> None:
+    found = decode(foreign_batch(codec=codec, count=40, size=200_000), 0)
+    assert sum(len(r.value or b"") for r in found.records) > 8_000_000
+
+
+def test_records_below_the_offset_asked_for_are_left_out() -> None:
+    found = decode(foreign_batch(base=10) + foreign_batch(base=13), 12)
+    assert [r.offset for r in found.records] == [12, 13, 14, 15]
+    assert found.next_offset == 16
+
+
+def test_the_end_of_a_transaction_is_passed_over() -> None:
+    found = decode(foreign_batch(base=0) + control_batch(3) + foreign_batch(base=4), 0)
+    assert [r.offset for r in found.records] == [0, 1, 2, 4, 5, 6]
+    only_control = decode(control_batch(7), 7)
+    assert (only_control.records, only_control.next_offset) == ([], 8)
+
+
+def test_a_batch_cut_off_by_the_end_of_the_answer_waits_for_the_next_one() -> None:
+    whole, cut = foreign_batch(base=0), foreign_batch(base=3)[:-1]
+    found = decode(whole + cut, 0)
+    assert (len(found.records), found.next_offset) == (3, 3)
+    assert decode(b"", 5).next_offset == 5
+    assert decode(cut[:30], 3).next_offset == 3
+
+
+def test_null_keys_and_values_are_none_and_empty_ones_are_empty() -> None:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1000)
+    builder.append(timestamp=NOW_MS, key=None, value=None, headers=[("h", None)])
+    builder.append(timestamp=NOW_MS, key=b"", value=b"", headers=[])
+    builder.close()
+    null, empty = decode(bytes(builder.buffer()), 0).records
+    assert (null.key, null.value, null.headers) == (None, None, [(b"h", b"")])
+    assert (empty.key, empty.value, empty.headers) == (b"", b"", [])
+
+
+def test_a_topic_that_counts_by_the_broker_s_time_gives_that() -> None:
+    batch = bytearray(foreign_batch())
+    batch[22] |= 0x08
+    batch[35:43] = (NOW_MS + 999).to_bytes(8, "big")
+    assert {r.timestamp_ms for r in decode(with_checksum(batch), 0).records} == {NOW_MS + 999}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_sets_from_before_kafka_0_11_are_read(magic: int) -> None:
+    builder = MemoryRecordsBuilder(magic=magic, compression_type=0, batch_size=1000)
+    for n in range(3):
+        builder.append(timestamp=NOW_MS, key=b"k", value=b"%d" % n)
+    builder.close()
+    found = decode(bytes(builder.buffer()), 1)
+    assert [(r.offset, r.key, r.value) for r in found.records] == [(1, b"k", b"1"), (2, b"k", b"2")]
+
+
+@pytest.mark.parametrize("place", [21, 60, 80])
+def test_a_damaged_batch_is_an_error_and_not_a_message(place: int) -> None:
+    batch = bytearray(foreign_batch())
+    batch[place] ^= 0x40
+    with pytest.raises(CorruptBatchError, match="checksum"):
+        decode(bytes(batch), 0)
+
+
+def test_a_record_that_runs_over_its_batch_is_an_error() -> None:
+    batch = bytearray(foreign_batch())
+    batch[57:61] = (99).to_bytes(4, "big")
+    with pytest.raises(CorruptBatchError, match="ends inside"):
+        decode(with_checksum(batch), 0)
+
+
+@pytest.mark.parametrize("length", [-1, 0, 4, 40])
+def test_a_batch_of_an_impossible_length_is_an_error(length: int) -> None:
+    batch = foreign_batch()
+    with pytest.raises(CorruptBatchError):
+        decode(batch[:8] + length.to_bytes(4, "big", signed=True) + batch[12:], 0)
+
+
+def test_an_unknown_codec_is_an_error() -> None:
+    batch = bytearray(foreign_batch())
+    batch[22] |= 0x07
+    with pytest.raises(CorruptBatchError, match="codec 7"):
+        decode(with_checksum(batch), 0)
+
+
+def test_a_packed_batch_that_does_not_unpack_is_an_error() -> None:
+    batch = bytearray(foreign_batch(codec=1))
+    batch[61:71] = bytes(10)
+    with pytest.raises(CorruptBatchError, match="codec 1"):
+        decode(with_checksum(batch), 0)
+
+
+def test_keys_go_where_kafka_s_own_producers_send_them() -> None:
+    # From the tests of org.apache.kafka.common.utils.Utils.murmur2, made positive, modulo 1000.
+    hashes = {
+        b"21": -973932308,
+        b"foobar": -790332482,
+        b"a-little-bit-long-string": -985981536,
+        b"a-little-bit-longer-string": -1486304829,
+        b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+        b"abc": 479470107,
+    }
+    for key, value in hashes.items():
+        assert partition_of(key, 1000) == (value & 0x7FFFFFFF) % 1000
