@@ -22,6 +22,7 @@ from app.log.postgres.connection import (
     Connection,
     Connector,
     bounded,
+    cut_while_idle,
 )
 from app.log.postgres.topics import KnownTopic
 from app.log.postgres.wakeups import APPENDED, CHANNEL
@@ -237,7 +238,9 @@ class Appender:
                 call.offsets.set_exception(error)
 
     async def _connected(self) -> Connection:
-        if self._connection is None or self._connection.closed:
+        if self._connection is not None and cut_while_idle(self._connection):
+            await self._disconnect()
+        if self._connection is None:
             self._connection = await self._connector.open("append")
         return self._connection
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -94,6 +95,16 @@ def sever(connection: Connection) -> None:
         twin.shutdown(socket.SHUT_RDWR)
 
 
+def cut_while_idle(connection: Connection) -> bool:
+    """Whether the server has ended `connection`, on which nothing is under way."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    # Nothing was asked: what there is to read can only be the end.
+    return bool(poll.poll(0))
+
+
 class Backoff:
     """Waits longer after each failure in a row, up to a second."""
 
@@ -125,10 +136,7 @@ class Connections:
         *,
         seconds_max: float = CALL_SECONDS_MAX,
     ) -> T:
-        """What `operation` returns. It may be run twice, so it must be one that can be repeated.
-
-        LogUnavailableError after `seconds_max` at the latest.
-        """
+        """What `operation` returns; LogUnavailableError after `seconds_max` at the latest."""
         deadline = asyncio.get_running_loop().time() + seconds_max
         try:
             async with asyncio.timeout_at(deadline):
@@ -150,13 +158,11 @@ class Connections:
     async def _attempted(
         self, operation: Callable[[Connection], Awaitable[T]], deadline: float
     ) -> T:
-        if self._idle:
+        while self._idle:
             connection = self._idle.pop()
-            try:
+            if not cut_while_idle(connection):
                 return await self._on(connection, operation, deadline)
-            except psycopg.OperationalError:
-                # Most likely the server restarted while this one, and the others, were idle.
-                await self.close()
+            await connection.close()
         seconds_left = deadline - asyncio.get_running_loop().time()
         connection = await self._connector.open(
             "calls", seconds_max=min(CONNECT_SECONDS_MAX, max(0.0, seconds_left))
