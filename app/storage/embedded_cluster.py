@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -79,6 +80,9 @@ class Cluster:
         """Stop the server, cutting its connections."""
         _, *arguments = self.stop_command
         self._install.run("pg_ctl", *arguments)
+        if self._sockets != self.data:
+            with suppress(OSError):
+                self._sockets.rmdir()
 
     def _state(self) -> bool | None:
         """True: up; False: down; None: on the way."""

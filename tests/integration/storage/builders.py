@@ -1,0 +1,101 @@
+"""Domain values and rows for storage tests."""
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad, WorkerStatus
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from app.domain.undelivered import Undelivered
+from app.storage.database import Database
+from app.storage.groups import GroupRepository
+from app.storage.subscriptions import SubscriptionRepository
+from app.storage.topics import TopicRepository
+
+GROUP = "shop"
+TOPIC = "shop.orders"
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+_ids = itertools.count(1)
+
+
+def a_subscription(name: str = "billing", **settings: Any) -> Subscription:  # noqa: ANN401 - fields of the value
+    values = {"id": f"s-{next(_ids)}", "topic": TOPIC, "endpoint": "http://localhost:9/x"}
+    return Subscription(name=name, **{**values, **settings})
+
+
+def a_worker(worker_id: str = "w-1", *, applied: int = 0) -> WorkerStatus:
+    return WorkerStatus(
+        id=worker_id,
+        host="here",
+        pid=4_000_000_000,
+        applied_change=applied,
+        partitions=8,
+        started_at=NOON,
+        seen_at=NOON,
+    )
+
+
+def a_cursor(subscription_id: str, partition: int = 0, **numbers: Any) -> CursorStatus:  # noqa: ANN401 - fields of the value
+    cursor = CursorStatus(
+        subscription_id=subscription_id,
+        topic=TOPIC,
+        partition=partition,
+        worker_id="w-1",
+        offset=10,
+        end=20,
+        delivered=7,
+        discarded=3,
+        volume=700,
+    )
+    return replace(cursor, **numbers)
+
+
+def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> SubscriptionLoad:  # noqa: ANN401 - fields of the value
+    load = SubscriptionLoad(
+        subscription_id=subscription_id,
+        worker_id=worker_id,
+        window=timedelta(seconds=60),
+        in_flight=3,
+        parked=2,
+        counts=AttemptCounts(codes_2xx=5, timeouts=1, bytes=512),
+    )
+    return replace(load, **settings)
+
+
+def an_undelivered(offset: int = 0, **settings: Any) -> Undelivered:  # noqa: ANN401 - fields of the value
+    discard = Undelivered(
+        subscription_id="s-1",
+        topic=TOPIC,
+        subscription="billing",
+        message_id=f"m-{offset}",
+        discarded_at=NOON + timedelta(seconds=offset),
+        reason="Message sending failed with status code:400",
+        status=400,
+        attempts=1,
+        partition=0,
+        offset=offset,
+        body=b'{"a": 1}\x00\xff',
+        headers=(("X-Trace", "1"), ("X-Trace", "2")),
+    )
+    return replace(discard, **settings)
+
+
+async def add_topic(session: AsyncSession, name: str = TOPIC) -> Topic:
+    """A topic, and its group if there is none."""
+    topic = Topic(name=name)
+    if not await GroupRepository(session).exists(topic.group):
+        await GroupRepository(session).add(topic.group)
+    return await TopicRepository(session).add(topic)
+
+
+async def add_subscription(database: Database, name: str = "billing") -> Subscription:
+    """A subscription, and its topic if there is none."""
+    async with database.transaction() as session:
+        if TOPIC not in await TopicRepository(session).names():
+            await add_topic(session)
+        return await SubscriptionRepository(session).add(a_subscription(name))

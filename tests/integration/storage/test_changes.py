@@ -1,0 +1,141 @@
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from app.domain.feed import Changes
+from app.storage.changes import ChangeFeed
+from app.storage.database import Database
+from app.storage.notices import CHANGES, listen
+from app.storage.subscriptions import SubscriptionRepository
+from app.storage.topics import TopicRepository
+from tests.integration.storage.builders import TOPIC, a_subscription, add_subscription, add_topic
+
+
+async def since(database: Database, number: int) -> Changes:
+    async with database.transaction() as session:
+        return await ChangeFeed(session).since(number)
+
+
+async def test_nothing_has_changed_at_first(database: Database) -> None:
+    assert await since(database, 0) == Changes(number=0)
+
+
+async def test_a_reader_that_knows_nothing_gets_everything(database: Database) -> None:
+    subscription = await add_subscription(database)
+    changes = await since(database, 0)
+    assert [topic.name for topic in changes.topics] == [TOPIC]
+    assert changes.subscriptions == (subscription,)
+    assert changes.number == subscription.change
+
+
+async def test_a_reader_gets_what_changed_after_what_it_knows(database: Database) -> None:
+    first, second = [await add_subscription(database, name) for name in ("first", "second")]
+    known = await since(database, 0)
+    assert await since(database, known.number) == Changes(number=known.number)
+    async with database.transaction() as session:
+        changed = await SubscriptionRepository(session).update(replace(first, description="new"))
+    assert await since(database, known.number) == Changes(
+        number=changed.change, subscriptions=(changed,)
+    )
+    assert second.change < changed.change
+
+
+async def test_a_reader_is_told_of_deletions(database: Database) -> None:
+    subscription = await add_subscription(database)
+    known = await since(database, 0)
+    async with database.transaction() as session:
+        await SubscriptionRepository(session).delete(TOPIC, subscription.name)
+        await TopicRepository(session).delete(TOPIC)
+    changes = await since(database, known.number)
+    assert changes.deleted_topics == {TOPIC}
+    assert changes.deleted_subscription_ids == {subscription.id}
+    # Who knew nothing has nothing to forget.
+    assert await since(database, 0) == Changes(number=changes.number)
+
+
+async def test_a_topic_made_again_is_not_deleted(database: Database) -> None:
+    async with database.transaction() as session:
+        known = await add_topic(session)
+    async with database.transaction() as session:
+        await TopicRepository(session).delete(TOPIC)
+        await add_topic(session)
+    changes = await since(database, known.change)
+    assert changes.deleted_topics == frozenset()
+    assert [topic.name for topic in changes.topics] == [TOPIC]
+
+
+async def test_a_number_is_given_only_when_the_one_before_is_committed(database: Database) -> None:
+    async with database.transaction() as session:
+        await add_topic(session)
+    known = (await since(database, 0)).number
+    first_has_number, first_may_commit = asyncio.Event(), asyncio.Event()
+
+    async def first() -> None:
+        async with database.transaction() as session:
+            await SubscriptionRepository(session).add(a_subscription("first"))
+            first_has_number.set()
+            await first_may_commit.wait()
+
+    async def second() -> None:
+        await first_has_number.wait()
+        async with database.transaction() as session:
+            await SubscriptionRepository(session).add(a_subscription("second"))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(first())
+        late = group.create_task(second())
+        await first_has_number.wait()
+        # The second would be done in milliseconds, were it not made to wait its turn.
+        done, _ = await asyncio.wait([late], timeout=0.3)
+        assert not done
+        assert await since(database, known) == Changes(number=known)
+        first_may_commit.set()
+    changes = await since(database, known)
+    assert [found.name for found in changes.subscriptions] == ["first", "second"]
+
+
+async def test_a_reader_that_follows_misses_nothing_that_many_writers_do(
+    database: Database,
+) -> None:
+    async with database.transaction() as session:
+        await add_topic(session)
+    written = [f"s{number}" for number in range(40)]
+    seen: set[str] = set()
+
+    async def write(name: str) -> None:
+        async with database.transaction() as session:
+            await SubscriptionRepository(session).add(a_subscription(name))
+
+    async def follow() -> None:
+        number = 0
+        while len(seen) < len(written):
+            changes = await since(database, number)
+            assert changes.number >= number
+            number = changes.number
+            seen.update(found.name for found in changes.subscriptions)
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(follow())
+        for name in written:
+            group.create_task(write(name))
+    assert seen == set(written)
+
+
+async def test_a_change_that_is_rolled_back_leaves_no_hole(database: Database) -> None:
+    async with database.transaction() as session:
+        await ChangeFeed(session).next_number()
+        await session.rollback()
+    async with database.transaction() as session:
+        assert await ChangeFeed(session).next_number() == 1
+    async with database.transaction() as session:
+        assert await ChangeFeed(session).current() == 1
+
+
+async def test_readers_are_woken_when_a_change_is_committed(
+    database: Database, postgres_url: str
+) -> None:
+    async with listen(postgres_url, [CHANGES]) as notices:
+        async with database.transaction() as session:
+            await add_topic(session)
+            assert await notices.wait(timedelta(milliseconds=100)) == frozenset()
+        assert await notices.wait(timedelta(seconds=5)) == {CHANGES}

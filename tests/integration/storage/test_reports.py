@@ -1,0 +1,158 @@
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import func, text, update
+
+from app.storage.database import Database
+from app.storage.models import CursorRow, SubscriptionLoadRow, WorkerRow
+from app.storage.notices import APPLIED, listen
+from app.storage.statuses import ROWS_MAX, StatusRepository
+from app.storage.workers import WorkerRepository
+from tests.integration.storage.builders import (
+    a_cursor,
+    a_load,
+    a_worker,
+    add_subscription,
+)
+
+HOUR = timedelta(hours=1)
+SOON = timedelta(milliseconds=100)
+LATE = timedelta(seconds=5)
+
+
+async def test_a_worker_is_alive_while_it_was_seen_by_the_database_lately(
+    database: Database,
+) -> None:
+    async with database.transaction() as session:
+        workers = WorkerRepository(session)
+        for worker_id in ("w-2", "w-1", "w-gone"):
+            await workers.beat(a_worker(worker_id))
+        await session.execute(
+            text("UPDATE workers SET seen_at = now() - interval '9 s' WHERE id = 'w-gone'")
+        )
+        live = await workers.live(timedelta(seconds=5))
+    assert [worker.id for worker in live] == ["w-1", "w-2"]
+    assert abs(live[0].seen_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert live[0].pid == a_worker().pid
+
+
+async def test_a_worker_is_removed_when_it_ends(database: Database) -> None:
+    async with database.transaction() as session:
+        workers = WorkerRepository(session)
+        await workers.beat(a_worker())
+        await workers.remove("w-1")
+        await workers.remove("w-1")
+        assert await workers.live(HOUR) == []
+
+
+async def test_who_waits_for_a_change_to_be_applied_is_woken_when_a_worker_gets_further(
+    database: Database, postgres_url: str
+) -> None:
+    async with listen(postgres_url, [APPLIED]) as notices:
+        for applied, woken in ((0, {APPLIED}), (0, set()), (5, {APPLIED}), (5, set())):
+            async with database.transaction() as session:
+                await WorkerRepository(session).beat(a_worker(applied=applied))
+            assert await notices.wait(LATE if woken else SOON) == woken
+
+
+async def test_reports_replace_those_before(database: Database) -> None:
+    subscription = await add_subscription(database)
+    for offset in (10, 15):
+        async with database.transaction() as session:
+            await StatusRepository(session).write(
+                [a_cursor(subscription.id, 1, offset=offset), a_cursor(subscription.id, 0)],
+                [a_load(subscription.id, in_flight=offset)],
+            )
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        assert await statuses.cursors(subscription.id) == [
+            a_cursor(subscription.id, 0),
+            a_cursor(subscription.id, 1, offset=15),
+        ]
+        assert await statuses.loads(subscription.id, HOUR) == [
+            a_load(subscription.id, in_flight=15)
+        ]
+
+
+async def test_lifetime_counts_never_go_back(database: Database) -> None:
+    subscription = await add_subscription(database)
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        await statuses.write([a_cursor(subscription.id, delivered=9, volume=5, offset=50)], [])
+        await statuses.write([a_cursor(subscription.id, discarded=9, volume=4, offset=40)], [])
+        assert await statuses.cursors(subscription.id) == [
+            a_cursor(subscription.id, delivered=9, discarded=9, volume=5, offset=40)
+        ]
+
+
+async def test_reports_of_deleted_subscriptions_are_dropped_and_the_others_kept(
+    database: Database,
+) -> None:
+    subscription = await add_subscription(database)
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        await statuses.write(
+            [a_cursor("gone"), a_cursor(subscription.id)], [a_load("gone"), a_load(subscription.id)]
+        )
+        assert await statuses.cursors("gone") == []
+        assert await statuses.loads("gone", HOUR) == []
+        assert len(await statuses.cursors(subscription.id)) == 1
+        assert len(await statuses.loads(subscription.id, HOUR)) == 1
+
+
+async def test_of_two_reports_of_one_cursor_the_last_counts(database: Database) -> None:
+    subscription = await add_subscription(database)
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        await statuses.write([a_cursor(subscription.id), a_cursor(subscription.id, end=99)], [])
+        assert [cursor.end for cursor in await statuses.cursors(subscription.id)] == [99]
+
+
+async def test_more_reports_than_fit_one_statement_are_all_written(database: Database) -> None:
+    subscription = await add_subscription(database)
+    count = ROWS_MAX + 1
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        await statuses.write([a_cursor(subscription.id, index) for index in range(count)], [])
+        assert len(await statuses.cursors(subscription.id)) == count
+
+
+async def test_writing_nothing_is_fine(database: Database) -> None:
+    async with database.transaction() as session:
+        await StatusRepository(session).write([], [])
+
+
+async def test_only_loads_reported_lately_count(database: Database) -> None:
+    subscription = await add_subscription(database)
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        await statuses.write([], [a_load(subscription.id, "w-2"), a_load(subscription.id, "w-1")])
+        await session.execute(
+            text(
+                "UPDATE subscription_loads SET seen_at = now() - interval '1 min'"
+                " WHERE worker_id = 'w-2'"
+            )
+        )
+        lately = await statuses.loads(subscription.id, timedelta(seconds=5))
+        assert [load.worker_id for load in lately] == ["w-1"]
+
+
+async def test_pruning_drops_what_nobody_reports_and_keeps_positions(database: Database) -> None:
+    subscription = await add_subscription(database)
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        await WorkerRepository(session).beat(a_worker())
+        await statuses.write([a_cursor(subscription.id)], [a_load(subscription.id)])
+        yesterday = func.now() - timedelta(days=1)
+        for table in (WorkerRow, CursorRow, SubscriptionLoadRow):
+            await session.execute(update(table).values(seen_at=yesterday))
+        # A report that came in while its subscription was being deleted.
+        await session.execute(
+            text(
+                "INSERT INTO cursors SELECT 'gone', 0, topic, worker_id, 0, 0, 0, 0, 0 FROM cursors"
+            )
+        )
+        await statuses.prune(HOUR)
+        assert await statuses.loads(subscription.id, timedelta(days=2)) == []
+        assert await WorkerRepository(session).live(timedelta(days=2)) == []
+        assert len(await statuses.cursors(subscription.id)) == 1
+        assert await statuses.cursors("gone") == []

@@ -1,0 +1,154 @@
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from app.domain.errors import ValidationFailedError
+from app.domain.message import Partition
+from app.storage.database import Database
+from app.storage.undelivered import MESSAGE_ID_MAX, UndeliveredRepository
+from tests.integration.storage.builders import NOON, an_undelivered
+
+STREAM = Partition("angelia.undelivered", 2)
+
+
+async def offsets(database: Database, **filters: Any) -> list[int]:  # noqa: ANN401 - of `page`
+    async with database.transaction() as session:
+        page = await UndeliveredRepository(session).page(
+            "s-1",
+            limit=100,
+            **filters,
+        )
+    return [item.offset for item in page.items]
+
+
+async def record(database: Database, *recorded: int, next_offset: int = 100) -> bool:
+    async with database.transaction() as session:
+        discards = [an_undelivered(offset) for offset in recorded]
+        return await UndeliveredRepository(session).record(discards, STREAM, next_offset)
+
+
+async def test_the_last_discard_comes_back_as_it_was(database: Database) -> None:
+    await record(database, 1, 2)
+    async with database.transaction() as session:
+        assert await UndeliveredRepository(session).last("s-1") == an_undelivered(2)
+        assert await UndeliveredRepository(session).last("s-2") is None
+
+
+async def test_a_discard_without_body_status_and_headers_is_kept(database: Database) -> None:
+    discard = an_undelivered(status=None, body=b"", headers=())
+    async with database.transaction() as session:
+        await UndeliveredRepository(session).record([discard], STREAM, 1)
+        assert await UndeliveredRepository(session).last("s-1") == discard
+
+
+async def test_a_batch_is_recorded_once(database: Database) -> None:
+    assert await record(database, 1, 2, next_offset=10)
+    assert not await record(database, 1, 2, 3, next_offset=10)
+    assert not await record(database, 4, next_offset=9)
+    assert await offsets(database) == [2, 1]
+    async with database.transaction() as session:
+        assert await UndeliveredRepository(session).positions() == {STREAM: 10}
+
+
+async def test_a_batch_that_overlaps_another_adds_what_is_new(database: Database) -> None:
+    await record(database, 1, 2, next_offset=10)
+    assert await record(database, 2, 3, next_offset=11)
+    assert await offsets(database) == [3, 2, 1]
+
+
+async def test_two_recorders_of_one_stream_record_once(database: Database) -> None:
+    results = await asyncio.gather(*(record(database, 1, 2, next_offset=3) for _ in range(5)))
+    assert sorted(results) == [False] * 4 + [True]
+    assert await offsets(database) == [2, 1]
+
+
+async def test_a_position_moves_without_discards_too(database: Database) -> None:
+    assert await record(database, next_offset=7)
+    async with database.transaction() as session:
+        assert await UndeliveredRepository(session).positions() == {STREAM: 7}
+
+
+async def test_neither_rows_nor_position_are_kept_when_the_transaction_fails(
+    database: Database,
+) -> None:
+    async def fail() -> None:
+        async with database.transaction() as session:
+            await UndeliveredRepository(session).record([an_undelivered()], STREAM, 1)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fail()
+    async with database.transaction() as session:
+        assert await UndeliveredRepository(session).positions() == {}
+        assert await UndeliveredRepository(session).last("s-1") is None
+
+
+async def test_text_that_postgres_cannot_hold_does_not_stop_the_recorder(
+    database: Database,
+) -> None:
+    strange = an_undelivered(
+        message_id="\0" + "\U0001f600" * 5_000, reason="a\0b\ud800c", headers=(("X\0", "\0"),)
+    )
+    async with database.transaction() as session:
+        await UndeliveredRepository(session).record([strange], STREAM, 1)
+        kept = await UndeliveredRepository(session).last("s-1")
+    assert kept is not None
+    assert kept.reason == "a\N{REPLACEMENT CHARACTER}b?c"
+    assert kept.headers == (("X\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}"),)
+    assert len(kept.message_id) == MESSAGE_ID_MAX
+
+
+async def test_pages_run_from_newest_to_oldest_whatever_is_added_meanwhile(
+    database: Database,
+) -> None:
+    await record(database, *range(7), next_offset=7)
+    seen: list[int] = []
+    after: str | None = None
+    while True:
+        async with database.transaction() as session:
+            page = await UndeliveredRepository(session).page("s-1", limit=3, after=after)
+        seen += [item.offset for item in page.items]
+        await record(database, 50 + len(seen), next_offset=50 + len(seen))
+        if page.after is None:
+            break
+        after = page.after
+    assert seen == [6, 5, 4, 3, 2, 1, 0]
+
+
+async def test_discards_of_one_moment_are_paged_without_loss(database: Database) -> None:
+    discards = [an_undelivered(offset, discarded_at=NOON) for offset in range(5)]
+    async with database.transaction() as session:
+        repository = UndeliveredRepository(session)
+        await repository.record(discards, STREAM, 5)
+        first = await repository.page("s-1", limit=2)
+        second = await repository.page("s-1", limit=100, after=first.after)
+    assert [item.offset for item in (*first.items, *second.items)] == [4, 3, 2, 1, 0]
+
+
+async def test_filters_narrow_what_is_listed(database: Database) -> None:
+    discards = [
+        an_undelivered(0, status=400, reason="status code:400"),
+        an_undelivered(1, status=404, reason="status code:404"),
+        an_undelivered(2, status=None, reason="Total timeout ELAPSED 100%"),
+        an_undelivered(3, subscription_id="s-2"),
+    ]
+    async with database.transaction() as session:
+        await UndeliveredRepository(session).record(discards, STREAM, 4)
+    assert await offsets(database, status=404) == [1]
+    assert await offsets(database, reason="timeout elapsed") == [2]
+    assert await offsets(database, reason="%") == [2]
+    assert await offsets(database, since=NOON + timedelta(seconds=1)) == [2, 1]
+    assert await offsets(database, until=NOON + timedelta(seconds=1)) == [0]
+    assert await offsets(database, until=datetime(2020, 1, 1, tzinfo=UTC)) == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["x", "\N{SNOWMAN}", "MQ", "MS5h", "LTk5OTk5OTk5OTk5OTk5OTk5OTk5OTk5LjE", "MS4" + "5" * 40],
+)
+async def test_a_made_up_page_is_refused(database: Database, after: str) -> None:
+    with pytest.raises(ValidationFailedError) as refused:
+        await offsets(database, after=after)
+    assert refused.value.details[0].path == "after"
