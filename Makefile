@@ -13,7 +13,7 @@ DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo test check kafka lint unit bench openapi lock clean
+.PHONY: help setup up demo test check java kafka lint unit bench openapi lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -33,7 +33,14 @@ test: kafka lint ## everything: checks, then all tests on real servers
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
 
-kafka: $(DEV) # the broker of the tests: Java where it may be installed, and Kafka's jars
+# Said before anything is downloaded: what is missing, where it cannot be installed from here.
+java:
+	@{ java -version 2>&1 | grep -Eq '"(1[7-9]|[2-9][0-9])' && command -v mvn >/dev/null; } || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; } || \
+		{ echo 'The tests run a real Kafka, which needs Java 17 or newer and Maven. Install them:'; \
+		echo '  sudo apt-get install -y openjdk-17-jre-headless maven'; exit 1; }
+
+kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.kafka install
 
 lint: $(DEV)
