@@ -4,14 +4,13 @@ import asyncio
 import os
 import socket
 from collections.abc import Collection
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 from uuid import uuid4
 
 import structlog
-from app.storage.notices import CHANGES, Notices, listen
 
 from app.config import Settings
 from app.domain import streams
@@ -20,20 +19,21 @@ from app.domain.message import Partition
 from app.domain.topic import MESSAGE_SIZE_MAX
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
-from app.storage.database import Database, open_database
-from workers.assignment.changes import ChangeFollower
+from app.storage.database import open_database
+from app.storage.notices import CHANGES, listen
+from workers.assignment.changes import ChangeFollower, ChangeSource
 from workers.assignment.renewal import Renewal
-from workers.assignment.reporter import Reporter
-from workers.assignment.starting import Starts
+from workers.assignment.reporter import Reporter, StatusStore
+from workers.assignment.starting import CursorCopies, Starts
 from workers.assignment.stores import DatabaseChanges, DatabaseStatus
 from workers.assignment.supervisor import Supervisor
 from workers.consumer.committer import Committer
-from workers.consumer.lines import Lines
+from workers.consumer.lines import Endpoints, Lines
 from workers.consumer.undelivered import UndeliveredStream
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
-from workers.recorder.recorder import Recorder
+from workers.recorder.recorder import Recorder, UndeliveredStore
 from workers.recorder.store import DatabaseUndelivered
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
@@ -48,16 +48,121 @@ UNDELIVERED_TOPIC: Final = LogTopic(
 _log = structlog.get_logger()
 
 
+class WorkerStore(StatusStore, CursorCopies, Protocol):
+    """All that a worker tells the database of itself, and asks it back."""
+
+    async def remove(self) -> None:
+        """This worker has stopped; raises UnavailableError."""
+
+
 class _Stopped(Exception):  # noqa: N818 - no error: it ends the task group
     """The worker has stopped in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
-    """What is reported of the worker."""
+class Seams:
+    """What a worker stands on; tests put other things here."""
 
-    follower: ChangeFollower
+    worker_id: str
+    log: MessageLog
+    changes: ChangeSource
+    status: WorkerStore
+    undelivered: UndeliveredStore
+    endpoints: Endpoints
+
+
+async def run(settings: Settings, *, database_url: str) -> None:
+    """Deliver until SIGTERM or SIGINT, then let what is in the air land, commit, and leave."""
+    worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+    async with AsyncExitStack() as stack:
+        stopping = await stack.enter_async_context(stop_signals())
+        database = await stack.enter_async_context(open_database(database_url))
+        notices = await stack.enter_async_context(listen(database_url, [CHANGES]))
+        seams = Seams(
+            worker_id=worker_id,
+            log=await stack.enter_async_context(open_log(settings, database_url=database_url)),
+            changes=DatabaseChanges(database, notices),
+            status=DatabaseStatus(database, worker_id),
+            undelivered=DatabaseUndelivered(database),
+            endpoints=await stack.enter_async_context(Sender()),
+        )
+        await Worker(seams).run(stopping)
+
+
+class Worker:
+    """One member of the delivering group."""
+
+    def __init__(self, seams: Seams) -> None:
+        self.id = seams.worker_id
+        self._seams = seams
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Deliver until `stopping` is set."""
+        _log.info("worker_starting", worker=self.id)
+        try:
+            async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+                parts = await self._built(stack, tasks)
+                # Closed before the group ends: a timer of a line must not begin anything then.
+                with closing(parts.lines):
+                    parts.start(tasks, self._seams.log)
+                    await stopping.wait()
+                    _log.info("worker_stopping", worker=self.id)
+                    await self._stop(parts)
+                raise _Stopped  # noqa: TRY301 - raised within, it ends the tasks of the group
+        except* _Stopped:
+            _log.info("worker_stopped", worker=self.id)
+
+    async def _built(self, stack: AsyncExitStack, tasks: asyncio.TaskGroup) -> "_Parts":
+        log, status = self._seams.log, self._seams.status
+        reader = Reader(log, await stack.enter_async_context(log.tail()))
+        committer = Committer(log)
+        lines = Lines(
+            endpoints=self._seams.endpoints,
+            reader=reader,
+            committer=committer,
+            undelivered=UndeliveredStream(log),
+            tasks=tasks,
+        )
+        stream = await stack.enter_async_context(log.tail())
+        recorder = Recorder(stream, self._seams.undelivered)
+        supervisor = Supervisor(
+            lines=lines,
+            starts=Starts(log, status),
+            ownership=await stack.enter_async_context(log.ownership(member=self.id)),
+            recorder=recorder,
+            tasks=tasks,
+        )
+        return _Parts(
+            reader=reader,
+            committer=committer,
+            lines=lines,
+            recorder=recorder,
+            supervisor=supervisor,
+            follower=ChangeFollower(self._seams.changes, supervisor),
+            reporter=Reporter(self.id, lines, status),
+        )
+
+    async def _stop(self, parts: "_Parts") -> None:
+        cursors = await parts.supervisor.stop()
+        try:
+            await parts.reporter.write(cursors)
+            await self._seams.status.remove()
+        except UnavailableError as exc:
+            # The log has the positions and the counts; the next worker reports them.
+            _log.warning("last_report_failed", error=exc.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The parts of a running worker, and what is reported of it."""
+
+    reader: Reader
+    committer: Committer
+    lines: Lines
+    recorder: Recorder
     supervisor: Supervisor
+    follower: ChangeFollower
+    reporter: Reporter
 
     @property
     def applied(self) -> int | None:
@@ -71,88 +176,19 @@ class _State:
     def owned(self) -> Collection[Partition]:
         return self.supervisor.owned
 
-
-async def run(settings: Settings, *, database_url: str) -> None:
-    """Deliver until SIGTERM or SIGINT, then let what is in the air land, commit, and leave."""
-    async with AsyncExitStack() as stack:
-        stopping = await stack.enter_async_context(stop_signals())
-        database = await stack.enter_async_context(open_database(database_url))
-        notices = await stack.enter_async_context(listen(database_url, [CHANGES]))
-        log = await stack.enter_async_context(open_log(settings, database_url=database_url))
-        worker = Worker(database, notices, log)
-        await worker.run(stopping)
-
-
-class Worker:
-    """One member of the delivering group."""
-
-    def __init__(self, database: Database, notices: Notices, log: MessageLog) -> None:
-        self.id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self._database = database
-        self._notices = notices
-        self._log = log
-
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Deliver until `stopping` is set."""
-        _log.info("worker_starting", worker=self.id)
-        try:
-            async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
-                await self._run(stack, tasks, stopping)
-                raise _Stopped  # noqa: TRY301 - raised within, it ends the tasks of the group
-        except* _Stopped:
-            _log.info("worker_stopped", worker=self.id)
-
-    async def _run(
-        self, stack: AsyncExitStack, tasks: asyncio.TaskGroup, stopping: asyncio.Event
-    ) -> None:
-        log, status = self._log, DatabaseStatus(self._database, self.id)
-        reader = Reader(log, await stack.enter_async_context(log.tail()))
-        committer = Committer(log)
-        lines = Lines(
-            endpoints=await stack.enter_async_context(Sender()),
-            reader=reader,
-            committer=committer,
-            undelivered=UndeliveredStream(log),
-            tasks=tasks,
-        )
-        recorder = Recorder(
-            await stack.enter_async_context(log.tail()), DatabaseUndelivered(self._database)
-        )
-        supervisor = Supervisor(
-            lines=lines,
-            starts=Starts(log, status),
-            ownership=await stack.enter_async_context(log.ownership(member=self.id)),
-            recorder=recorder,
-            tasks=tasks,
-        )
-        follower = ChangeFollower(DatabaseChanges(self._database, self._notices), supervisor)
-        state = _State(follower=follower, supervisor=supervisor)
-        reporter = Reporter(self.id, lines, status)
+    def start(self, tasks: asyncio.TaskGroup, log: MessageLog) -> None:
+        """Run all loops until the group is cancelled."""
         for loop in (
-            reader.run(),
-            committer.run(),
-            recorder.run(),
-            supervisor.run(),
-            follower.run(),
-            reporter.run(state),
-            Renewal(log, supervisor, lines).run(),
+            self.reader.run(),
+            self.committer.run(),
+            self.recorder.run(),
+            self.supervisor.run(),
+            self.follower.run(),
+            self.reporter.run(self),
+            Renewal(log, self.supervisor, self.lines).run(),
             _ensure_streams(log),
         ):
             tasks.create_task(loop)
-        await stopping.wait()
-        _log.info("worker_stopping", worker=self.id)
-        await self._stop(supervisor, reporter, status)
-
-    async def _stop(
-        self, supervisor: Supervisor, reporter: Reporter, status: DatabaseStatus
-    ) -> None:
-        cursors = await supervisor.stop()
-        try:
-            await reporter.write(cursors)
-            await status.remove()
-        except UnavailableError as exc:
-            # The log has the positions and the counts; the next worker reports them.
-            _log.warning("last_report_failed", error=exc.message)
 
 
 async def _ensure_streams(log: MessageLog) -> None:

@@ -17,6 +17,8 @@ class Signal:
     async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - ends quietly
         """Return at the next signal, or after `timeout` seconds."""
         try:
-            await asyncio.wait_for(self._event.wait(), timeout)
+            # Not asyncio.wait_for: before Python 3.12 it may swallow a cancellation.
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
         except TimeoutError:
             return

@@ -97,7 +97,7 @@ class Supervisor:
     # ---- ownership ------------------------------------------------------------------------------
 
     def _on_ownership(self, event: OwnershipEvent) -> None:
-        _log.info("ownership", event=type(event).__name__, partitions=len(event.partitions))
+        _log.info("ownership_changed", to=type(event).__name__, partitions=len(event.partitions))
         match event:
             case Assigned():
                 self.owned |= event.partitions

@@ -63,6 +63,7 @@ class DeliveryLine:
         self._quiet_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
+        self._stopped = False
         self.counts = RecentCounts(self._loop.time())
         self.in_air = 0
 
@@ -100,7 +101,8 @@ class DeliveryLine:
         self._park.remove(lambda job: job.cursor is cursor)
 
     def stop(self) -> None:
-        """End the line's timer; its cursors are closed."""
+        """Begin nothing more."""
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
@@ -108,7 +110,7 @@ class DeliveryLine:
 
     def pump(self) -> None:
         """Fill free slots with what may be sent now."""
-        while self.in_air < self.subscription.policy.in_flight_max:
+        while not self._stopped and self.in_air < self.subscription.policy.in_flight_max:
             job = self._take()
             if job is None:
                 return

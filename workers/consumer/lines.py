@@ -67,6 +67,11 @@ class Lines:
         """The lines that have cursors."""
         return self._lines.values()
 
+    def close(self) -> None:
+        """Begin nothing more, whatever is still open: the worker ends."""
+        for line in self._lines.values():
+            line.stop()
+
     def moved(self, group: str, cursor: Cursor) -> None:
         """The cursor of `group` has something new to commit."""
         self._committer.moved(group, cursor)

@@ -22,7 +22,8 @@ RETRY_PAUSE: Final = timedelta(seconds=1)
 class Fed(Protocol):
     """Takes what was read; `gap`: the log goes on only at the batch's `next_offset`."""
 
-    def __call__(self, batch: Batch, gap: bool, /) -> None: ...  # noqa: FBT001 - a callback's shape
+    def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
+        """Take `batch`."""
 
 
 _log = structlog.get_logger()

@@ -123,5 +123,5 @@ def test_after_any_restart_exactly_the_unfinished_are_sent_again(data: st.DataOb
         unfinished = set(range(read_to)) - finished
         assert tracker.committable().offset <= min(unfinished, default=read_to)
         tracker = restarted(tracker)
-        again = {offset for offset in range(tracker.position, read_to)} - finished
+        again = set(range(tracker.position, read_to)) - finished
         assert again == unfinished

@@ -1,0 +1,278 @@
+"""A worker on the log in memory: real reading, lines, commits and supervision, scripted endpoints."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from uuid import uuid4
+
+from app.domain.commit import initial_metadata
+from app.domain.delivery import Delivered, Outcome
+from app.domain.errors import StorageUnavailableError
+from app.domain.feed import Changes
+from app.domain.message import Message, NewRecord, Partition
+from app.domain.status import CursorStatus, SubscriptionLoad
+from app.domain.subscription import DeliveryPolicy, State, Subscription
+from app.domain.topic import Topic
+from app.domain.undelivered import Undelivered
+from app.log.interface import Committed, LogTopic
+from tests.fakes.memory_log import MemoryLog
+from tests.fakes.signal import Signal
+from workers.main import Seams, Worker
+
+PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request as the endpoint saw it."""
+
+    endpoint: str
+    body: bytes
+    retry_count: int
+    at: float
+
+
+Reply = Callable[[Attempt], Outcome]
+
+
+class ScriptedEndpoints:
+    """Endpoints that answer as told, when `open`; until then requests stay in the air."""
+
+    def __init__(self) -> None:
+        self.attempts: list[Attempt] = []
+        self.replies: dict[str, Reply] = {}
+        self.in_air = 0
+        self.in_air_max = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.changed = Signal()
+
+    def destination(self, endpoint: str, policy: DeliveryPolicy) -> "ScriptedEndpoint":
+        del policy
+        return ScriptedEndpoint(endpoint, self)
+
+    def bodies(self, endpoint: str | None = None) -> list[bytes]:
+        return [a.body for a in self.attempts if endpoint in {None, a.endpoint}]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await until(self.changed, condition)
+
+
+class ScriptedEndpoint:
+    def __init__(self, url: str, endpoints: ScriptedEndpoints) -> None:
+        self._url = url
+        self._all = endpoints
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        everything = self._all
+        now = asyncio.get_running_loop().time()
+        attempt = Attempt(self._url, message.body or b"", retry_count, now)
+        everything.attempts.append(attempt)
+        everything.in_air += 1
+        everything.in_air_max = max(everything.in_air_max, everything.in_air)
+        everything.changed.send()
+        try:
+            await everything.gate.wait()
+            await asyncio.sleep(0)
+            reply = everything.replies.get(self._url)
+            return reply(attempt) if reply else Delivered(status=200)
+        finally:
+            everything.in_air -= 1
+            everything.changed.send()
+
+
+@dataclass(slots=True)
+class ControlPlane:
+    """The database of workers, in memory: what it is told and what it tells."""
+
+    down: bool = False
+    number: int = 0
+    topics: dict[str, Topic] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    deleted: dict[str, int] = field(default_factory=dict)
+    beats: dict[str, int] = field(default_factory=dict)
+    statuses: dict[tuple[str, Partition], CursorStatus] = field(default_factory=dict)
+    loads: dict[str, SubscriptionLoad] = field(default_factory=dict)
+    undelivered: list[Undelivered] = field(default_factory=list)
+    stream: dict[Partition, int] = field(default_factory=dict)
+    changed: Signal = field(default_factory=Signal)
+
+    def add(self, topic: Topic) -> None:
+        self.number += 1
+        self.topics[topic.name] = replace(topic, change=self.number)
+        self.changed.send()
+
+    def put(self, subscription: Subscription) -> Subscription:
+        self.number += 1
+        stored = replace(subscription, change=self.number)
+        self.subscriptions[subscription.id] = stored
+        self.changed.send()
+        return stored
+
+    def delete(self, subscription: Subscription) -> None:
+        self.number += 1
+        del self.subscriptions[subscription.id]
+        self.deleted[subscription.id] = self.number
+        self.changed.send()
+
+    async def until_applied(self) -> None:
+        await self.until(lambda: bool(self.beats) and min(self.beats.values()) >= self.number)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await until(self.changed, condition)
+
+    def answer(self) -> None:
+        if self.down:
+            raise StorageUnavailableError("the database in memory is down")
+
+
+async def until(changed: Signal, condition: Callable[[], bool]) -> None:
+    """Wait for `condition`, looking again at each signal; TimeoutError after PATIENCE_S."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await changed.wait(0.05)
+
+
+class WorkerDatabase:
+    """The control plane as one worker uses it."""
+
+    def __init__(self, plane: ControlPlane, worker_id: str) -> None:
+        self._plane = plane
+        self._id = worker_id
+
+    async def since(self, number: int) -> Changes:
+        self._plane.answer()
+        plane = self._plane
+        return Changes(
+            number=plane.number,
+            topics=tuple(t for t in plane.topics.values() if t.change > number),
+            subscriptions=tuple(s for s in plane.subscriptions.values() if s.change > number),
+            deleted_subscription_ids=frozenset(i for i, n in plane.deleted.items() if n > number),
+        )
+
+    async def wait(self, at_most: timedelta) -> None:
+        await self._plane.changed.wait(at_most.total_seconds())
+
+    async def beat(self, *, applied_change: int, partitions: int) -> None:
+        del partitions
+        self._plane.answer()
+        self._plane.beats[self._id] = applied_change
+        self._plane.changed.send()
+
+    async def write(
+        self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
+    ) -> None:
+        self._plane.answer()
+        for cursor in cursors:
+            key = (cursor.subscription_id, Partition(cursor.topic, cursor.partition))
+            self._plane.statuses[key] = cursor
+        for load in loads:
+            self._plane.loads[load.subscription_id] = load
+        self._plane.changed.send()
+
+    async def cursors(self, subscription_id: str) -> list[CursorStatus]:
+        self._plane.answer()
+        return [s for (i, _), s in self._plane.statuses.items() if i == subscription_id]
+
+    async def remove(self) -> None:
+        self._plane.answer()
+        self._plane.beats.pop(self._id, None)
+
+    async def positions(self) -> Mapping[Partition, int]:
+        self._plane.answer()
+        return dict(self._plane.stream)
+
+    async def record(
+        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
+    ) -> None:
+        self._plane.answer()
+        self._plane.undelivered += rows
+        self._plane.stream[stream] = next_offset
+        self._plane.changed.send()
+
+
+class World:
+    """A log, a control plane and endpoints, with any number of workers on them."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog()
+        self.plane = ControlPlane()
+        self.endpoints = ScriptedEndpoints()
+
+    async def topic(self, name: str = "shop.orders", partitions: int = 2) -> Topic:
+        topic = Topic(name=name, partitions=partitions)
+        await self.log.create_topic(
+            LogTopic(
+                name=name,
+                partitions=partitions,
+                retention=topic.retention,
+                message_size_max=topic.message_size_max,
+            )
+        )
+        self.plane.add(topic)
+        return topic
+
+    async def subscribe(self, topic: Topic, name: str = "s", **policy: object) -> Subscription:
+        bounds = await self.log.bounds(await self.log.partitions(topic.name))
+        new_id = uuid4().hex
+        first = {p: Committed(bound.end, initial_metadata(new_id)) for p, bound in bounds.items()}
+        await self.log.commit({f"{topic.name}_{name}": first})
+        return self.plane.put(
+            Subscription(
+                id=new_id,
+                topic=topic.name,
+                name=name,
+                endpoint=f"http://{name}.test/",
+                policy=DeliveryPolicy(**{"rate": 100_000, **policy}),  # type: ignore[arg-type]
+                start={p.index: bound.end for p, bound in bounds.items()},
+            )
+        )
+
+    async def publish(self, topic: Topic, *bodies: bytes, key: bytes | None = None) -> None:
+        await self.log.append(topic.name, [NewRecord(value=body, key=key) for body in bodies])
+
+    def suspend(self, subscription: Subscription) -> Subscription:
+        return self.plane.put(replace(subscription, state=State.SUSPENDED))
+
+    def resume(self, subscription: Subscription) -> Subscription:
+        return self.plane.put(replace(subscription, state=State.ACTIVE))
+
+    @asynccontextmanager
+    async def worker(self, name: str = "w1") -> AsyncIterator[Worker]:
+        """A worker that runs inside the block and stops in order at its end."""
+        stopping = asyncio.Event()
+        worker = self.a_worker(name)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(worker.run(stopping))
+            try:
+                yield worker
+            finally:
+                stopping.set()
+
+    @asynccontextmanager
+    async def doomed_worker(self, name: str = "w1") -> AsyncIterator[Worker]:
+        """A worker that is gone at the end of the block, without a word, as by kill -9."""
+        worker = self.a_worker(name)
+        running = asyncio.get_running_loop().create_task(worker.run(asyncio.Event()))
+        try:
+            yield worker
+        finally:
+            self.log.kill(name)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            self.plane.beats.pop(name, None)
+
+    def a_worker(self, name: str) -> Worker:
+        database = WorkerDatabase(self.plane, name)
+        return Worker(
+            Seams(
+                worker_id=name,
+                log=self.log,
+                changes=database,
+                status=database,
+                undelivered=database,
+                endpoints=self.endpoints,
+            )
+        )
