@@ -271,8 +271,8 @@ async def cut(url: str, purpose: str) -> None:
     """Have the server end the connections of that purpose, and wait until it has."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         cursor = await connection.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = %s "
-            "AND datname = current_database()",
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE application_name = %s AND datname = current_database()",
             [f"angelia-log-{purpose}"],
         )
         assert cursor.rowcount >= 1
