@@ -1,0 +1,49 @@
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from app.config import Settings
+from app.main import create_app
+from tests.fakes.memory_log import MemoryLog
+from tests.integration.api.server import given, serving
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings()
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+@pytest.fixture
+async def api(
+    settings: Settings, postgres_url: str, log: MemoryLog
+) -> AsyncIterator[httpx.AsyncClient]:
+    """The whole API on a real database, and a log in memory."""
+    async with serving(create_app(settings, database_url=postgres_url, log=given(log))) as client:
+        yield client
+
+
+@pytest.fixture
+async def topic(api: httpx.AsyncClient) -> str:
+    """A topic of two partitions."""
+    body = {"name": "shop.orders", "partitions": 2, "maxMessageSize": 2048}
+    (await api.post("/topics", json=body)).raise_for_status()
+    return "shop.orders"
+
+
+@pytest.fixture
+async def subscription(api: httpx.AsyncClient, topic: str) -> str:
+    """The path of a subscription of that topic."""
+    path = f"/topics/{topic}/subscriptions"
+    body = {
+        "name": "billing",
+        "endpoint": "http://user:secret@subscriber.test/",
+        "supportTeam": "B",
+    }
+    (await api.post(path, json=body)).raise_for_status()
+    return f"{path}/billing"

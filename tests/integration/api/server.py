@@ -1,0 +1,49 @@
+"""The API on a real socket, in the test's own event loop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import httpx
+import uvicorn
+from starlette.types import ASGIApp
+
+from app.config import Settings
+from app.log.interface import MessageLog
+from app.main import OpenLog
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of `app`, which is served as in production, on a free port."""
+    config = uvicorn.Config(
+        app, http="httptools", ws="none", log_config=None, timeout_graceful_shutdown=5
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve(sockets=[listening]))
+            try:
+                # It listens already: a request that comes before the app has started waits.
+                async with httpx.AsyncClient(base_url=url, timeout=15) as client:
+                    yield client
+            finally:
+                server.should_exit = True
+
+
+def given(log: MessageLog) -> OpenLog:
+    """Opens `log`, which the test keeps."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[MessageLog]:
+        yield log
+
+    def open_it(
+        settings: Settings, *, database_url: str
+    ) -> AbstractAsyncContextManager[MessageLog]:
+        del settings, database_url
+        return opened()
+
+    return open_it

@@ -1,0 +1,155 @@
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from app.config import Settings
+from app.domain.message import Partition
+from app.main import create_app
+from tests.fakes.memory_log import MemoryLog
+from tests.integration.api.server import given, serving
+
+
+async def test_stores_a_body_byte_for_byte_with_its_headers(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    body = b'{"caf\xc3\xa9": 1, \xff\x00 not even JSON'
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    headers = {"Content-Type": "text/x; v=1", "Partition-Key": "k", "traceparent": trace}
+    answer = await api.post(f"/topics/{topic}", content=body, headers=headers)
+    (record,) = log.records(topic)
+    assert (answer.status_code, answer.content) == (201, b"")
+    assert (record.value, record.key) == (body, b"k")
+    assert record.headers == [
+        (b"id", answer.headers["Hermes-Message-Id"].encode()),
+        (b"ts", str(record.timestamp_ms).encode()),
+        (b"ct", b"text/x; v=1"),
+        (b"h-traceparent", trace.encode()),
+    ]
+
+
+async def test_gives_each_message_an_id_of_its_own(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    answers = [await api.post(f"/topics/{topic}", content=b"x") for _ in range(3)]
+    ids = {answer.headers["Hermes-Message-Id"] for answer in answers}
+    assert len(ids) == 3
+    assert {(record.header(b"id") or b"").decode() for record in log.records(topic)} == ids
+
+
+async def test_takes_the_publishers_own_id(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    answer = await api.post(f"/topics/{topic}", headers={"Idempotency-Key": "order-4711/a"})
+    assert answer.headers["Hermes-Message-Id"] == "order-4711/a"
+    assert log.records(topic)[0].header(b"id") == b"order-4711/a"
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a.b", "x" * 129, "\xe9"])
+async def test_refuses_an_id_that_could_not_be_signed(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog, key: str
+) -> None:
+    headers = {"Idempotency-Key": key.encode("latin-1")}
+    answer = await api.post(f"/topics/{topic}", content=b"x", headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "VALIDATION_ERROR"
+    assert answer.json()["details"][0]["path"] == "Idempotency-Key"
+    assert answer.headers["Hermes-Message-Id"] not in {"", key}
+    assert log.records(topic) == []
+
+
+async def test_refuses_a_body_over_the_topics_limit_and_says_the_limit(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    fits = await api.post(f"/topics/{topic}", content=b"x" * 2048)
+    too_large = await api.post(f"/topics/{topic}", content=b"x" * 2049)
+    assert fits.status_code == 201
+    assert (too_large.status_code, too_large.json()["code"]) == (413, "VALIDATION_ERROR")
+    assert "2048" in too_large.json()["message"]
+    assert "Hermes-Message-Id" in too_large.headers
+    assert len(log.records(topic)) == 1
+
+
+async def test_refuses_an_oversized_body_that_does_not_say_its_size(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 1000
+
+    answer = await api.post(f"/topics/{topic}", content=parts())
+    assert answer.status_code == 413
+    assert log.records(topic) == []
+
+
+async def test_stores_nothing_of_a_body_that_breaks_off(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    port = api.base_url.port
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        f"POST /topics/{topic} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf".encode()
+    )
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+    # What came before on the same server has been dealt with when this is answered.
+    assert (await api.post(f"/topics/{topic}", content=b"whole")).status_code == 201
+    assert [record.value for record in log.records(topic)] == [b"whole"]
+
+
+async def test_answers_404_for_an_unknown_topic_with_a_message_id(api: httpx.AsyncClient) -> None:
+    answer = await api.post("/topics/no.such", content=b"x")
+    assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXISTS")
+    assert "Hermes-Message-Id" in answer.headers
+
+
+async def test_a_topic_created_by_another_process_works_at_once(
+    settings: Settings, postgres_url: str, log: MemoryLog, api: httpx.AsyncClient
+) -> None:
+    other = create_app(settings, database_url=postgres_url, log=given(log))
+    async with serving(other) as elsewhere:
+        assert (await api.get("/status/ping")).text == "UP"
+        (await elsewhere.post("/topics", json={"name": "shop.new"})).raise_for_status()
+        assert (await api.post("/topics/shop.new", content=b"x")).status_code == 201
+
+
+async def test_a_deleted_topic_takes_no_more_messages(api: httpx.AsyncClient, topic: str) -> None:
+    assert (await api.post(f"/topics/{topic}", content=b"x")).status_code == 201
+    (await api.delete(f"/topics/{topic}")).raise_for_status()
+    assert (await api.post(f"/topics/{topic}", content=b"x")).status_code == 404
+
+
+async def test_records_with_one_key_keep_their_order(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    for number in range(10):
+        await api.post(f"/topics/{topic}", content=b"%d" % number, headers={"Partition-Key": "k"})
+    chunks = [await log.fetch(Partition(topic, index), 0, bytes_max=1 << 20) for index in range(2)]
+    (kept,) = [chunk.records for chunk in chunks if chunk.records]
+    assert [record.value for record in kept] == [b"%d" % number for number in range(10)]
+
+
+async def test_a_process_that_only_publishes_serves_nothing_else(
+    settings: Settings, postgres_url: str, log: MemoryLog, api: httpx.AsyncClient, topic: str
+) -> None:
+    app = create_app(settings, database_url=postgres_url, only="publish", log=given(log))
+    async with serving(app) as publish:
+        assert (await publish.post(f"/topics/{topic}", content=b"x")).status_code == 201
+        assert (await publish.get("/status/ready")).json()["status"] == "READY"
+        refused = await publish.get(f"/topics/{topic}")
+        assert (refused.status_code, refused.headers["Allow"]) == (405, "POST")
+        assert (await publish.get("/topics")).status_code == 404
+    assert (await api.get("/status/ping")).text == "UP"
+
+
+async def test_a_process_that_only_manages_does_not_publish(
+    settings: Settings, postgres_url: str, log: MemoryLog, api: httpx.AsyncClient, topic: str
+) -> None:
+    app = create_app(settings, database_url=postgres_url, only="management", log=given(log))
+    async with serving(app) as management:
+        refused = await management.post(f"/topics/{topic}", content=b"x")
+        assert (refused.status_code, refused.json()["code"]) == (405, "OTHER")
+        assert (await management.get(f"/topics/{topic}")).status_code == 200
+    assert (await api.get("/status/ping")).text == "UP"
