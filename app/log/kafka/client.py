@@ -7,10 +7,12 @@ thread.
 
 import time
 from collections.abc import Collection, Iterable, Mapping
+from socket import socket
 from typing import Final
 
 import structlog
 from kafka import errors
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
@@ -45,6 +47,23 @@ def reason(code: int) -> str:
     return f"{kind.__name__}: {getattr(kind, 'description', '') or 'no description'}"
 
 
+class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
+    """A plain connection whose socket is closed when it fails; kafka-python's own is left open."""
+
+    SCHEMES = ("closing",)
+
+    async def sock_connect(
+        self, net: Untyped, sock: socket, *where: Untyped, **until: Untyped
+    ) -> socket:
+        """The connected socket."""
+        try:
+            connected: socket = await super().sock_connect(net, sock, *where, **until)
+        except BaseException:
+            sock.close()
+            raise
+        return connected
+
+
 class Client:
     """Connections of its own to each broker, with cached leaders and group coordinators."""
 
@@ -56,6 +75,8 @@ class Client:
             io.net,
             bootstrap_servers=bootstrap,
             client_id=name,
+            # Its way to choose the kind of socket: no proxy is meant.
+            proxy_url="closing://",
             request_timeout_ms=int(request_timeout * 1000),
             reconnect_backoff_max_ms=_RECONNECT_BACKOFF_MAX_MS,
             socket_connection_setup_timeout_ms=_SETUP_TIMEOUT_MS,

@@ -1,6 +1,7 @@
 """Record batches: what we write, any client reads; what any client writes, we read."""
 
 import pytest
+from crc32c import crc32c
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from app.domain.message import NewRecord
@@ -29,7 +30,6 @@ def control_batch(base: int) -> bytes:
 
 
 def with_checksum(batch: bytearray) -> bytes:
-    crc32c = pytest.importorskip("crc32c").crc32c
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
     return bytes(batch)
 

@@ -1,0 +1,83 @@
+"""Consumer groups as Kafka has them."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+
+from app.log.interface import Committed, MessageLog
+from tests.contract.logs import TOPIC, created, eventually
+from tests.servers.kafka import KafkaBroker
+
+GROUP = "shop.orders_billing"
+
+
+@pytest.fixture
+def consumer(kafka_broker: KafkaBroker, kafka_namespace: str) -> Iterator[KafkaConsumer]:
+    """Somebody who consumes in a group that is ours to commit for."""
+    client = KafkaConsumer(
+        bootstrap_servers=kafka_broker.bootstrap,
+        group_id=kafka_namespace + GROUP,
+        enable_auto_commit=False,
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+async def test_commits_show_in_kafka_s_own_tools(
+    log: MessageLog, admin: KafkaAdminClient, kafka_namespace: str
+) -> None:
+    (partition,) = await created(log)
+    assert await log.commit({GROUP: {partition: Committed(7, "m")}}) == {}
+    group = kafka_namespace + GROUP
+    found = await asyncio.to_thread(admin.list_group_offsets, {group: None})
+    (offset,) = found[group].values()
+    assert list(found[group]) == [TopicPartition(kafka_namespace + TOPIC, 0)]
+    assert (offset.offset, offset.metadata) == (7, "m")
+
+
+async def test_an_offset_reset_with_kafka_s_own_tools_is_what_is_committed(
+    log: MessageLog, consumer: KafkaConsumer, kafka_namespace: str
+) -> None:
+    (partition,) = await created(log)
+    await log.commit({GROUP: {partition: Committed(7, "m")}})
+
+    def reset() -> None:
+        place = TopicPartition(kafka_namespace + TOPIC, 0)
+        consumer.assign([place])
+        consumer.seek(place, 3)
+        consumer.commit()
+
+    await asyncio.to_thread(reset)
+    found = await log.committed({GROUP: [partition]})
+    assert found[GROUP][partition].offset == 3
+
+
+async def test_a_commit_to_a_group_that_has_members_is_a_failure_that_says_so(
+    log: MessageLog, consumer: KafkaConsumer, kafka_namespace: str
+) -> None:
+    (partition,) = await created(log)
+    consumer.subscribe([kafka_namespace + TOPIC])
+
+    async def joined() -> bool:
+        await asyncio.to_thread(consumer.poll, 50)
+        return bool(consumer.assignment())
+
+    await eventually(joined)
+    failed = await log.commit(
+        {GROUP: {partition: Committed(1)}, "other": {partition: Committed(2)}}
+    )
+    assert list(failed) == [(GROUP, partition)]
+    assert "members" in failed[GROUP, partition]
+
+
+async def test_hundreds_of_groups_commit_and_are_read_in_one_call(log: MessageLog) -> None:
+    partitions = await created(log, partitions=2)
+    offsets = {
+        f"{GROUP}{n}": {each: Committed(n, "x" * 3000) for each in partitions} for n in range(250)
+    }
+    assert await log.commit(offsets) == {}
+    assert await log.committed(dict.fromkeys(offsets, partitions)) == offsets

@@ -1,0 +1,184 @@
+"""A broker that is killed, frozen, or not there at all."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.domain.errors import LogUnavailableError
+from app.domain.message import NewRecord, Partition
+from app.log.interface import Assigned, Committed, Lost, MessageLog, Ownership, OwnershipEvent
+from app.log.kafka import kafka_log
+from tests.contract.logs import (
+    EVENTUALLY,
+    MEBIBYTE,
+    TOPIC,
+    Collected,
+    a_topic,
+    created,
+    eventually,
+    records,
+)
+from tests.servers.kafka import KafkaBroker
+
+# An append's timeout is 1.5 s; the rest is for a machine that is busy starting a broker.
+APPEND_SECONDS_MAX = 2.5
+CALL_SECONDS_MAX = 5.0
+HERE = Partition(TOPIC, 0)
+
+
+@pytest.fixture
+async def broker(kafka_broker: KafkaBroker) -> AsyncIterator[KafkaBroker]:
+    """The broker, which is up again after the test, whatever that did to it."""
+    yield kafka_broker
+    await asyncio.to_thread(kafka_broker.restart)
+
+
+async def appended(log: MessageLog, value: str) -> bool:
+    try:
+        await log.append(TOPIC, records(value))
+    except LogUnavailableError:
+        return False
+    return True
+
+
+async def fails_in_time(log: MessageLog) -> None:
+    """No call of the log hangs."""
+    for _ in range(3):
+        started = time.monotonic()
+        assert not await appended(log, "lost")
+        assert time.monotonic() - started < APPEND_SECONDS_MAX
+    for call in (
+        log.ping(),
+        log.bounds([HERE]),
+        log.committed({"g": [HERE]}),
+        log.fetch(HERE, 0, bytes_max=MEBIBYTE),
+        log.partitions(TOPIC),
+    ):
+        started = time.monotonic()
+        with pytest.raises(LogUnavailableError):
+            await call
+        assert time.monotonic() - started < CALL_SECONDS_MAX
+    started = time.monotonic()
+    assert list(await log.commit({"g": {HERE: Committed(1)}})) == [("g", HERE)]
+    assert time.monotonic() - started < CALL_SECONDS_MAX
+
+
+async def first(ownership: Ownership, kind: type[OwnershipEvent]) -> OwnershipEvent:
+    """The next event of that kind."""
+    async with asyncio.timeout(4 * EVENTUALLY):
+        async for event in ownership.events():
+            if isinstance(event, kind):
+                return event
+    raise AssertionError("the events ended")
+
+
+async def test_everything_goes_on_after_the_broker_was_killed(
+    log: MessageLog, broker: KafkaBroker
+) -> None:
+    (partition,) = await created(log)
+    async with log.tail() as tail, log.ownership(member="a") as ownership:
+        ownership.subscribe([TOPIC])
+        tail.follow(partition, 0)
+        read = Collected(tail)
+        await first(ownership, Assigned)
+        await log.append(TOPIC, records("before"))
+        await read.until(partition, "before")
+
+        broker.kill()
+        await fails_in_time(log)
+        # A member that heard nothing for a whole session owns nothing any more.
+        assert await first(ownership, Lost) == Lost(frozenset({partition}))
+
+        await asyncio.to_thread(broker.restart)
+        assert await first(ownership, Assigned) == Assigned(frozenset({partition}))
+        await eventually(lambda: appended(log, "after"))
+        await read.until(partition, "before", "after")
+    assert await log.commit({"g": {partition: Committed(2)}}) == {}
+
+
+async def test_a_broker_that_freezes_is_noticed_and_used_again(
+    log: MessageLog, broker: KafkaBroker
+) -> None:
+    (partition,) = await created(log)
+    async with log.tail() as tail:
+        tail.follow(partition, 0)
+        await log.append(TOPIC, records("before"))
+        broker.pause()
+        try:
+            await fails_in_time(log)
+        finally:
+            broker.resume()
+        await eventually(lambda: appended(log, "after"))
+        found: list[str] = []
+        async with asyncio.timeout(EVENTUALLY):
+            while "after" not in found:
+                for chunk in await tail.chunks():
+                    found += [(record.value or b"").decode() for record in chunk.records]
+    # What failed may have been stored or not, as the contract says; nothing else is there twice.
+    assert [value for value in found if value != "lost"] == ["before", "after"]
+
+
+async def test_records_of_one_key_keep_their_order_through_a_restart(
+    log: MessageLog, broker: KafkaBroker
+) -> None:
+    (partition,) = await created(log)
+    down = asyncio.Event()
+
+    async def publish() -> list[int]:
+        stored = []
+        for n in range(200):
+            try:
+                await log.append(TOPIC, [NewRecord(value=b"%d" % n, key=b"k")])
+            except LogUnavailableError:
+                down.set()
+            else:
+                stored.append(n)
+            if down.is_set() and len(stored) > 20 and n - stored[-1] == 0:
+                break
+        return stored
+
+    async with asyncio.TaskGroup() as tasks:
+        publishing = tasks.create_task(publish())
+        await eventually(lambda: _has_records(log, partition))
+        await asyncio.to_thread(broker.kill)
+        await down.wait()
+        await asyncio.to_thread(broker.restart)
+    stored = publishing.result()
+    chunk = await log.fetch(partition, 0, bytes_max=MEBIBYTE)
+    found = [int(record.value or b"") for record in chunk.records]
+    assert found == sorted(found)
+    assert set(stored) <= set(found)
+
+
+async def _has_records(log: MessageLog, partition: Partition) -> bool:
+    return (await log.bounds([partition]))[partition].end > 20
+
+
+async def test_a_log_whose_kafka_is_not_there_says_so_and_closes_at_once() -> None:
+    started = time.monotonic()
+    async with kafka_log("127.0.0.1:1", namespace="t.") as log:
+        with pytest.raises(LogUnavailableError):
+            await log.append(TOPIC, records("x"))
+        with pytest.raises(LogUnavailableError):
+            await log.ping()
+        async with log.tail() as tail, log.ownership(member="a") as ownership:
+            tail.follow(HERE, 0)
+            ownership.subscribe([TOPIC])
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await tail.chunks()
+    assert time.monotonic() - started < 3 * CALL_SECONDS_MAX
+
+
+async def test_calls_under_way_end_when_the_log_is_closed(
+    kafka_broker: KafkaBroker, kafka_namespace: str
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as log:
+            await log.create_topic(a_topic())
+            await log.append(TOPIC, records("x"))
+            appending = tasks.create_task(appended(log, "y"))
+        async with asyncio.timeout(EVENTUALLY):
+            await appending

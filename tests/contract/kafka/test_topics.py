@@ -1,0 +1,115 @@
+"""Topics as Kafka has them."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from app.domain.errors import ValidationFailedError
+from app.domain.message import NewRecord, Partition
+from app.log.interface import MessageLog
+from app.log.kafka.admin import HEADER_ROOM
+from tests.contract.logs import MEBIBYTE, SOON, TOPIC, a_topic, created, eventually, values
+
+
+def settings(admin: KafkaAdminClient, name: str) -> dict[str, Any]:
+    """The settings of a Kafka topic that are its own."""
+    described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+    found: dict[str, Any] = {}
+    for each in described.values():
+        for topic in each.values():
+            found |= {key: config["value"] for key, config in topic.items()}
+    return found
+
+
+async def test_retention_and_size_become_kafka_s_settings_with_room_for_headers(
+    log: MessageLog, admin: KafkaAdminClient, kafka_namespace: str
+) -> None:
+    await log.create_topic(a_topic())
+    found = await asyncio.to_thread(settings, admin, kafka_namespace + TOPIC)
+    assert found["retention.ms"] == "86400000"
+    assert found["max.message.bytes"] == str(2 * MEBIBYTE + HEADER_ROOM)
+    assert found["segment.ms"] == str(6 * 3_600_000)
+    await log.alter_topic(replace(a_topic(), retention=timedelta(hours=1), message_size_max=1024))
+    found = await asyncio.to_thread(settings, admin, kafka_namespace + TOPIC)
+    assert found["retention.ms"] == "3600000"
+    assert found["max.message.bytes"] == "1048588"
+
+
+async def test_names_that_kafka_cannot_tell_apart_are_refused(log: MessageLog) -> None:
+    await log.create_topic(a_topic("shop.a.b"))
+    with pytest.raises(ValidationFailedError, match="collides") as refused:
+        await log.create_topic(a_topic("shop.a_b"))
+    assert [problem.path for problem in refused.value.details] == ["name"]
+
+
+@pytest.mark.parametrize("name", ["with space", "x" * 249, "ü"])
+async def test_names_that_kafka_does_not_allow_are_refused(log: MessageLog, name: str) -> None:
+    with pytest.raises(ValidationFailedError) as refused:
+        await log.create_topic(a_topic(name))
+    assert [problem.path for problem in refused.value.details] == ["name"]
+
+
+async def test_looking_at_a_topic_does_not_create_it(
+    log: MessageLog, admin: KafkaAdminClient, kafka_namespace: str
+) -> None:
+    missing = Partition("shop.nothing", 0)
+    async with log.tail() as tail, log.ownership(member="a") as ownership:
+        tail.follow(missing, 0)
+        ownership.subscribe([missing.topic, TOPIC])
+        events = ownership.events()
+        await created(log)
+        await anext(events)
+        assert await log.bounds([missing]) == {}
+    assert kafka_namespace + missing.topic not in await asyncio.to_thread(admin.list_topics)
+
+
+async def test_more_than_one_batch_holds_is_stored_by_one_call(log: MessageLog) -> None:
+    (partition,) = await created(log)
+    sent = [NewRecord(value=b"%03d" % n + bytes(99_997)) for n in range(35)]
+    positions = await log.append(TOPIC, sent)
+    assert [position.offset for position in positions] == list(range(35))
+    chunk = await log.fetch(partition, 34, bytes_max=MEBIBYTE)
+    assert (chunk.records[0].value or b"")[:3] == b"034"
+
+
+async def test_a_batch_over_a_smaller_limit_of_the_topic_is_split(
+    log: MessageLog, admin: KafkaAdminClient, kafka_namespace: str
+) -> None:
+    (partition,) = await created(log)
+    limit = {"max.message.bytes": "20000"}
+    name = kafka_namespace + TOPIC
+    resource = ConfigResource(ConfigResourceType.TOPIC, name, limit)
+    await asyncio.to_thread(admin.alter_configs, [resource])
+
+    async def limited() -> bool:
+        found = await asyncio.to_thread(settings, admin, name)
+        return bool(found["max.message.bytes"] == "20000")
+
+    await eventually(limited)
+    sent = [NewRecord(value=b"%02d" % n + bytes(2_998)) for n in range(50)]
+    positions = await log.append(TOPIC, sent)
+    assert [position.offset for position in positions] == list(range(50))
+    assert (await log.bounds([partition]))[partition].end == 50
+
+
+async def test_a_topic_deleted_and_created_anew_is_appended_to_and_read_again(
+    log: MessageLog,
+) -> None:
+    (partition,) = await created(log)
+    async with log.tail() as tail:
+        await log.append(TOPIC, [NewRecord(value=b"%d" % n) for n in range(5)])
+        tail.follow(partition, 5)
+        await log.delete_topic(TOPIC)
+        await created(log)
+        await log.append(TOPIC, [NewRecord(value=b"new")])
+        found: list[str] = []
+        async with asyncio.timeout(20 * SOON):
+            while not found:
+                for chunk in await tail.chunks():
+                    found += values(chunk.records)
+    assert found == ["new"]
