@@ -53,7 +53,7 @@ unit: $(DEV)
 	$(BIN)/python -m pytest tests/unit tests/architecture $(ARGS)
 
 bench: kafka ## measure; prints figures, and fails no test on time
-	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o norecursedirs= \
+	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o 'norecursedirs=.* build' \
 		--timeout=600 -s $(ARGS)
 
 openapi: $(RUN) ## write openapi.yaml from the code

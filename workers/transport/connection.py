@@ -24,8 +24,8 @@ class Owner(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to one origin, with at most one request at a time.
 
-    It is in the sweep for as long as its socket is open: for the deadline of its request, or for
-    its idle expiry.
+    From its first request until its socket is closed it is in the sweep: for the deadline of its
+    request, or for its idle expiry.
     """
 
     __slots__ = ("_answer", "_exchange", "_gone", "_owner", "_sweep", "_transport", "deadline")
@@ -55,7 +55,9 @@ class Connection(asyncio.Protocol):
         self._exchange = exchange
         exchange.carrier = self
         self.deadline = exchange.deadline
-        self._sweep.notice(exchange.deadline)
+        # Not before its first request: a loop may not tell about the end of a connection whose
+        # dialling was given up (uvloop does not), and it would be watched for ever.
+        self._sweep.add(self)
         cast("asyncio.Transport", self._transport).write(exchange.payload)
 
     def rest(self, until: float) -> None:
@@ -92,7 +94,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the socket, unless its dialler has given up meanwhile."""
         self._transport = cast("asyncio.Transport", transport)
-        self._sweep.add(self)
         if self._gone:
             self._transport.abort()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from contextlib import suppress
 
 import httpx
 
@@ -14,6 +15,8 @@ from workers.transport.wire import request_bytes
 # Request extension with the `Origin` of the URL, worked out once by whoever sends many.
 ORIGIN_EXTENSION = "angelia.origin"
 
+# Closing at once takes the loop a turn or two.
+_ABORT_S = 1.0
 _BODILESS_ANSWER = frozenset(("HEAD", "CONNECT"))
 # Shared by all responses; httpx copies extensions, and a ByteStream does not change.
 _NO_BODY = httpx.ByteStream(b"")
@@ -81,15 +84,16 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         for pool in tuple(self._pools.values()):
             pool.close()
         try:
-            async with asyncio.timeout(self._limits.close_grace.total_seconds()):
-                await self._sweep.drained()
-        except TimeoutError:
-            # Those that are left are ended below.
-            pass
+            await self._closed_within(self._limits.close_grace.total_seconds())
         finally:
             for pool in tuple(self._pools.values()):
                 pool.abort()
-        await self._sweep.drained()
+        await self._closed_within(_ABORT_S)
+
+    async def _closed_within(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._sweep.drained()
 
     async def _handle(self, request: httpx.Request) -> httpx.Response:
         if self._closed:

@@ -51,6 +51,16 @@ def test_reads_one_answer_after_the_other(first: bytes, second: bytes) -> None:
         assert reader.take() == ANSWERS[data]
 
 
+def test_a_connection_that_ended_its_second_answer_by_closing_is_not_reused() -> None:
+    reader = AnswerReader()
+    assert reader.feed(WITH_LENGTH)
+    reader.take()
+    assert reader.reusable
+    assert not reader.feed(UNTIL_CLOSED)
+    reader.end()
+    assert not reader.reusable
+
+
 @given(cuts=st.lists(st.integers(0, 200)))
 def test_closing_ends_a_body_without_length(cuts: list[int]) -> None:
     reader = AnswerReader()
@@ -78,6 +88,7 @@ def test_a_body_up_to_the_cap_is_whole_and_one_byte_more_is_cut() -> None:
         WITH_LENGTH + WITH_LENGTH,
         WITH_LENGTH + b"HTTP/1.1 2",
         WITH_LENGTH + b"garbage",
+        WITH_LENGTH + b"\x00",
     ],
 )
 def test_a_connection_that_said_too_much_or_goodbye_is_not_reused(data: bytes) -> None:

@@ -24,7 +24,10 @@ async def a_transport(**limits: object) -> AsyncIterator[DeliveryTransport]:
     try:
         yield transport
     finally:
+        closing = time.monotonic()
         await transport.aclose()
+    # It did not wait for a socket of which nothing more is heard.
+    assert time.monotonic() - closing < 3
     assert (transport.connections, transport.waiting_requests) == (0, 0)
 
 
