@@ -18,6 +18,7 @@ from app.cli.subscriptions import subscriptions
 from app.cli.topics import topics
 from app.cli.up.command import up
 from app.domain.errors import AngeliaError
+from app.telemetry import configure_logging
 
 _USE: Final = "Use it"
 _PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
@@ -42,6 +43,8 @@ app.add_typer(subscriptions, name="subscription", rich_help_panel=_USE)
 
 def run() -> None:
     """Run the command of this process: exit code 0, 1 when it failed, 2 when it was misused."""
+    # What our own parts log here stands between what the command itself has to say.
+    configure_logging("warning")
     try:
         app()
     except* (CliError, AngeliaError) as group:

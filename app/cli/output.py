@@ -76,6 +76,8 @@ def write_error(error: CliError) -> None:
     """What went wrong, the fields that are wrong, and how to get on."""
     err.print(Text.assemble(("Error: ", "bold red"), printable(error.message)))
     for problem in error.details:
+        if f"{problem.path} {problem.message}" in error.message:
+            continue  # said already: the API's own message lists them
         err.print(Text(printable(f"  {problem.path}: {problem.message}")))
     if error.hint:
         err.print(Text(printable(error.hint)))

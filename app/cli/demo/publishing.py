@@ -1,6 +1,7 @@
 """Publishes the stream, at a steady pace."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -22,6 +23,7 @@ class Publishing:
     def __init__(self, api: Api, topic: str, events: Iterator[Event], *, per_second: float) -> None:
         self._api = api
         self._topic = topic
+        self._stream = secrets.token_hex(6)
         self._events = events
         self._per_second = per_second
         self.published: dict[str, bytes] = {}
@@ -53,5 +55,5 @@ class Publishing:
 
     async def _try(self, event: Event) -> str:
         # An id of our own: a message that was stored although we got no answer is still the same.
-        own_id = f"{self._topic}-{event.sequence}"
+        own_id = f"{self._stream}-{event.sequence}"
         return await self._api.publish(self._topic, event.body, key=event.key, own_id=own_id)

@@ -1,0 +1,174 @@
+"""Drives the `angelia` command as a person at a terminal does: starts it, reads it, ends it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from app.config import Settings
+
+PATIENCE_S = 60.0
+_LOOK_EVERY_S = 0.05
+
+
+def free_port() -> int:
+    """A port nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Command:
+    """A running command; everything it writes, line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self._lines: list[str] = []
+        self._changed = threading.Condition()
+        self._readers = [
+            threading.Thread(target=self._read, args=(stream,), daemon=True)
+            for stream in (process.stdout, process.stderr)
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def output(self) -> str:
+        """All it has written so far."""
+        with self._changed:
+            return "".join(self._lines)
+
+    def says(self, text: str, *, after: int = 0) -> int:
+        """Wait until it has written `text` behind position `after`; where that ends."""
+        deadline = time.monotonic() + PATIENCE_S
+        with self._changed:
+            while (found := "".join(self._lines).find(text, after)) < 0:
+                left = deadline - time.monotonic()
+                assert left > 0, f"{text!r} did not come:\n{''.join(self._lines)}"
+                assert self._open(), f"{text!r} did not come before its end:\n{self._lines}"
+                self._changed.wait(min(left, 0.5))
+        return found + len(text)
+
+    def interrupt(self) -> int:
+        """Ctrl-C, as a terminal sends it to all of the foreground; the exit code."""
+        return self.end(signal.SIGINT)
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal to the process group and wait for the exit code."""
+        os.killpg(self.process.pid, number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end, and for the last of what it wrote."""
+        try:
+            status = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it did not end:\n{self.output}") from None
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        return status
+
+    def _open(self) -> bool:
+        return any(reader.is_alive() for reader in self._readers)
+
+    def _read(self, stream: IO[str]) -> None:
+        with stream:
+            for line in stream:
+                with self._changed:
+                    self._lines.append(line)
+                    self._changed.notify_all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A home and a port of its own: commands started here belong together."""
+
+    home: Path
+    port: int = field(default_factory=free_port)
+
+    @property
+    def url(self) -> str:
+        """Where its API is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of its commands: nothing of ours is configured but home and port."""
+        ours = {f"ANGELIA_{name}".upper() for name in Settings.model_fields}
+        rest = {name: text for name, text in os.environ.items() if name not in ours}
+        return rest | {
+            "ANGELIA_HOME": str(self.home),
+            "ANGELIA_PORT": str(self.port),
+            # The demonstration makes a home of its own in here.
+            "TMPDIR": str(self.home.parent),
+        }
+
+    def run(self, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "app.cli.main", *arguments],
+            env=self.environment,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator[Command]:
+        """A command that runs inside the block; it is killed after it if it still does."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli.main", *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        command = Command(process)
+        try:
+            yield command
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            command.wait()
+
+    def processes(self, *words: str) -> list[psutil.Process]:
+        """The live processes of this place whose command line has all these words."""
+        return [each for each in psutil.process_iter() if self._has(each, words)]
+
+    def _has(self, process: psutil.Process, words: tuple[str, ...]) -> bool:
+        try:
+            line = process.cmdline()
+            home = process.environ().get("ANGELIA_HOME", "")
+            return (
+                process.status() != psutil.STATUS_ZOMBIE
+                and home.startswith(str(self.home.parent))
+                and all(word in line for word in words)
+            )
+        except psutil.Error:
+            return False
+
+    def is_deserted(self) -> bool:
+        """Whether nothing runs here any more, servers of the embedded database included."""
+        return not self.processes() and not list(self.home.parent.glob("*/postgres/postmaster.pid"))
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until `condition` holds; AssertionError with `what` after PATIENCE_S."""
+    deadline = time.monotonic() + PATIENCE_S
+    never = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, what
+        never.wait(_LOOK_EVERY_S)

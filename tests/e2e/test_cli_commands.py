@@ -1,0 +1,104 @@
+import json
+
+import pytest
+
+from tests.e2e.cli import Place, wait_until
+
+TOPIC = "shop.orders"
+
+
+def test_processes_of_one_home_share_its_database(place: Place) -> None:
+    with place.started("api") as api, place.started("worker") as worker:
+        wait_until(lambda: place.run("topic", "list").returncode == 0, "no API")
+        with place.started("listen", "--topic", TOPIC) as listen:
+            listen.says("Listening")
+            assert place.run("publish", TOPIC, '{"order": 1}').returncode == 0
+            listen.says('"order": 1')
+            listen.interrupt()
+        assert worker.interrupt() == 0, worker.output
+        assert api.interrupt() == 0, api.output
+
+
+def test_topics_and_subscriptions_are_made_shown_and_deleted(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        said = [
+            place.run("topic", "create", TOPIC, "--partitions", "2"),
+            place.run("subscription", "create", TOPIC, "billing", "http://127.0.0.1:1/"),
+            place.run("subscription", "suspend", TOPIC, "billing"),
+        ]
+        assert [each.returncode for each in said] == [0, 0, 0], said
+        topic = json.loads(place.run("topic", "show", TOPIC, "--json").stdout)
+        assert (topic["partitions"], topic["subscriptions"]) == (2, ["billing"])
+        billing = json.loads(place.run("subscription", "show", TOPIC, "billing", "--json").stdout)
+        assert billing["state"] == "SUSPENDED"
+        assert "SUSPENDED" in place.run("subscription", "list", TOPIC).stdout
+        assert "Activated" in place.run("subscription", "activate", TOPIC, "billing").stdout
+        refused = place.run("topic", "delete", TOPIC)
+        assert refused.returncode == 1
+        assert place.run("subscription", "delete", TOPIC, "billing").returncode == 0
+        assert place.run("topic", "delete", TOPIC).returncode == 0
+        assert up.interrupt() == 0, up.output
+
+
+def test_a_discarded_message_is_listed_with_body_and_reason(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        listening = ("listen", "--topic", TOPIC, "--name", "me", "--status", "400")
+        with place.started(*listening) as listen:
+            listen.says("Listening")
+            message_id = place.run("publish", TOPIC, "-", text='{"order": 1}').stdout.strip()
+            listen.says(message_id)
+            wait_until(lambda: undelivered(place) != [], "it is not listed")
+            (listed,) = undelivered(place)
+            assert listed["messageId"] == message_id
+            assert listed["message"] == '{"order": 1}'
+            assert "400" in str(listed["reason"])
+            assert message_id in place.run("undelivered", TOPIC, "me").stdout
+            listen.interrupt()
+        assert up.interrupt() == 0, up.output
+
+
+def test_a_refusal_names_the_fields_that_are_wrong(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        place.run("topic", "create", TOPIC)
+        refused = place.run("subscription", "create", TOPIC, "billing", "ftp://example.com/")
+        assert refused.returncode == 1
+        assert "endpoint must be" in refused.stderr
+        assert up.interrupt() == 0, up.output
+
+
+def test_check_tells_what_is_set_and_what_answers(place: Place) -> None:
+    before = place.run("check", "--json")
+    assert before.returncode == 1, "nothing is migrated yet"
+    assert place.run("migrate").returncode == 0
+    after = place.run("check", "--json")
+    assert after.returncode == 0, after.stderr
+    told = json.loads(after.stdout)
+    port = next(each for each in told["settings"] if each["name"] == "ANGELIA_PORT")
+    assert port == {"name": "ANGELIA_PORT", "value": str(place.port), "from": "environment"}
+    problems = {each["name"]: each["problem"] for each in told["parts"]}
+    assert problems["database"] == problems["migrations"] == problems["message log"] == ""
+    assert "not ready" in problems["API"]
+    assert "embedded" in place.run("check").stdout
+
+
+@pytest.mark.parametrize(
+    "misused", [["listen"], ["up", "--port", "x"], ["demo", "--messages", "0"], ["nothing"], []]
+)
+def test_misuse_ends_with_2(place: Place, misused: list[str]) -> None:
+    assert place.run(*misused).returncode == 2
+
+
+def test_a_command_without_an_api_says_how_to_start_one(place: Place) -> None:
+    answer = place.run("topic", "list")
+    assert answer.returncode == 1
+    assert "angelia up" in answer.stderr
+
+
+def undelivered(place: Place) -> list[dict[str, object]]:
+    listed: list[dict[str, object]] = json.loads(
+        place.run("undelivered", TOPIC, "me", "--json").stdout
+    )
+    return listed

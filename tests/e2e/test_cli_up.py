@@ -1,0 +1,144 @@
+import json
+import signal
+import socket
+
+import httpx
+
+from tests.e2e.cli import Place, wait_until
+
+TOPIC = "shop.orders"
+
+
+def publish(place: Place, body: str) -> httpx.Response:
+    """As `curl URL -d BODY` does: with the content type of a form."""
+    return httpx.post(
+        f"{place.url}/topics/{TOPIC}",
+        content=body,
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+        trust_env=False,
+        timeout=10,
+    )
+
+
+def subscriptions(place: Place) -> list[str]:
+    answer = place.run("subscription", "list", TOPIC, "--json")
+    assert answer.returncode == 0, answer.stderr
+    return [each["name"] for each in json.loads(answer.stdout)]
+
+
+def test_a_message_travels_from_curl_to_listen_and_ctrl_c_leaves_nothing(place: Place) -> None:
+    with place.started("up") as up:
+        up.says(f"Angelia is ready at {place.url}")
+        up.says(str(place.home))
+        with place.started("listen", "--topic", TOPIC, "--name", "me") as listen:
+            listen.says(f"Listening to {TOPIC} as me")
+            answer = publish(place, '{"order": 1}')
+            assert answer.status_code == 201
+            listen.says(answer.headers["Hermes-Message-Id"])
+            listen.says('"order": 1')
+            assert subscriptions(place) == ["me"]
+            assert listen.interrupt() == 0
+        assert subscriptions(place) == []
+        assert len(place.processes("app.main")) == 1
+        assert len(place.processes("workers")) == 1
+        assert up.interrupt() == 0, up.output
+        assert "Traceback" not in up.output
+
+
+def test_listen_for_programs_writes_a_line_of_json_for_each_message(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        with place.started("listen", "--topic", TOPIC, "--json") as listen:
+            listen.says("Listening")
+            publish(place, '{"order": 1}')
+            publish(place, "plain")
+            listen.says('"body": {"order": 1}}\n')
+            listen.says('"body": "plain"}\n')
+            listen.interrupt()
+        assert up.end(signal.SIGTERM) == 0, up.output
+
+
+def test_a_kept_subscription_waits_for_the_next_listen(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        with place.started("listen", "--topic", TOPIC, "--name", "me", "--keep") as listen:
+            listen.says("Listening")
+            assert listen.interrupt() == 0
+        publish(place, '{"order": 2}')
+        with place.started("listen", "--topic", TOPIC, "--name", "me") as listen:
+            listen.says('"order": 2')
+            listen.interrupt()
+        up.interrupt()
+
+
+def test_a_worker_that_is_killed_is_started_again_and_delivers(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        with place.started("listen", "--topic", TOPIC) as listen:
+            listen.says("Listening")
+            publish(place, '{"order": 1}')
+            listen.says('"order": 1')
+            kill(place, "workers")
+            up.says("The worker ended (signal 9); starting it in 1 s.")
+            publish(place, '{"order": 2}')
+            listen.says('"order": 2')
+            listen.interrupt()
+        assert up.interrupt() == 0, up.output
+
+
+def test_an_api_that_is_killed_is_started_again(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        place.run("topic", "create", TOPIC)
+        kill(place, "app.main")
+        up.says("The API ended (signal 9); starting it in 1 s.")
+        wait_until(lambda: place.run("publish", TOPIC, "{}").returncode == 0, "no API again")
+        assert up.interrupt() == 0, up.output
+
+
+def test_children_do_not_outlive_an_up_that_is_killed_outright(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        up.process.kill()
+        up.process.wait()
+        wait_until(place.is_deserted, "its children went on")
+
+
+def test_what_was_published_is_there_after_the_next_up(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        assert place.run("topic", "create", TOPIC).returncode == 0
+        up.interrupt()
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        assert json.loads(place.run("topic", "list", "--json").stdout) == [TOPIC]
+        up.interrupt()
+
+
+def test_a_port_in_use_is_said_with_the_way_around_it(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", place.port)):
+        answer = place.run("up")
+    assert answer.returncode == 1
+    assert f"Port {place.port} on 127.0.0.1 is in use" in answer.stderr
+    assert "--port" in answer.stderr
+
+
+def test_a_second_up_in_the_same_home_is_told_of_the_first(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        answer = place.run("up", "--port", "0")
+        assert answer.returncode == 1
+        assert "Another `angelia up` is running" in answer.stderr
+        assert place.url in answer.stderr
+        up.interrupt()
+
+
+def test_ctrl_c_before_it_is_ready_ends_it_too(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Starting Angelia")
+        assert up.interrupt() == 0, up.output
+
+
+def kill(place: Place, module: str) -> None:
+    (process,) = place.processes(module)
+    process.kill()
