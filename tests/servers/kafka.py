@@ -207,6 +207,9 @@ class KafkaBroker:
             "log.dirs": str(self._home / "data"),
             # Kafka's default: whoever makes a topic by only looking at it is found out.
             "auto.create.topics.enable": "true",
+            # A broker that was killed comes back when the session it had is over.
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
             "controlled.shutdown.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
             "log.cleaner.dedupe.buffer.size": "2097152",

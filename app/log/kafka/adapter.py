@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from app.domain.errors import TopicNotFoundError
@@ -25,7 +26,7 @@ from app.log.kafka.client import Client
 from app.log.kafka.commits import Commits
 from app.log.kafka.ownership import Member, Membership
 from app.log.kafka.producer import Producer
-from app.log.kafka.reader import Reader
+from app.log.kafka.reader import CALL_TIMEOUT_S, Reader
 from app.log.kafka.tail import KafkaTail, Poller
 
 T = TypeVar("T")
@@ -245,9 +246,8 @@ class KafkaLog:
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """As `MessageLog.partitions`."""
         try:
-            leaders = await self._control.run(
-                lambda: self._admin.leaders(self._names.prefix + topic)
-            )
+            look = partial(self._admin.leaders, self._names.prefix + topic)
+            leaders = await self._control.run(look, seconds=CALL_TIMEOUT_S)
         except TopicNotFoundError as error:
             message = f"topic {topic} does not exist in Kafka"
             raise TopicNotFoundError(message) from error
@@ -267,7 +267,7 @@ class KafkaLog:
 
     async def ping(self) -> None:
         """As `MessageLog.ping`."""
-        await self._control.run(self._admin.ping)
+        await self._control.run(self._admin.ping, seconds=CALL_TIMEOUT_S)
 
     async def _created(self, topic: LogTopic) -> None:
         self._producer.learn(topic.name, await self._admin.create(self._names.topic(topic)))

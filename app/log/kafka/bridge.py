@@ -31,14 +31,20 @@ class IoThread:
         self._loop = asyncio.get_running_loop()
         self.net.start()
 
-    async def run(self, work: Work[T]) -> T:
+    async def run(self, work: Work[T], *, seconds: float | None = None) -> T:
         """The result of `work()` there. It must bound its own waits: it is not cancelled with us.
 
-        Raises what it raises; LogUnavailableError if the thread ends first.
+        Raises what it raises; LogUnavailableError if it takes longer than `seconds`, or the thread
+        ends first.
         """
         result: asyncio.Future[T] = self._loop.create_future()
         self.post(lambda: _settling(self, work, result))
-        return await result
+        try:
+            async with asyncio.timeout(seconds):
+                return await result
+        except TimeoutError as error:
+            message = f"Kafka did not answer within {seconds} s"
+            raise LogUnavailableError(message) from error
 
     def post(self, work: Callable[[], object]) -> None:
         """Start a function or coroutine function there and do not wait for it. From any thread."""

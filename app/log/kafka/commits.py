@@ -3,6 +3,7 @@
 import contextlib
 from collections import deque
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
@@ -21,6 +22,8 @@ from app.log.kafka.client import (
 from app.log.kafka.fetching import by_topic
 
 COMMIT_TIMEOUT_S: Final = 3.0
+# A try that began in time may take a little longer.
+CALL_TIMEOUT_S: Final = 4.0
 IN_FLIGHT_MAX: Final = 4
 
 _GROUPS_PER_REQUEST: Final = 100
@@ -50,68 +53,18 @@ class Commits:
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
         """As `MessageLog.committed`."""
-        return await self._io.run(lambda: self._committed(groups))
+        return await self._io.run(lambda: self._committed(groups), seconds=CALL_TIMEOUT_S)
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
         """As `MessageLog.forget`."""
         if partitions:
-            await self._io.run(lambda: self._forget(group, partitions))
+            work = partial(self._forget, group, partitions)
+            await self._io.run(work, seconds=CALL_TIMEOUT_S)
 
     async def _commit_all(self, groups: Mapping[str, Offsets]) -> Failures:
-        """Several lines of one request after another, so that a broker gets few at a time."""
-        failures: Failures = {}
-        waiting = deque(groups.items())
-
-        async def line() -> None:
-            while waiting:
-                group, offsets = waiting.popleft()
-                failures.update(await self._commit(group, offsets))
-
-        # All coordinators in one request; a group it does not find looks for itself.
-        with contextlib.suppress(*FAILED_TRY):
-            await self._client.coordinators(groups)
-        await self._io.gather([line] * min(IN_FLIGHT_MAX, len(groups)))
-        return failures
-
-    async def _commit(self, group: str, offsets: Offsets) -> Failures:
-        """One group; again, what the coordinator could not take in right now."""
-        deadline = Deadline(self._io, COMMIT_TIMEOUT_S)
-        left = dict(offsets)
-        failures: Failures = {}
-        while left:
-            cause: object = "its coordinator is not available"
-            try:
-                cause = await self._try_commit(group, left, failures)
-            except FAILED_TRY as error:
-                cause = error
-            if left:
-                self._client.forget_coordinators([group])
-                try:
-                    await deadline.pause(cause)
-                except LogUnavailableError as error:
-                    failures.update({(group, each): error.message for each in left})
-                    break
-        return failures
-
-    async def _try_commit(
-        self, group: str, left: dict[Partition, Committed], failures: Failures
-    ) -> object:
-        """Take out of `left` what is decided. Returns why the rest is not."""
-        node = (await self._client.coordinators([group])).get(group)
-        if node is None:
-            return "its coordinator is not available"
-        response = await self._client.send(node, _commit_request(group, left))
-        cause: object = "a partition was left unanswered"
-        for topic in response.topics:
-            for part in topic.partitions:
-                partition = Partition(topic.name, part.partition_index)
-                if part.error_code in STALE_COORDINATOR_CODES:
-                    cause = reason(part.error_code)
-                    continue
-                left.pop(partition, None)
-                if part.error_code:
-                    failures[group, partition] = _commit_failure(part.error_code)
-        return cause
+        commit = _Round(self._io, self._client, groups)
+        await commit.run()
+        return commit.failures
 
     async def _committed(
         self, groups: Mapping[str, Collection[Partition]]
@@ -168,6 +121,73 @@ class Commits:
                 cause = error
             self._client.forget_coordinators([group])
             await deadline.pause(cause)
+
+
+class _Round:
+    """One call of `commit`: its groups a few at a time, and what failed of them.
+
+    When the coordinators have been silent for COMMIT_TIMEOUT_S, the rest is not even tried.
+    """
+
+    def __init__(self, io: IoThread, client: Client, groups: Mapping[str, Offsets]) -> None:
+        self._io = io
+        self._client = client
+        self._groups = groups
+        self._waiting = deque(groups.items())
+        self._deadline = Deadline(io, COMMIT_TIMEOUT_S)
+        self._silent: LogUnavailableError | None = None
+        self.failures: Failures = {}
+
+    async def run(self) -> None:
+        """Commit all of them; a broker has at most IN_FLIGHT_MAX requests of ours to answer."""
+        # All coordinators in one request; a group it does not find looks for itself.
+        with contextlib.suppress(*FAILED_TRY):
+            await self._client.coordinators(self._groups)
+        await self._io.gather([self._line] * min(IN_FLIGHT_MAX, len(self._groups)))
+
+    async def _line(self) -> None:
+        """One group after another, as long as there are any."""
+        while self._waiting:
+            group, offsets = self._waiting.popleft()
+            left = dict(offsets)
+            try:
+                await self._commit(group, left)
+            except LogUnavailableError as error:
+                self._silent = error
+            if self._silent is not None:
+                self._fail_all(group, left, self._silent.message)
+
+    async def _commit(self, group: str, left: dict[Partition, Committed]) -> None:
+        """One group; again, what the coordinator could not take in right now."""
+        while left and self._silent is None:
+            try:
+                cause = await self._try(group, left)
+            except FAILED_TRY as error:
+                cause = error
+            if left:
+                self._client.forget_coordinators([group])
+                await self._deadline.pause(cause)
+
+    async def _try(self, group: str, left: dict[Partition, Committed]) -> object:
+        """Take out of `left` what is decided. Returns why the rest is not."""
+        node = (await self._client.coordinators([group])).get(group)
+        if node is None:
+            return "its coordinator is not available"
+        response = await self._client.send(node, _commit_request(group, left))
+        cause: object = "a partition was left unanswered"
+        for topic in response.topics:
+            for part in topic.partitions:
+                partition = Partition(topic.name, part.partition_index)
+                if part.error_code in STALE_COORDINATOR_CODES:
+                    cause = reason(part.error_code)
+                    continue
+                left.pop(partition, None)
+                if part.error_code:
+                    self.failures[group, partition] = _commit_failure(part.error_code)
+        return cause
+
+    def _fail_all(self, group: str, left: Collection[Partition], why: str) -> None:
+        self.failures.update({(group, each): why for each in left})
 
 
 def _commit_request(group: str, offsets: Offsets) -> Untyped:

@@ -21,6 +21,8 @@ from app.log.kafka.fetching import (
 )
 
 READ_TIMEOUT_S: Final = 3.0
+# A try that began in time may take a little longer.
+CALL_TIMEOUT_S: Final = 4.0
 
 # Waiting reads share a connection and take turns on it; a short turn keeps each of them lively.
 _TURN_MS: Final = 100
@@ -41,12 +43,11 @@ class Reader:
     ) -> Chunk:
         """As `MessageLog.fetch`."""
         end = time.monotonic() + wait.total_seconds()
-        chunk = await self._io.run(lambda: self._fetch(partition, offset, bytes_max))
+        read = partial(self._fetch, partition, offset, bytes_max)
+        chunk = await self._io.run(read, seconds=CALL_TIMEOUT_S)
         while not chunk.gap and chunk.next_offset == offset and time.monotonic() < end:
             turn = min(_TURN_MS, max(1, int((end - time.monotonic()) * 1000)))
-            chunk = await self._io.run(
-                partial(self._fetch, partition, offset, bytes_max, wait_ms=turn)
-            )
+            chunk = await self._io.run(partial(read, wait_ms=turn), seconds=CALL_TIMEOUT_S)
         self._stats.fetches += 1
         self._stats.fetched_bytes += chunk.size
         self._stats.fetched_records += len(chunk.records)
@@ -70,7 +71,7 @@ class Reader:
         if not wanted:
             return {}
         work = partial(list_offsets, self._io, self._client, wanted, seconds=READ_TIMEOUT_S)
-        return await self._io.run(work)
+        return await self._io.run(work, seconds=CALL_TIMEOUT_S)
 
     async def _fetch(
         self, partition: Partition, offset: int, bytes_max: int, *, wait_ms: int = 0
