@@ -27,8 +27,15 @@ class TopicDirectory:
     ABSENT_MAX names), so that publishers to topics that do not exist cannot load the database.
     """
 
-    def __init__(self, look_up: LookUp, *, clock: Clock = monotonic) -> None:
+    def __init__(
+        self,
+        look_up: LookUp,
+        *,
+        clock: Clock = monotonic,
+        look_up_timeout: timedelta = LOOK_UP_TIMEOUT,
+    ) -> None:
         self._look_up = look_up
+        self._look_up_timeout = look_up_timeout.total_seconds()
         self._clock = clock
         self._topics: dict[str, Topic] = {}
         self._absent: dict[str, float] = {}
@@ -43,7 +50,7 @@ class TopicDirectory:
         """The topic; TopicNotFoundError.
 
         StorageUnavailableError when it is not known here and the database does not answer within
-        LOOK_UP_TIMEOUT.
+        its time limit.
         """
         return self._topics.get(name) or await self._looked_up(name)
 
@@ -68,7 +75,7 @@ class TopicDirectory:
 
     async def _looked_up(self, name: str) -> Topic:
         try:
-            async with asyncio.timeout(LOOK_UP_TIMEOUT.total_seconds()), self._free:
+            async with asyncio.timeout(self._look_up_timeout), self._free:
                 return await self._asked_once(name)
         except TimeoutError as exc:
             message = "The database did not answer in time"

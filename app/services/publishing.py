@@ -7,6 +7,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self
 
+import structlog
+
 from app.domain.errors import AngeliaError, LogUnavailableError
 from app.domain.message import (
     HEADER_CONTENT_TYPE,
@@ -17,6 +19,8 @@ from app.domain.message import (
 )
 from app.domain.topic import Topic
 from app.log.interface import MessageLog
+
+_log = structlog.get_logger(__name__)
 
 APPEND_TIMEOUT: Final = timedelta(milliseconds=1800)
 # Bodies that wait for the log, over all requests: beyond it a publisher is refused at once.
@@ -97,10 +101,9 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
             await self._log.append(topic.name, (record,), ack=topic.ack)
         except AngeliaError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - a defect of an adapter is this message's alone
-            unavailable = _unavailable("The message log failed")
-            unavailable.__cause__ = error
-            return unavailable
+        except Exception:  # noqa: BLE001 - a defect of an adapter is this message's alone
+            _log.exception("append_broke", topic=topic.name)
+            return _unavailable("The message log failed")
         finally:
             self._waiting_records -= 1
             self._waiting_bytes -= len(record.value)

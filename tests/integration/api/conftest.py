@@ -1,3 +1,4 @@
+import socket
 from collections.abc import AsyncIterator
 
 import httpx
@@ -47,3 +48,11 @@ async def subscription(api: httpx.AsyncClient, topic: str) -> str:
     }
     (await api.post(path, json=body)).raise_for_status()
     return f"{path}/billing"
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port

@@ -50,7 +50,7 @@ async def test_takes_the_publishers_own_id(
 async def test_refuses_an_id_that_could_not_be_signed(
     api: httpx.AsyncClient, topic: str, log: MemoryLog, key: str
 ) -> None:
-    headers = {"Idempotency-Key": key.encode("latin-1")}
+    headers = {b"Idempotency-Key": key.encode("latin-1")}
     answer = await api.post(f"/topics/{topic}", content=b"x", headers=headers)
     assert answer.status_code == 400
     assert answer.json()["code"] == "VALIDATION_ERROR"

@@ -1,0 +1,139 @@
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from app.api.publish import PublishRoute, published_topic
+from app.domain.errors import LogUnavailableError
+from app.domain.message import NewRecord
+from app.domain.topic import Ack, Topic
+from app.log.interface import Position
+from app.services.directory import TopicDirectory
+from app.services.publishing import WAITING_BYTES_MAX, Publisher
+from app.services.topics import log_topic
+from tests.fakes.memory_log import MemoryLog
+
+TOPIC = Topic(name="a.b")
+Message = dict[str, Any]
+
+
+class Exchange:
+    """A request as a server hands it over, message by message, and what is answered."""
+
+    def __init__(self, *parts: Message, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        self.scope = {"type": "http", "method": "POST", "path": "/topics/a.b", "headers": headers}
+        self._parts = iter(parts)
+        self.sent: list[MutableMapping[str, Any]] = []
+
+    async def receive(self) -> Message:
+        return next(self._parts)
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int | None:
+        status: int | None = self.sent[0]["status"] if self.sent else None
+        return status
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - JSON is of any type
+        return orjson.loads(self.sent[1]["body"])
+
+
+def part(body: bytes, *, more: bool = False) -> Message:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+GONE: Message = {"type": "http.disconnect"}
+
+
+class BrokenLog(MemoryLog):
+    async def append(
+        self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
+    ) -> Sequence[Position]:
+        message = f"the secret inside: {topic} {records} {ack}"
+        raise RuntimeError(message)
+
+
+async def look_up(name: str) -> Topic:
+    assert name == TOPIC.name
+    return TOPIC
+
+
+async def exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
+    await log.create_topic(log_topic(TOPIC))
+    async with Publisher(log) as publisher:
+        route = PublishRoute(TopicDirectory(look_up), publisher)
+        await route(exchange.scope, exchange.receive, exchange.send)
+    return exchange
+
+
+async def test_joins_the_parts_of_a_body() -> None:
+    log = MemoryLog()
+    exchange = Exchange(part(b"one ", more=True), part(b"", more=True), part(b"two"))
+    assert (await exchanged(exchange, log)).status == 201
+    assert [record.value for record in log.records("a.b")] == [b"one two"]
+
+
+async def test_stores_and_answers_nothing_when_the_client_goes_away_amid_its_body() -> None:
+    log = MemoryLog()
+    exchange = await exchanged(Exchange(part(b"half", more=True), GONE), log)
+    assert exchange.sent == []
+    assert log.records("a.b") == []
+
+
+async def test_refuses_a_body_of_another_length_than_it_said() -> None:
+    log = MemoryLog()
+    headers = [(b"content-length", b"9")]
+    exchange = await exchanged(Exchange(part(b"short"), headers=headers), log)
+    assert (exchange.status, exchange.json["code"]) == (400, "VALIDATION_ERROR")
+    assert log.records("a.b") == []
+
+
+async def test_refuses_a_body_that_says_it_is_too_large_without_reading_it() -> None:
+    headers = [(b"content-length", b"999999")]
+    exchange = await exchanged(Exchange(headers=headers), MemoryLog())
+    assert exchange.status == 413
+
+
+async def test_a_defect_of_the_log_is_answered_and_tells_nothing_of_the_inside() -> None:
+    exchange = await exchanged(Exchange(part(b"x")), BrokenLog())
+    assert (exchange.status, exchange.json["code"]) == (503, "SENDING_TO_KAFKA_TIMEOUT")
+    assert "secret" not in str(exchange.json)
+
+
+async def test_a_topic_that_the_log_has_lost_is_not_found() -> None:
+    log = MemoryLog()
+
+    async with Publisher(log) as publisher:
+        exchange = Exchange(part(b"x"))
+        route = PublishRoute(TopicDirectory(look_up), publisher)
+        await route(exchange.scope, exchange.receive, exchange.send)
+    assert (exchange.status, exchange.json["code"]) == (404, "TOPIC_NOT_EXISTS")
+
+
+async def test_refuses_at_once_when_too_much_waits_for_the_log() -> None:
+    log = MemoryLog()
+    await log.create_topic(log_topic(TOPIC))
+    async with Publisher(log) as publisher:
+        with pytest.raises(LogUnavailableError, match="Too many"):
+            await publisher.publish(TOPIC, NewRecord(value=b"x" * (WAITING_BYTES_MAX + 1)))
+        await publisher.publish(TOPIC, NewRecord(value=b"x"))
+
+
+@pytest.mark.parametrize(
+    ("path", "topic"),
+    [
+        ("/topics/a.b", "a.b"),
+        ("/topics/a.b.c-d_e", "a.b.c-d_e"),
+        ("/topics", None),
+        ("/topics/", None),
+        ("/topics/a.b/", None),
+        ("/topics/a.b/subscriptions", None),
+        ("/x/topics/a.b", None),
+    ],
+)
+def test_knows_the_paths_that_are_published_to(path: str, topic: str | None) -> None:
+    assert published_topic({"path": path}) == topic
