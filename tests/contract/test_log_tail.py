@@ -84,7 +84,7 @@ async def test_a_newly_followed_partition_is_read_while_a_long_poll_is_out(
     tail.follow(idle, bounds[idle].end)
     async with asyncio.TaskGroup() as tasks:
         polling = tasks.create_task(tail.chunks())
-        done, _ = await asyncio.wait([polling], timeout=0.6)
+        done, _ = await asyncio.wait([polling], timeout=1.15)
         assert not done
         tail.follow(busy, bounds[busy].end - 1)
         async with asyncio.timeout(SOON):
@@ -100,6 +100,25 @@ async def test_following_again_moves_the_tail(log: MessageLog, tail: Tail) -> No
     await read.until(partition, "a", "b", "c")
     tail.follow(partition, 1)
     await read.until(partition, "a", "b", "c", "b", "c")
+
+
+async def test_a_tail_that_is_moved_while_it_reads_goes_on_where_it_was_moved_to(
+    log: MessageLog, tail: Tail
+) -> None:
+    (partition,) = await created(log)
+    await log.append(TOPIC, records(*map(str, range(100))))
+    tail.follow(partition, 99)
+    await Collected(tail).until(partition, "99")
+    tail.follow(partition, 0)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(10):
+        reading = tasks.create_task(tail.chunks())
+        # Once round the loop: now the request is out.
+        await asyncio.wait([reading], timeout=0)
+        tail.follow(partition, 50)
+        chunks = list(await reading)
+        while chunks[-1].offset != 50:
+            chunks += await tail.chunks()
+    assert chunks[-1].next_offset == 100
 
 
 async def test_an_unfollowed_partition_is_not_read_any_more(log: MessageLog, tail: Tail) -> None:

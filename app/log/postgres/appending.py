@@ -145,7 +145,8 @@ class Appender:
                     await backoff.wait()
         finally:
             await self._disconnect()
-            self._fail(self._take(), LogUnavailableError("the log is closed"))
+            while calls := self._take():
+                self._fail(calls, LogUnavailableError("the log is closed"))
 
     def _enqueued(self, known: KnownTopic, records: Sequence[NewRecord]) -> Call:
         if self._pending_bytes > PENDING_BYTES_MAX:

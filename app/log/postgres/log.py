@@ -43,6 +43,8 @@ async def postgres_log(
 ) -> AsyncIterator[MessageLog]:
     """The log in the (migrated) database of `database_url`; it may be down and come later.
 
+    It listens and holds locks for whole sessions: between it and the server there may be no pooler
+    that shares connections out by transaction.
     Every `retention_interval` old records are dropped, by whichever process is at it.
     """
     connector = Connector(database_url)

@@ -235,6 +235,23 @@ async def test_calls_survive_that_their_idle_connections_were_cut(postgres_url: 
         assert values(await read_all(log, partition)) == ["a", "b"]
 
 
+async def test_a_process_that_knew_the_topic_appends_to_the_one_created_anew(
+    postgres_url: str,
+) -> None:
+    async with (
+        postgres_log(postgres_url, namespace="t.") as log,
+        postgres_log(postgres_url, namespace="t.") as other,
+    ):
+        await created(log)
+        await other.append(TOPIC, records("old"))
+        # What happens now it is not told.
+        await cut(postgres_url, "listen")
+        await log.delete_topic(TOPIC)
+        (partition,) = await created(log)
+        await other.append(TOPIC, records("new"))
+        assert values(await read_all(log, partition)) == ["new"]
+
+
 async def test_a_member_that_hangs_is_replaced_and_learns_of_it(postgres_url: str) -> None:
     async with postgres_log(postgres_url, namespace="t.") as log:
         partitions = set(await created(log, partitions=4))

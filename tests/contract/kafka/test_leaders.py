@@ -1,0 +1,81 @@
+"""Several brokers: each partition is written and read where its leader is, wherever that moves."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from app.domain.errors import LogUnavailableError
+from app.domain.message import NewRecord, Partition
+from app.log.interface import Assigned, Committed, MessageLog
+from app.log.kafka import kafka_log
+from tests.contract.logs import EVENTUALLY, TOPIC, created, eventually, read_values
+from tests.servers.kafka import KafkaBroker, running_broker
+
+PARTITIONS = 6
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
+    """A cluster of two; the first is its controller and stays up."""
+    with running_broker() as first, running_broker(joins=first) as second:
+        yield first, second
+
+
+@pytest.fixture
+async def log(
+    brokers: tuple[KafkaBroker, KafkaBroker], kafka_namespace: str
+) -> AsyncIterator[MessageLog]:
+    bootstrap = ",".join(broker.bootstrap for broker in brokers)
+    async with kafka_log(bootstrap, namespace=kafka_namespace, replication_factor=2) as opened:
+        yield opened
+
+
+async def publish(log: MessageLog, value: str) -> None:
+    """Append to every partition, trying again for as long as a leader is missing."""
+
+    async def appended(key: bytes) -> bool:
+        try:
+            await log.append(TOPIC, [NewRecord(value=value.encode(), key=key)])
+        except LogUnavailableError:
+            return False
+        return True
+
+    # These keys reach all six partitions.
+    keys = [b"%d" % n for n in range(40)]
+    await asyncio.gather(*(eventually(lambda k=key: appended(k)) for key in keys))
+
+
+async def test_everything_goes_on_when_partitions_get_other_leaders(
+    log: MessageLog, brokers: tuple[KafkaBroker, KafkaBroker]
+) -> None:
+    _, second = brokers
+    partitions = await created(log, partitions=PARTITIONS)
+    values: dict[Partition, list[str]] = {partition: [] for partition in partitions}
+    async with log.tail() as tail, log.ownership(member="a") as ownership:
+
+        async def read_until(value: str) -> None:
+            async with asyncio.timeout(2 * EVENTUALLY):
+                while not all(value in each for each in values.values()):
+                    for chunk in await tail.chunks():
+                        found = [(record.value or b"").decode() for record in chunk.records]
+                        values[chunk.partition] += found
+
+        ownership.subscribe([TOPIC])
+        assert await anext(ownership.events()) == Assigned(frozenset(partitions))
+        for partition in partitions:
+            tail.follow(partition, 0)
+        await publish(log, "both")
+        await read_until("both")
+
+        await asyncio.to_thread(second.kill)
+        await publish(log, "one")
+        await read_until("one")
+
+        await asyncio.to_thread(second.restart)
+        await publish(log, "both again")
+        await read_until("both again")
+        offsets = {"g": {partition: Committed(1) for partition in partitions}}
+        assert await log.commit(offsets) == {}
+    for partition in partitions:
+        assert await read_values(log, partition) == values[partition]
