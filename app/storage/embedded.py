@@ -38,12 +38,12 @@ def embedded_postgres(home: Path) -> Iterator[str]:
     what is wrong with the directory or the server.
     """
     with _usable(home) as place:
-        users = place / "postgres.users"
+        users = _users(place)
         with _locked(place / "postgres.start", fcntl.LOCK_EX):
             ours = _taken(users, fcntl.LOCK_SH)
             try:
                 cluster = Cluster(place / "postgres")
-                _ensure_running(cluster, users)
+                _ensure_running(cluster, place)
             except BaseException:
                 ours.close()
                 raise
@@ -66,19 +66,24 @@ def _usable(home: Path) -> Iterator[Path]:
         ) from exc
 
 
-def _ensure_running(cluster: Cluster, users: Path) -> None:
+def _ensure_running(cluster: Cluster, place: Path) -> None:
+    # The guard first: there is no moment at which a kill would leave a server to itself.
+    _ensure_guarded(cluster, place)
     if cluster.answers():
         return
     started = time.monotonic()
     cluster.start()
-    _start_guard(cluster, users)
     seconds = round(time.monotonic() - started, 3)
     _log.info("embedded_postgres_started", directory=str(cluster.data), seconds=seconds)
 
 
-def _start_guard(cluster: Cluster, users: Path) -> None:
+def _ensure_guarded(cluster: Cluster, place: Path) -> None:
+    guard = place / "postgres.guard"
+    with guard.open("ab") as file:
+        if not _had(file, fcntl.LOCK_SH):
+            return
     user = "" if cluster.user is None else f"{cluster.user.uid}:{cluster.user.gid}"
-    files = (str(users), str(cluster.pid_file))
+    files = (str(guard), str(_users(place)), str(cluster.pid_file))
     subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-I", str(_GUARD), *files, user, *cluster.stop_command],
         check=True,
@@ -88,6 +93,10 @@ def _start_guard(cluster: Cluster, users: Path) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+
+
+def _users(place: Path) -> Path:
+    return place / "postgres.users"
 
 
 def _stop_if_unused(cluster: Cluster, users: Path) -> None:

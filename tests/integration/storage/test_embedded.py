@@ -1,4 +1,3 @@
-import os
 import shutil
 import subprocess
 import sys
@@ -70,6 +69,26 @@ def wait_until(condition: Callable[[], bool]) -> None:
         pause.wait(0.02)
 
 
+def write_pid_file(home: Path, pid: int) -> None:
+    lines = [str(pid), str(home / "postgres"), "0", "5432", "", "", "", "ready"]
+    (home / "postgres" / "postmaster.pid").write_text("\n".join(lines))
+
+
+def guards(home: Path) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter()
+        if str(home / "postgres.guard") in _command_line(process)
+    ]
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 def server_pid(home: Path) -> int:
     return int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
 
@@ -135,15 +154,38 @@ def test_a_server_whose_user_was_killed_is_taken_over(home: Path) -> None:
         assert answers(url)
 
 
+def test_a_process_that_is_killed_while_it_starts_the_server_leaves_none_behind(
+    home: Path,
+) -> None:
+    user = User(home)
+    wait_until((home / "postgres" / "postmaster.pid").exists)
+    user.kill()
+    wait_until(lambda: not (home / "postgres" / "postmaster.pid").exists())
+    wait_until(lambda: not guards(home))
+
+
+def test_a_server_has_one_guard_also_after_it_was_lost(home: Path) -> None:
+    with embedded_postgres(home):
+        [guard] = guards(home)
+        guard.kill()
+        guard.wait(DEADLINE_S)
+        with embedded_postgres(home):
+            assert len(guards(home)) == 1
+            with embedded_postgres(home):
+                assert len(guards(home)) == 1
+    wait_until(lambda: not guards(home))
+
+
 def test_a_crashed_server_is_started_again_although_another_process_has_its_number(
     home: Path,
 ) -> None:
     with embedded_postgres(home):
         pass
-    lines = [str(os.getpid()), str(home / "postgres"), "0", "5432", "", "", "", "ready"]
-    (home / "postgres" / "postmaster.pid").write_text("\n".join(lines))
-    with embedded_postgres(home) as url:
-        assert answers(url)
+    owner = (home / "postgres").stat()
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, user=owner.st_uid) as other:
+        write_pid_file(home, other.pid)
+        with embedded_postgres(home) as url:
+            assert answers(url)
 
 
 def test_a_creation_that_was_interrupted_is_begun_again(home: Path) -> None:
