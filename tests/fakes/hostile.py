@@ -172,6 +172,11 @@ class Hostile:
         return len(self._visits)
 
     @property
+    def requests_per_connection(self) -> list[int]:
+        """Whole requests that came on each connection, in the order of connecting."""
+        return [len(visit.requests) for visit in self._visits]
+
+    @property
     def sent_max(self) -> int:
         """The most bytes that one connection took."""
         return max((visit.sent for visit in self._visits), default=0)

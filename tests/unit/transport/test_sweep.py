@@ -27,7 +27,7 @@ async def test_expires_each_at_its_deadline_or_soon_after() -> None:
         sweep.add(one)
     async with asyncio.timeout(5):
         await sweep.drained()
-    assert all(one.late_s is not None and 0 <= one.late_s < GRAIN_S + 0.1 for one in watched)
+    assert all(one.late_s is not None and 0 <= one.late_s < GRAIN_S + 0.4 for one in watched)
 
 
 async def test_a_later_deadline_costs_no_timer() -> None:
