@@ -113,16 +113,29 @@ def _fetch_jars() -> None:
     (CACHE / "complete").touch()
 
 
-class KafkaBroker:
-    """One broker with a data directory and a port of its own; both stay through a restart."""
+class Cluster:
+    """What its brokers have in common: an id, and where the controller is."""
 
-    def __init__(self, libs: Path, home: Path) -> None:
+    def __init__(self) -> None:
+        self.id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self.controller_port = _free_port()
+
+
+class KafkaBroker:
+    """One broker with a data directory and a port of its own; both stay through a restart.
+
+    It is its cluster's controller too, unless it `joins` another.
+    """
+
+    def __init__(self, libs: Path, home: Path, *, joins: "KafkaBroker | None" = None) -> None:
         self._libs = libs
         self._home = home
         self._properties = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
+        self._controls = joins is None
+        self.node_id: int = 1 if joins is None else joins.node_id + 1
         self.port = _free_port()
-        self._controller_port = _free_port()
+        self.cluster: Cluster = Cluster() if joins is None else joins.cluster
 
     @property
     def bootstrap(self) -> str:
@@ -140,9 +153,13 @@ class KafkaBroker:
     def format(self) -> None:
         """Write the configuration and the empty data directory."""
         self._properties.write_text(self._configuration())
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        command = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
-        done = subprocess.run(self._java(*command), capture_output=True, text=True, check=False)
+        command = ["kafka.tools.StorageTool", "format", "-t", self.cluster.id]
+        done = subprocess.run(
+            self._java(*command, "-c", str(self._properties)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             raise MissingError(done.stdout + done.stderr)
 
@@ -195,13 +212,15 @@ class KafkaBroker:
         return ["java", *options, "-cp", f"{self._libs}/*", *arguments]
 
     def _configuration(self) -> str:
+        listeners = [f"PLAINTEXT://{self.bootstrap}"]
+        if self._controls:
+            listeners.append(f"CONTROLLER://127.0.0.1:{self.cluster.controller_port}")
         settings = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},"
-            f"CONTROLLER://127.0.0.1:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "process.roles": "broker,controller" if self._controls else "broker",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": f"1@127.0.0.1:{self.cluster.controller_port}",
+            "listeners": ",".join(listeners),
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str(self._home / "data"),
@@ -253,11 +272,11 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def running_broker() -> Iterator[KafkaBroker]:
+def running_broker(*, joins: KafkaBroker | None = None) -> Iterator[KafkaBroker]:
     """A broker with a data directory of its own, which goes away with it."""
     libs = install()
     with tempfile.TemporaryDirectory(prefix="angelia-kafka-", ignore_cleanup_errors=True) as home:
-        broker = KafkaBroker(libs, Path(home))
+        broker = KafkaBroker(libs, Path(home), joins=joins)
         broker.format()
         try:
             broker.start()

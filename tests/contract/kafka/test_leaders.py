@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 
 import pytest
 
@@ -43,7 +44,7 @@ async def publish(log: MessageLog, value: str) -> None:
 
     # These keys reach all six partitions.
     keys = [b"%d" % n for n in range(40)]
-    await asyncio.gather(*(eventually(lambda k=key: appended(k)) for key in keys))
+    await asyncio.gather(*(eventually(partial(appended, key)) for key in keys))
 
 
 async def test_everything_goes_on_when_partitions_get_other_leaders(
