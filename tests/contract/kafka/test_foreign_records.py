@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 
 from app.domain.message import NewRecord, Partition, Record
 from app.log.interface import MessageLog
-from tests.contract.logs import EVENTUALLY, MEBIBYTE, TOPIC, created, read_all
+from tests.contract.logs import EVENTUALLY, MEBIBYTE, TOPIC, created, eventually, read_all
 from tests.servers.kafka import KafkaBroker
 
 
@@ -98,6 +98,12 @@ async def test_a_transaction_s_end_takes_an_offset_and_is_no_record(
 ) -> None:
     (partition,) = await created(log)
     await asyncio.to_thread(foreign.transact, [b"a", b"b"], commit=True)
+
+    async def ended() -> bool:
+        # The broker writes the end after it has answered.
+        return (await log.bounds([partition]))[partition].end == 3
+
+    await eventually(ended)
     last = await log.fetch(partition, 2, bytes_max=MEBIBYTE)
     assert (list(last.records), last.next_offset, last.gap) == ([], 3, False)
     (position,) = await log.append(TOPIC, [NewRecord(value=b"c")])
