@@ -6,17 +6,18 @@ partitions it owns. It never releases anything.
 
 import asyncio
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
-from app.log.interface import Assigned
+from app.log.interface import Assigned, MessageLog
 from tests.contract.harness import opened_log
 
 
-async def main(kind: str, address: str, namespace: str, name: str, *topics: str) -> None:
+async def main(
+    opened: AbstractAsyncContextManager[MessageLog], name: str, topics: Sequence[str]
+) -> None:
     owned = 0
-    async with (
-        opened_log(kind, address, namespace) as log,
-        log.ownership(member=name) as ownership,
-    ):
+    async with opened as log, log.ownership(member=name) as ownership:
         ownership.subscribe(topics)
         async for event in ownership.events():
             if isinstance(event, Assigned):
@@ -25,4 +26,5 @@ async def main(kind: str, address: str, namespace: str, name: str, *topics: str)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    kind, address, namespace, name, *topics = sys.argv[1:]
+    asyncio.run(main(opened_log(kind, address, namespace), name, topics))
