@@ -98,12 +98,12 @@ def create_app(
 
     It starts, and answers, whether they can be reached or not, and recovers when they can.
     """
-    return Application(_running(settings, database_url, only, log))
+    return Application(_running(settings, database_url, only=only, open_a_log=log))
 
 
 @asynccontextmanager
 async def _running(
-    settings: Settings, database_url: str, only: Part, open_a_log: OpenLog
+    settings: Settings, database_url: str, *, only: Part, open_a_log: OpenLog
 ) -> AsyncIterator[ASGIApp]:
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(database_url))

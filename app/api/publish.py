@@ -47,24 +47,24 @@ class PublishRoute:
         message_id = str(uuid4()).encode()
         try:
             message_id = _own_id(headers) or message_id
-            await self._store(topic, message_id, headers, receive)
+            await self._store(topic, receive, message_id=message_id, headers=headers)
         except ClientGoneError:
             return
         except AngeliaError as error:
             body = error_body(error)
-            await _answer(send, status_of(error), message_id, body, error_headers(error))
+            await _answer(send, status_of(error), message_id, body=body, extra=error_headers(error))
         except RequestRefusedError as error:
             body = {"message": error.message, "code": error.code}
-            await _answer(send, error.status, message_id, body)
+            await _answer(send, error.status, message_id, body=body)
         except Exception:  # noqa: BLE001 - whatever broke, the publisher gets an answer
             _log.exception("publish_broke", topic=topic)
             body = {"message": "Internal error", "code": "OTHER"}
-            await _answer(send, HTTPStatus.INTERNAL_SERVER_ERROR, message_id, body)
+            await _answer(send, HTTPStatus.INTERNAL_SERVER_ERROR, message_id, body=body)
         else:
             await _answer(send, HTTPStatus.CREATED, message_id)
 
     async def _store(
-        self, name: str, message_id: bytes, headers: Headers, receive: Receive
+        self, name: str, receive: Receive, *, message_id: bytes, headers: Headers
     ) -> None:
         topic = self._directory.known(name) or await self._directory.get(name)
         body = await read_body(receive, headers, size_max=topic.message_size_max)
@@ -102,6 +102,7 @@ async def _answer(
     send: Send,
     status: int,
     message_id: bytes,
+    *,
     body: Mapping[str, object] | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> None:

@@ -11,7 +11,7 @@ from app.domain.status import WorkerStatus
 # A worker that has not been heard of for this long is not waited for.
 LIVE_WITHIN: Final = timedelta(seconds=5)
 # Asked again this often although nobody said anything: a worker may have died, a notice got lost.
-_ASK_EVERY_S: Final = 0.5
+ASK_EVERY: Final = timedelta(milliseconds=500)
 
 LiveWorkers = Callable[[], Awaitable[Sequence[WorkerStatus]]]
 
@@ -24,8 +24,9 @@ def is_applied(workers: Sequence[WorkerStatus], number: int) -> bool:
 class AppliedChanges:
     """What workers have applied; `notice` is called whenever one of them says so."""
 
-    def __init__(self, live_workers: LiveWorkers) -> None:
+    def __init__(self, live_workers: LiveWorkers, *, ask_every: timedelta = ASK_EVERY) -> None:
         self._live_workers = live_workers
+        self._ask_every = ask_every
         self._noticed = asyncio.Event()
 
     def notice(self) -> None:
@@ -52,7 +53,7 @@ class AppliedChanges:
             workers = await self._live_workers()
             if not workers or is_applied(workers, number):
                 return bool(workers)
-            await _set_within(noticed, _ASK_EVERY_S)
+            await _set_within(noticed, self._ask_every.total_seconds())
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:

@@ -76,7 +76,7 @@ async def get_subscription(
     openapi_extra=takes(SubscriptionBody, {"subscriptionPolicy": {"rate": 50}}, patch=True),
 )
 async def change_subscription(
-    request: Request, topic: TopicName, name: SubscriptionName, services: ServicesOf
+    topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
     """Change a subscription by a merge patch (both methods, as in Hermes)."""
     asked = await json_request(request)
@@ -115,7 +115,7 @@ async def get_state(topic: TopicName, name: SubscriptionName, services: Services
     openapi_extra=takes_string("SUSPENDED", _STATES),
 )
 async def set_state(
-    request: Request, topic: TopicName, name: SubscriptionName, services: ServicesOf
+    topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
     """Suspend or activate a subscription."""
     state = state_of(await json_string(request))

@@ -28,11 +28,11 @@ async def last_undelivered(
 
 @router.get("", responses=answers(UndeliveredRead, many=True) | errors(400, 404))
 async def list_undelivered(  # noqa: PLR0913 - the path's names and the query's filters
-    request: Request,
     topic: TopicName,
     name: SubscriptionName,
-    services: ServicesOf,
     *,
+    request: Request,
+    services: ServicesOf,
     since: Annotated[str | None, Query(description="RFC 3339 or ms, inclusive")] = None,
     until: Annotated[str | None, Query(description="RFC 3339 or ms, exclusive")] = None,
     status: Annotated[str | None, Query(description="the subscriber's answer, as 404")] = None,

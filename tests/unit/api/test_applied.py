@@ -55,7 +55,7 @@ async def test_does_not_wait_when_all_have_it_or_nobody_is_there() -> None:
 
 async def test_looks_again_when_a_worker_says_something() -> None:
     workers = Workers(6)
-    applied = AppliedChanges(workers)
+    applied = AppliedChanges(workers, ask_every=LONG)
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(applied.wait(7, within=LONG))
         await workers.asked.wait()
