@@ -8,6 +8,7 @@ import uvloop
 from app.config import Settings
 from app.storage.embedded import embedded_postgres
 from app.telemetry import configure_logging
+from workers.lifecycle import raise_file_limit
 from workers.main import run
 
 
@@ -15,6 +16,7 @@ def main() -> None:
     """Run a worker with the settings of the environment until it is told to stop."""
     settings = Settings()
     configure_logging(settings.log_level)
+    raise_file_limit()
     configured = settings.database_url
     database = (
         nullcontext(configured.get_secret_value())

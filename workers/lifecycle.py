@@ -1,6 +1,7 @@
 """Starting and stopping a process."""
 
 import asyncio
+import resource
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,3 +27,10 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
     finally:
         for number in STOP_SIGNALS:
             loop.remove_signal_handler(number)
+
+
+def raise_file_limit() -> None:
+    """Let the process have as many connections as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""A worker on the log in memory: real reading, lines, commits and supervision, scripted endpoints."""
+"""A worker on the log in memory: all of it is real but the log, the database, the endpoints."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

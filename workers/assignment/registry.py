@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from app.domain.feed import Changes
 from app.domain.message import Partition
 from app.domain.subscription import State, Subscription
-from app.domain.topic import Topic
+from app.domain.topic import Topic  # noqa: TC001 - hidden types help nobody
 from workers.consumer.lines import CursorKey
 
 

@@ -1,6 +1,7 @@
 """What the worker tells the database each second: that it lives, and where its cursors stand."""
 
 import asyncio
+import time
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Final, Protocol
@@ -112,7 +113,7 @@ class Reporter:
 
     def _loads(self) -> list[SubscriptionLoad]:
         """The load of each line that was busy in the last minute, and once more after that."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         busy = {line.subscription.id: line for line in self._lines.lines() if _is_busy(line, now)}
         reported = busy.keys() | self._busy_lines
         self._busy_lines = set(busy)

@@ -64,7 +64,7 @@ class DeliveryLine:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._stopped = False
-        self.counts = RecentCounts(self._loop.time())
+        self.counts = RecentCounts(time.monotonic())
         self.in_air = 0
 
     @property
@@ -119,7 +119,7 @@ class DeliveryLine:
 
     def _take(self) -> Job | None:
         """The next job, counted against the rate; or None, and then a timer or a wake follows."""
-        now = self._loop.time()
+        now = time.monotonic()
         wait = max(self._limiter.wait(now), self._quiet_until - now)
         if wait > 0:
             self._wake_after(wait, now)
@@ -173,7 +173,7 @@ class DeliveryLine:
                 return
             self._timer.cancel()
         self._timer_due = due
-        self._timer = self._loop.call_at(due, self._on_timer)
+        self._timer = self._loop.call_later(due - now, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -217,7 +217,7 @@ class DeliveryLine:
             return Retry(reason=f"Internal error: {type(exc).__name__}")
 
     async def _retry(self, job: Job, outcome: Retry) -> None:
-        now = self._loop.time()
+        now = time.monotonic()
         due = now + self._delay(job, outcome).total_seconds()
         if outcome.retry_after is not None:
             # The subscriber asked for quiet: nothing new goes there before either.
@@ -228,11 +228,14 @@ class DeliveryLine:
             self._park.park(job, due)
 
     def _delay(self, job: Job, outcome: Retry) -> timedelta:
-        if outcome.retry_after is not None:
-            return outcome.retry_after
-        job.backoffs += 1
+        asked = outcome.retry_after
+        if asked is None:
+            job.backoffs += 1
         jitter = random.random()  # noqa: S311 - spreads retries; nothing depends on its secrecy
-        return backoff_delay(self.subscription.policy, attempt=job.backoffs, jitter=jitter)
+        attempt = max(job.backoffs, 1)
+        backoff = backoff_delay(self.subscription.policy, attempt=attempt, jitter=jitter)
+        # Never earlier than asked; and whoever asks for "at once" does not get a storm.
+        return backoff if asked is None else max(backoff, asked)
 
     async def _discard(self, job: Job, discarded: Discarded) -> None:
         await self._parts.undelivered.write(self._record(job, discarded))

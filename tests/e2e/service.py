@@ -1,0 +1,236 @@
+"""The service as it runs for users: its processes, and its REST API to talk to them."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from tests.e2e.cli import free_port
+
+PATIENCE_S = 60.0
+ROOT = Path(__file__).parents[2]
+CONCURRENT_PUBLISHERS = 16
+# Between two looks at something that tells nobody when it changes.
+LOOK_EVERY_S = 0.05
+
+
+@dataclass(slots=True)
+class Process:
+    """One process of the service, and what it wrote."""
+
+    running: asyncio.subprocess.Process
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.running.pid
+
+    async def kill(self) -> None:
+        """End it as kill -9 does."""
+        if self.running.returncode is None:
+            self.running.kill()
+        await self.running.wait()
+
+    async def stop(self) -> int:
+        """End it as an operator does; its exit code."""
+        if self.running.returncode is None:
+            self.running.terminate()
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.running.wait()
+
+
+@dataclass(slots=True)
+class Service:
+    """An API and any number of workers with one configuration."""
+
+    configuration: Mapping[str, str]
+    logs: Path
+    port: int = field(default_factory=free_port)
+    processes: list[Process] = field(default_factory=list)
+    _client: httpx.AsyncClient | None = None
+
+    async def __aenter__(self) -> Self:
+        limits = httpx.Limits(max_connections=CONCURRENT_PUBLISHERS)
+        self._client = httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{self.port}", timeout=30, limits=limits, trust_env=False
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.http.aclose()
+        for process in self.processes:
+            await process.kill()
+        if error is not None:
+            self._show_logs()
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        assert self._client is not None
+        return self._client
+
+    # ---- processes ------------------------------------------------------------------------------
+
+    async def api(self) -> Process:
+        """Start the API and wait until it is ready."""
+        process = await self._start("app.main")
+        await eventually(self._is_ready)
+        return process
+
+    async def worker(self) -> Process:
+        """Start a worker."""
+        return await self._start("workers")
+
+    async def _start(self, module: str) -> Process:
+        log = self.logs / f"{len(self.processes)}-{module}.log"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")}
+        environment |= {"ANGELIA_PORT": str(self.port), **self.configuration}
+        with log.open("wb") as sink:
+            running = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", module, cwd=ROOT, env=environment, stdout=sink, stderr=sink
+            )
+        process = Process(running, log)
+        self.processes.append(process)
+        return process
+
+    async def _is_ready(self) -> bool:
+        try:
+            return (await self.http.get("/status/ready")).is_success
+        except httpx.TransportError:
+            return False
+
+    def _show_logs(self) -> None:
+        for process in self.processes:
+            tail = process.log.read_text(errors="replace").splitlines()[-40:]
+            sys.stderr.write("\n".join([f"---- {process.log.name}", *tail, ""]))
+
+    # ---- REST -----------------------------------------------------------------------------------
+
+    async def topic(self, name: str, **settings: Any) -> str:  # noqa: ANN401 - any JSON
+        created(await self.http.post("/topics", json={"name": name, **settings}))
+        return name
+
+    async def subscribe(
+        self,
+        topic: str,
+        name: str,
+        endpoint: str,
+        **policy: Any,  # noqa: ANN401 - any JSON
+    ) -> str:
+        """Create a subscription; its path."""
+        body = {
+            "name": name,
+            "endpoint": endpoint,
+            "owner": {"source": "Plaintext", "id": "tests"},
+            "subscriptionPolicy": {"rate": 100_000, **policy},
+        }
+        created(await self.http.post(f"/topics/{topic}/subscriptions", json=body))
+        return f"/topics/{topic}/subscriptions/{name}"
+
+    async def publish(self, topic: str, body: bytes, **headers: str) -> str:
+        """Publish one message; its id."""
+        response = created(await self.http.post(f"/topics/{topic}", content=body, headers=headers))
+        return response.headers["Hermes-Message-Id"]
+
+    async def publish_all(
+        self, topic: str, bodies: Iterable[tuple[bytes, str]]
+    ) -> dict[str, bytes]:
+        """Publish bodies with their partition keys, many at once; the bodies by message id."""
+        queue, published = iter(bodies), dict[str, bytes]()
+
+        async def publisher() -> None:
+            # A client of its own: one with many connections spends its time in choosing one.
+            async with httpx.AsyncClient(base_url=self.http.base_url, trust_env=False) as http:
+                for body, key in queue:
+                    response = await http.post(
+                        f"/topics/{topic}", content=body, headers={"Partition-Key": key}
+                    )
+                    published[created(response).headers["Hermes-Message-Id"]] = body
+
+        async with asyncio.TaskGroup() as publishers:
+            for _ in range(CONCURRENT_PUBLISHERS):
+                publishers.create_task(publisher())
+        return published
+
+    async def set_state(self, subscription: str, state: str) -> httpx.Response:
+        response = await self.http.put(f"{subscription}/state", json=state)
+        response.raise_for_status()
+        return response
+
+    async def metrics(self, subscription: str) -> dict[str, Any]:
+        response = await self.http.get(f"{subscription}/metrics")
+        response.raise_for_status()
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    async def accounted(self, subscription: str, count: int) -> dict[str, Any]:
+        """Wait until `count` messages are delivered or discarded; the metrics then."""
+
+        async def all_there() -> bool:
+            metrics = await self.metrics(subscription)
+            return bool(metrics["delivered"] + metrics["discarded"] >= count)
+
+        await eventually(all_there)
+        return await self.metrics(subscription)
+
+    async def undelivered(self, subscription: str, count: int) -> list[dict[str, Any]]:
+        """Wait until `count` discards are recorded; all of them."""
+        listed: list[dict[str, Any]] = []
+
+        async def all_there() -> bool:
+            listed[:] = await self._undelivered(subscription)
+            return len(listed) >= count
+
+        await eventually(all_there)
+        return listed
+
+    async def _undelivered(self, subscription: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        url: str | None = f"{subscription}/undelivered?limit=50"
+        while url is not None:
+            response = await self.http.get(url)
+            response.raise_for_status()
+            rows += response.json()
+            url = response.links.get("next", {}).get("url")
+        return rows
+
+
+def created(response: httpx.Response) -> httpx.Response:
+    assert response.status_code == httpx.codes.CREATED, f"{response.status_code} {response.text}"
+    return response
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what another process does, which cannot tell us; TimeoutError after PATIENCE_S."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await condition():
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+def event_of(body: bytes) -> str:
+    name: str = json.loads(body)["event"]
+    return name
+
+
+@asynccontextmanager
+async def running(
+    configuration: Mapping[str, str], logs: Path, *, workers: int = 1
+) -> AsyncIterator[Service]:
+    """A service with an API and `workers`."""
+    async with Service(configuration, logs) as service:
+        await service.api()
+        for _ in range(workers):
+            await service.worker()
+        yield service

@@ -1,0 +1,118 @@
+"""Processes die at the worst moments: nothing is lost, and little is sent twice."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+
+from tests.e2e.service import Service, running
+from tests.fakes.subscriber import Reply, Subscriber
+
+TOPIC = "shop.orders"
+IN_FLIGHT = 100
+LATENCY_S = 0.05
+# A completion is committed within this time; what finished in it may be sent again after a crash.
+COMMIT_DELAY_S = 0.25
+
+
+def numbered(count: int, start: int = 0) -> list[tuple[bytes, str]]:
+    return [(b'{"n": %d}' % n, f"key-{n % 97}") for n in range(start, start + count)]
+
+
+async def test_a_killed_worker_loses_nothing_and_repeats_only_what_was_not_committed(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    slow = Reply(delay=LATENCY_S)
+    async with running(configuration, logs, workers=0) as service, Subscriber(slow) as receiver:
+        await service.topic(TOPIC)
+        path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
+        published = await service.publish_all(TOPIC, numbered(5_000))
+        first = await service.worker()
+        await receiver.wait_for(1_500, 60)
+        await first.kill()
+        await service.worker()
+        await receiver.wait_until(lambda: set(receiver.message_ids) == set(published), 60)
+        await service.accounted(path, len(published))
+    twice = len(receiver.received) - len(published)
+    assert twice <= IN_FLIGHT + COMMIT_DELAY_S * IN_FLIGHT / LATENCY_S
+
+
+async def test_a_worker_that_is_asked_to_stop_leaves_nothing_to_send_twice(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    slow = Reply(delay=LATENCY_S)
+    async with running(configuration, logs, workers=0) as service, Subscriber(slow) as receiver:
+        await service.topic(TOPIC)
+        path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
+        published = await service.publish_all(TOPIC, numbered(2_000))
+        first = await service.worker()
+        await receiver.wait_for(300, 60)
+        assert await first.stop() == 0
+        stopped_at = len(receiver.received)
+        await service.worker()
+        await service.accounted(path, len(published))
+    assert stopped_at < len(published)
+    assert Counter(receiver.message_ids) == Counter(published.keys())
+
+
+async def test_what_is_published_while_suspended_comes_once_after_the_resumption(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    slow = Reply(delay=LATENCY_S)
+    async with running(configuration, logs) as service, Subscriber(slow) as receiver:
+        await service.topic(TOPIC)
+        path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=20)
+        published = await service.publish_all(TOPIC, numbered(400))
+        await receiver.wait_for(50)
+        suspended = await service.set_state(path, "SUSPENDED")
+        assert suspended.headers["Angelia-Applied"] == "true"
+        at_suspension = len(receiver.received)
+        published |= await service.publish_all(TOPIC, numbered(200, start=400))
+        assert len(receiver.received) == at_suspension < len(published)
+        await service.set_state(path, "ACTIVE")
+        await service.accounted(path, len(published))
+    assert Counter(receiver.message_ids) == Counter(published.keys())
+
+
+async def test_a_publisher_may_repeat_what_a_killed_api_did_not_answer(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    async with running(configuration, logs) as service, Subscriber() as receiver:
+        await service.topic(TOPIC)
+        path = await service.subscribe(TOPIC, "s", receiver.url)
+        bodies = {f"order-{n}": b'{"n": %d}' % n for n in range(600)}
+        unanswered = await publish_until_killed(service, bodies, after=200)
+        await service.api()
+        for message_id in unanswered:
+            await service.publish(TOPIC, bodies[message_id], **{"Idempotency-Key": message_id})
+        await receiver.wait_until(lambda: set(receiver.message_ids) == bodies.keys(), 60)
+        await service.accounted(path, len(bodies))
+    assert unanswered
+    assert all(bodies[r.message_id] == r.body for r in receiver.received)
+    repeated = Counter(receiver.message_ids) - Counter(bodies.keys())
+    assert set(repeated) <= unanswered
+
+
+async def publish_until_killed(
+    service: Service, bodies: Mapping[str, bytes], *, after: int
+) -> set[str]:
+    """Publish all, 16 at a time; kill the API when `after` are answered. Those without an answer."""
+    queue, answered, enough = iter(bodies), set[str](), asyncio.Event()
+
+    async def publisher() -> None:
+        for message_id in queue:
+            with contextlib.suppress(httpx.TransportError):
+                headers = {"Idempotency-Key": message_id}
+                answered.add(await service.publish(TOPIC, bodies[message_id], **headers))
+            if len(answered) >= after:
+                enough.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(16):
+            tasks.create_task(publisher())
+        await enough.wait()
+        await service.processes[0].kill()
+    return set(bodies) - answered

@@ -1,0 +1,74 @@
+"""Real payloads through the whole service: healthy, flaky and strict subscribers on both logs."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from tests.e2e.events import some_events
+from tests.e2e.service import Service, running
+from tests.fakes.subscriber import Received, Reply, Subscriber
+
+TOPIC = "github.events"
+BUSY = Reply(status=503, headers={"Retry-After": "1"})
+
+
+def flaky(received: Received) -> Reply:
+    return BUSY if received.retry_count == 0 else Reply()
+
+
+async def test_every_message_is_delivered_byte_for_byte_or_discarded_for_all_to_see(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    events = some_events()
+
+    def strict(received: Received) -> Reply:
+        return Reply(status=400 if received.body in events.refused else 200)
+
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(running(configuration, logs))
+        await service.topic(TOPIC, partitions=8)
+        receivers = {
+            name: await stack.enter_async_context(Subscriber(reply))
+            for name, reply in {"healthy": Reply(), "flaky": flaky, "strict": strict}.items()
+        }
+        paths = {
+            name: await service.subscribe(TOPIC, name, receiver.url)
+            for name, receiver in receivers.items()
+        }
+        published = await service.publish_all(TOPIC, events.bodies)
+        assert len(published) == len(events.bodies)
+        for path in paths.values():
+            counts = await service.accounted(path, len(published))
+            assert counts["delivered"] + counts["discarded"] == len(published)
+        only_once(receivers["healthy"], published)
+        no_retry_is_early(receivers["flaky"], published)
+        await discards_can_be_read(service, paths["strict"], published, events.refused)
+
+
+def only_once(receiver: Subscriber, published: Mapping[str, bytes]) -> None:
+    assert sorted(receiver.message_ids) == sorted(published)
+    assert {r.message_id: r.body for r in receiver.received} == published
+
+
+def no_retry_is_early(receiver: Subscriber, published: Mapping[str, bytes]) -> None:
+    attempts: dict[str, list[Received]] = defaultdict(list)
+    for received in receiver.received:
+        attempts[received.message_id].append(received)
+    assert {key: [a.body for a in tries] for key, tries in attempts.items()} == {
+        key: [body, body] for key, body in published.items()
+    }
+    assert all(second.at - first.at >= 1.0 for first, second in attempts.values())
+
+
+async def discards_can_be_read(
+    service: Service, path: str, published: Mapping[str, bytes], refused: frozenset[bytes]
+) -> None:
+    expected = {key: body for key, body in published.items() if body in refused}
+    assert expected
+    rows = await service.undelivered(path, len(expected))
+    assert {row["messageId"]: row["message"].encode() for row in rows} == expected
+    assert {row["reason"] for row in rows} == {"Message sending failed with status code:400"}
+    assert (await service.metrics(path))["discarded"] == len(expected)
+    last = (await service.http.get(f"{path}/undelivered/last")).json()
+    assert last["messageId"] == rows[0]["messageId"]

@@ -1,0 +1,98 @@
+"""The log or the database goes away and comes back: what must go on does, the rest catches up."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+
+from tests.e2e.service import Service, eventually, running
+from tests.e2e.test_crashes import TOPIC, numbered
+from tests.fakes.subscriber import Subscriber
+from tests.servers.kafka import KafkaBroker
+from tests.servers.postgres import PostgresServer
+
+# A publisher is answered within two seconds, with some room for a busy machine.
+ANSWER_WITHIN_S = 3.0
+
+
+async def refused(service: Service) -> None:
+    """Publishing is answered in time, with 503 and when to try again; the API itself is well."""
+    async with asyncio.timeout(ANSWER_WITHIN_S):
+        response = await service.http.post(f"/topics/{TOPIC}", content=b"{}")
+    assert response.status_code == httpx.codes.SERVICE_UNAVAILABLE
+    assert int(response.headers["Retry-After"]) >= 1
+    assert response.json()["code"] == "SENDING_TO_KAFKA_TIMEOUT"
+    assert (await service.http.get("/status/health")).is_success
+
+
+async def publishable(service: Service) -> bool:
+    return (await service.http.post(f"/topics/{TOPIC}", content=b"{}")).is_success
+
+
+async def test_kafka_goes_down_and_comes_back(
+    on_kafka: Mapping[str, str], logs: Path, kafka_broker: KafkaBroker
+) -> None:
+    async with running(on_kafka, logs) as service, Subscriber() as receiver:
+        await service.topic(TOPIC)
+        path = await service.subscribe(TOPIC, "s", receiver.url)
+        published = await service.publish_all(TOPIC, numbered(100))
+        await service.accounted(path, len(published))
+        kafka_broker.kill()
+        try:
+            for _ in range(3):
+                await refused(service)
+        finally:
+            kafka_broker.restart()
+        await eventually(lambda: publishable(service))
+        published |= await service.publish_all(TOPIC, numbered(100, start=100))
+        await receiver.wait_until(lambda: set(receiver.message_ids) >= set(published), 60)
+
+
+async def test_deliveries_go_on_without_postgres_and_all_is_counted_when_it_is_back(
+    kafka_broker: KafkaBroker, kafka_namespace: str, postgres_server: PostgresServer, logs: Path
+) -> None:
+    configuration = {
+        "ANGELIA_DATABASE_URL": postgres_server.url,
+        "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
+        "ANGELIA_NAMESPACE": kafka_namespace,
+    }
+    async with running(configuration, logs) as service, Subscriber() as receiver:
+        await service.topic(TOPIC)
+        path = await service.subscribe(TOPIC, "s", receiver.url)
+        published = await service.publish_all(TOPIC, numbered(50))
+        await receiver.wait_for(50)
+        postgres_server.kill()
+        published |= await service.publish_all(TOPIC, numbered(100, start=50))
+        await receiver.wait_for(150)
+        postgres_server.start()
+        await eventually(lambda: is_ready(service))
+        await service.accounted(path, len(published))
+        await service.subscribe(TOPIC, "later", receiver.url)
+        published |= await service.publish_all(TOPIC, numbered(10, start=150))
+        await receiver.wait_for(150 + 2 * 10)
+    assert set(receiver.message_ids) == set(published)
+
+
+async def is_ready(service: Service) -> bool:
+    return (await service.http.get("/status/ready")).is_success
+
+
+async def test_postgres_with_the_embedded_log_goes_down_and_comes_back(
+    postgres_server: PostgresServer, logs: Path
+) -> None:
+    configuration = {"ANGELIA_DATABASE_URL": postgres_server.url}
+    async with running(configuration, logs) as service, Subscriber() as receiver:
+        await service.topic(TOPIC)
+        path = await service.subscribe(TOPIC, "s", receiver.url)
+        published = await service.publish_all(TOPIC, numbered(100))
+        await receiver.wait_for(100)
+        await service.accounted(path, 100)
+        postgres_server.kill()
+        await refused(service)
+        postgres_server.start()
+        await eventually(lambda: publishable(service))
+        published |= await service.publish_all(TOPIC, numbered(100, start=100))
+        await receiver.wait_until(lambda: set(receiver.message_ids) >= set(published), 60)
+    assert set(Counter(receiver.message_ids).values()) == {1}
