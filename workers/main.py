@@ -23,6 +23,7 @@ from app.storage.database import open_database
 from app.storage.notices import CHANGES, listen
 from workers.assignment.changes import ChangeFollower, ChangeSource
 from workers.assignment.renewal import Renewal
+from workers.assignment.reporter import INTERVAL as REPORT_INTERVAL
 from workers.assignment.reporter import Reporter, StatusStore
 from workers.assignment.starting import CursorCopies, Starts
 from workers.assignment.stores import DatabaseChanges, DatabaseStatus
@@ -69,6 +70,7 @@ class Seams:
     status: WorkerStore
     undelivered: UndeliveredStore
     endpoints: Endpoints
+    report_interval: timedelta = REPORT_INTERVAL
 
 
 async def run(settings: Settings, *, database_url: str) -> None:
@@ -139,7 +141,7 @@ class Worker:
             recorder=recorder,
             supervisor=supervisor,
             follower=ChangeFollower(self._seams.changes, supervisor),
-            reporter=Reporter(self.id, lines, status),
+            reporter=Reporter(self.id, lines, status, interval=self._seams.report_interval),
         )
 
     async def _stop(self, parts: "_Parts") -> None:

@@ -1,4 +1,4 @@
-"""What the end-to-end tests publish: real webhook payloads when they are at hand, else the shop's."""
+"""What the end-to-end tests publish: real webhook payloads when at hand, else the shop's."""
 
 import json
 from collections.abc import Sequence

@@ -215,7 +215,7 @@ def created(response: httpx.Response) -> httpx.Response:
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait for what another process does, which cannot tell us; TimeoutError after PATIENCE_S."""
     async with asyncio.timeout(PATIENCE_S):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110 - another process has no event of ours
             await asyncio.sleep(LOOK_EVERY_S)
 
 

@@ -99,7 +99,7 @@ async def test_a_publisher_may_repeat_what_a_killed_api_did_not_answer(
 async def publish_until_killed(
     service: Service, bodies: Mapping[str, bytes], *, after: int
 ) -> set[str]:
-    """Publish all, 16 at a time; kill the API when `after` are answered. Those without an answer."""
+    """Publish all, 16 at a time; kill the API when `after` are answered. Who had no answer."""
     queue, answered, enough = iter(bodies), set[str](), asyncio.Event()
 
     async def publisher() -> None:

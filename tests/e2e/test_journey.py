@@ -7,10 +7,14 @@ from pathlib import Path
 
 from tests.e2e.events import some_events
 from tests.e2e.service import Service, running
-from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.fakes.subscriber import Received, Reply, Script, Subscriber
 
 TOPIC = "github.events"
 BUSY = Reply(status=503, headers={"Retry-After": "1"})
+
+
+def healthy(_: Received) -> Reply:
+    return Reply()
 
 
 def flaky(received: Received) -> Reply:
@@ -28,9 +32,10 @@ async def test_every_message_is_delivered_byte_for_byte_or_discarded_for_all_to_
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(running(configuration, logs))
         await service.topic(TOPIC, partitions=8)
+        replies: dict[str, Script] = {"healthy": healthy, "flaky": flaky, "strict": strict}
         receivers = {
             name: await stack.enter_async_context(Subscriber(reply))
-            for name, reply in {"healthy": Reply(), "flaky": flaky, "strict": strict}.items()
+            for name, reply in replies.items()
         }
         paths = {
             name: await service.subscribe(TOPIC, name, receiver.url)

@@ -16,7 +16,7 @@ from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
-from app.log.interface import Committed, LogTopic
+from app.log.interface import Committed, LogTopic, MessageLog
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
 from workers.main import Seams, Worker
@@ -196,8 +196,9 @@ class WorkerDatabase:
 class World:
     """A log, a control plane and endpoints, with any number of workers on them."""
 
-    def __init__(self) -> None:
-        self.log = MemoryLog()
+    def __init__(self, log: MessageLog | None = None) -> None:
+        self.memory = MemoryLog()
+        self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()
         self.endpoints = ScriptedEndpoints()
 
@@ -259,7 +260,7 @@ class World:
         try:
             yield worker
         finally:
-            self.log.kill(name)
+            self.memory.kill(name)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             self.plane.beats.pop(name, None)
@@ -274,5 +275,11 @@ class World:
                 status=database,
                 undelivered=database,
                 endpoints=self.endpoints,
+                report_interval=timedelta(milliseconds=20),
             )
         )
+
+
+def delivered(world: World, subscription_id: str) -> int:
+    """How many messages the control plane knows to be delivered."""
+    return sum(s.delivered for (i, _), s in world.plane.statuses.items() if i == subscription_id)

@@ -50,14 +50,17 @@ class WorkerState(Protocol):
 class Reporter:
     """Nothing waits for its reports; what could not be written is in the next one."""
 
-    def __init__(self, worker_id: str, lines: Lines, store: StatusStore) -> None:
+    def __init__(
+        self, worker_id: str, lines: Lines, store: StatusStore, *, interval: timedelta = INTERVAL
+    ) -> None:
         self._worker_id = worker_id
+        self._interval = interval
         self._lines = lines
         self._store = store
         self._busy_lines: set[str] = set()
 
     async def run(self, state: WorkerState) -> None:
-        """Report each second, and at once when a change has taken effect."""
+        """Report each interval, and at once when a change has taken effect."""
         while True:
             await self._wait(state.on_applied)
             await self._try_report(state)
@@ -85,7 +88,7 @@ class Reporter:
 
     async def _wait(self, applied: asyncio.Event) -> None:
         try:
-            async with asyncio.timeout(INTERVAL.total_seconds()):
+            async with asyncio.timeout(self._interval.total_seconds()):
                 await applied.wait()
         except TimeoutError:
             return

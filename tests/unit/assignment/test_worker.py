@@ -10,7 +10,7 @@ import pytest
 from app.domain.delivery import TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
 from app.domain.message import Partition
 from app.domain.topic import Topic
-from tests.fakes.worker import Attempt, World
+from tests.fakes.worker import Attempt, World, delivered
 
 
 @pytest.fixture
@@ -129,11 +129,11 @@ async def test_a_discard_closes_only_when_it_is_durable(world: World) -> None:
         await world.publish(topic, b"bad")
         world.endpoints.gate.clear()
         await world.endpoints.until(lambda: world.endpoints.in_air == 1)
-        world.log.go_down()
+        world.memory.go_down()
         world.endpoints.gate.set()
         await world.endpoints.until(lambda: world.endpoints.in_air == 0)
-    world.log.come_back()
-    assert world.log.records("angelia.undelivered") == []
+    world.memory.come_back()
+    assert world.memory.records("angelia.undelivered") == []
     async with world.worker("w2"):
         await world.plane.until(lambda: bool(world.plane.undelivered))
         assert [a.body for a in world.endpoints.attempts] == [b"bad", b"bad"]
@@ -141,7 +141,7 @@ async def test_a_discard_closes_only_when_it_is_durable(world: World) -> None:
 
 
 def committed(world: World, group: str) -> int:
-    return sum(commit.offset for commit in world.log.commits.get(group, {}).values())
+    return sum(commit.offset for commit in world.memory.commits.get(group, {}).values())
 
 
 async def test_after_an_orderly_stop_nothing_is_sent_again(world: World) -> None:
@@ -175,10 +175,6 @@ async def test_after_a_crash_only_what_was_not_committed_is_sent_again(world: Wo
         await world.endpoints.until(lambda: bool(world.endpoints.attempts))
         await world.plane.until(lambda: delivered(world, subscription.id) == 20)
     assert world.endpoints.bodies() == [held]
-
-
-def delivered(world: World, subscription_id: str) -> int:
-    return sum(s.delivered for (i, _), s in world.plane.statuses.items() if i == subscription_id)
 
 
 async def test_nothing_is_sent_after_a_suspension_is_applied_and_all_after_a_resumption(
@@ -240,7 +236,7 @@ async def test_two_workers_share_the_partitions_and_nothing_is_sent_twice(world:
 
 
 def owners(world: World, topic: Topic) -> set[str | None]:
-    return {world.log.owner(Partition(topic.name, n)) for n in range(topic.partitions)}
+    return {world.memory.owner(Partition(topic.name, n)) for n in range(topic.partitions)}
 
 
 async def test_the_survivor_takes_over_from_a_dead_worker(world: World) -> None:
@@ -273,9 +269,9 @@ async def test_delivery_goes_on_when_the_log_comes_back(world: World) -> None:
         await world.plane.until_applied()
         await world.publish(topic, b"1")
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 1)
-        world.log.go_down()
+        world.memory.go_down()
         await asyncio.sleep(0)
-        world.log.come_back()
+        world.memory.come_back()
         await world.publish(topic, b"2")
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 2)
 
@@ -283,12 +279,12 @@ async def test_delivery_goes_on_when_the_log_comes_back(world: World) -> None:
 async def test_a_failed_commit_is_tried_again(world: World) -> None:
     topic = await world.topic(partitions=1)
     subscription = await world.subscribe(topic)
-    world.log.failing_commits[subscription.group] = "not now"
+    world.memory.failing_commits[subscription.group] = "not now"
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, b"1")
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 1)
-        world.log.failing_commits.clear()
+        world.memory.failing_commits.clear()
         await world.plane.until(lambda: committed(world, subscription.group) == 1)
 
 
@@ -311,7 +307,7 @@ async def test_what_retention_took_is_passed_over(world: World) -> None:
     topic = await world.topic(partitions=1)
     subscription = await world.subscribe(topic)
     await world.publish(topic, *numbered(10))
-    world.log.trim(Partition(topic.name, 0), 6)
+    world.memory.trim(Partition(topic.name, 0), 6)
     async with world.worker():
         await world.plane.until(lambda: delivered(world, subscription.id) == 4)
     assert world.endpoints.bodies() == numbered(4, start=6)
