@@ -161,7 +161,7 @@ class KafkaBroker:
             check=False,
         )
         if done.returncode:
-            raise MissingError(done.stdout + done.stderr)
+            raise RuntimeError(done.stdout + done.stderr)
 
     def start(self) -> None:
         """Start it and return when it answers requests."""

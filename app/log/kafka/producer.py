@@ -218,12 +218,11 @@ class Producer:
     async def _send(self, node: int, acks: int, batches: list[_Batch]) -> None:
         try:
             response = await self._client.send(node, self._request(acks, batches))
+            await self._answered(batches, response)
         except NotSentError:
             await self._again(batches)
         except Exception as error:  # noqa: BLE001 - whatever it was, the calls must hear of it
             self._fail(batches, LogUnavailableError(f"Kafka did not acknowledge: {error}"))
-        else:
-            await self._answered(batches, response)
         for batch in batches:
             batch.line.under_way = False
         self._send_ready({id(batch.topic): batch.topic for batch in batches}.values())
@@ -314,6 +313,8 @@ class Producer:
                 break
             await self._io.sleep(RETRY_S)
         state.locating = False
+        if self._client.closed:
+            self._fail_calls(_waiting(state), LogUnavailableError("the log is closed"))
         self._send_ready([state])
         self._settle()
 
@@ -352,7 +353,7 @@ class Producer:
     def _reject(self, state: _Topic) -> None:
         """The topic does not exist: tell all that wait for it, and remember nothing of it."""
         error = TopicNotFoundError(f"topic {state.name} does not exist in Kafka")
-        calls = [*state.unplaced, *(i.append for x in state.lines.values() for i in x.waiting)]
+        calls = _waiting(state)
         state.unplaced.clear()
         for line in state.lines.values():
             line.waiting.clear()
@@ -380,6 +381,12 @@ class Producer:
             self._stats.appended_records += len(call.records)
             if not call.done.done():
                 call.done.set_result([each for each in call.positions if each is not None])
+
+
+def _waiting(state: _Topic) -> list[_Append]:
+    """The calls that have records waiting to be sent."""
+    placed = (item.append for line in state.lines.values() for item in line.waiting)
+    return [*state.unplaced, *placed]
 
 
 def _take_batch(line: _Line) -> list[_Item]:

@@ -239,8 +239,8 @@ class Poller:
             joining, self._joining = self._joining, {}
             try:
                 led, homeless = await grouped_by_leader(self.client, list(joining))
-            except FAILED_TRY:
-                self.again(list(joining.values()))
+            except Exception as error:  # noqa: BLE001 - whatever it was, they are read on
+                self._interrupted(list(joining.values()), error)
                 continue
             if homeless:
                 self.again([joining[each] for each in homeless])
@@ -257,15 +257,20 @@ class Poller:
         request = fetch_request(positions, bytes_max=CHUNK_BYTES_MAX, wait_ms=0)
         try:
             response = await self._first_reads.send(node, request)
-        except FAILED_TRY:
-            self.again(asked)
+            wrong = await self.arrived(asked, response)
+        except Exception as error:  # noqa: BLE001 - whatever it was, they are read on
+            self._interrupted(asked, error)
             return
-        wrong = await self.arrived(asked, response)
         if wrong:
             self.again(wrong)
         misplaced = {each.partition for each in wrong}
         members = [each for each in asked if each.partition not in misplaced]
         self._enter_session(node, [each for each in members if self.is_current(each)])
+
+    def _interrupted(self, followed: Collection[_Followed], error: Exception) -> None:
+        if not isinstance(error, FAILED_TRY):
+            _log.error("kafka_tail_failed", error=repr(error))
+        self.again(followed)
 
     def _enter_session(self, node: int, members: list[_Followed]) -> None:
         if not members or self.client.closed:
@@ -300,9 +305,9 @@ class _Session:
             await self._poller.room()
             try:
                 await self._poll()
-            except FAILED_TRY as error:
+            except Exception as error:  # noqa: BLE001 - whatever it was, its members are read on
                 if not self._poller.client.closed:
-                    _log.info("kafka_tail_interrupted", broker=self._node, error=str(error))
+                    _log.info("kafka_tail_interrupted", broker=self._node, error=repr(error))
                 break
         self._poller.session_ended(self._node)
         if self.members and not self._poller.client.closed:

@@ -63,7 +63,7 @@ async def test_a_commit_to_a_group_that_has_members_is_a_failure_that_says_so(
     consumer.subscribe([kafka_namespace + TOPIC])
 
     async def joined() -> bool:
-        await asyncio.to_thread(consumer.poll, 50)
+        await asyncio.to_thread(consumer.poll, 1000)
         return bool(consumer.assignment())
 
     await eventually(joined)
