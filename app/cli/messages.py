@@ -56,6 +56,7 @@ def undelivered(
             ]
             for each in found
         ],
+        whole=2,
     )
 
 

@@ -3,13 +3,15 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from app.cli.errors import CliError
+
+_UNFOLDED: Final = 100_000
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -39,16 +41,23 @@ def write_json_line(value: Any) -> None:  # noqa: ANN401 - whatever was received
     print(json.dumps(value, ensure_ascii=False), flush=True)  # noqa: T201 - for the next program
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; numbers stand right."""
+def write_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: int = 1
+) -> None:
+    """A table; numbers stand right, and the first `whole` columns are never folded.
+
+    Only a terminal has a width to fold to: elsewhere a row is one line.
+    """
     listed = [tuple(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         numeric = bool(listed) and all(isinstance(row[index], int | float) for row in listed)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(
+            column, justify="right" if numeric else "left", overflow="fold", no_wrap=index < whole
+        )
     for row in listed:
         table.add_row(*(Text(printable(str(cell))) for cell in row))
-    out.print(table)
+    out.print(table, width=None if out.is_terminal else _UNFOLDED)
 
 
 def write_fields(fields: Mapping[str, Any]) -> None:

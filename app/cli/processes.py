@@ -34,15 +34,23 @@ def api(
 
 
 def worker() -> None:
-    """Run one worker process: it delivers."""
-    _become("workers", settings_with())
+    """Run one worker process: it delivers. An embedded database is migrated first."""
+    settings = settings_with()
+    if settings.embedded_database:
+        # Nobody else may have started this home yet, and a worker needs its tables.
+        _upgrade(settings)
+    _become("workers", settings)
 
 
 def migrate() -> None:
     """Bring the database to this version's schema; does nothing when it is there already."""
-    with database_url(settings_with()) as url:
-        upgrade(url)
+    _upgrade(settings_with())
     output.say("The database is up to date.")
+
+
+def _upgrade(settings: Settings) -> None:
+    with database_url(settings) as url:
+        upgrade(url)
 
 
 def _become(module: str, settings: Settings) -> NoReturn:

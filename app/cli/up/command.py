@@ -1,6 +1,8 @@
 """`angelia up`."""
 
 import asyncio
+import shutil
+import sys
 from contextlib import nullcontext
 from typing import Annotated
 
@@ -47,7 +49,9 @@ def _notify(line: str) -> None:
 
 def _screen(settings: Settings) -> str:
     url = api_url(settings)
-    api_option = f" --api {url}" if "port" in settings.model_fields_set else ""
+    # Other commands find it by their own settings, unless a flag has put it elsewhere.
+    api_option = "" if url == api_url(settings_with()) else f" --api {url}"
+    angelia = escape(_angelia())
     return f"""
 [bold green]Angelia is ready[/] at [bold]{escape(url)}[/]
 
@@ -56,7 +60,7 @@ def _screen(settings: Settings) -> str:
 
 [bold]A first message[/], from another terminal:
 
-  angelia listen --topic shop.orders{api_option}
+  {angelia} listen --topic shop.orders{api_option}
 
   curl -i {url}/topics/shop.orders -d '{{"order": 1, "item": "coffee"}}'
 
@@ -66,9 +70,14 @@ def _screen(settings: Settings) -> str:
   curl {url}/topics/shop.orders/subscriptions -H 'Content-Type: application/json' \\
     -d '{{"name": "billing", "endpoint": "http://127.0.0.1:9000/orders", "supportTeam": "me"}}'
 
-[bold]Next[/]: angelia demo, angelia check, angelia --help.
+[bold]Next[/]: {angelia} demo, {angelia} check, {angelia} --help.
 Ctrl-C stops the service; the data stays.
 """
+
+
+def _angelia() -> str:
+    """Our command as it can be typed: by its path, where the shell would not find it."""
+    return "angelia" if shutil.which("angelia") else sys.argv[0]
 
 
 def _database(settings: Settings) -> str:
