@@ -3,12 +3,11 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    contextmanager,
 )
 from typing import Any, Final, Literal, NoReturn, Protocol
 
@@ -34,9 +33,8 @@ from app.services.refreshing import Refresher
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
 from app.services.undelivered import UndeliveredService
+from app.storage.configured import database_url as opened_database_url
 from app.storage.database import Database, open_database
-from app.storage.embedded import embedded_postgres
-from app.storage.migrate import upgrade
 from app.storage.notices import APPLIED, CHANGES, listen
 from app.storage.workers import WorkerRepository
 from app.telemetry import configure_logging
@@ -155,7 +153,7 @@ def serve(settings: Settings) -> None:
     configure_logging(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
-    with _database_url(settings) as url:
+    with opened_database_url(settings) as url:
         uvicorn.run(
             create_app(settings, database_url=url, only=settings.only),
             host=settings.host,
@@ -170,17 +168,6 @@ def serve(settings: Settings) -> None:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=SHUTDOWN_S,
         )
-
-
-@contextmanager
-def _database_url(settings: Settings) -> Iterator[str]:
-    """The configured database as it is, or the embedded one, started and migrated."""
-    if settings.database_url is not None:
-        yield settings.database_url.get_secret_value()
-        return
-    with embedded_postgres(settings.home) as url:
-        upgrade(url)
-        yield url
 
 
 def _end(_number: int, _frame: object) -> NoReturn:

@@ -10,13 +10,13 @@ from pydantic import SecretStr
 
 from app.cli import output
 from app.cli.client import Api, Json
-from app.cli.database import database_url
 from app.cli.errors import CliError
 from app.cli.options import JsonOption
 from app.cli.settings import api_url, settings_with
 from app.config import Settings
 from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.log.factory import open_log
+from app.storage.configured import database_url
 from app.storage.database import Database, open_database
 
 _OK: Final = "ok"

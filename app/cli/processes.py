@@ -8,9 +8,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.cli import output
-from app.cli.database import database_url
 from app.cli.settings import settings_with
 from app.config import Settings
+from app.storage.configured import database_url
 from app.storage.migrate import upgrade
 
 
@@ -35,11 +35,7 @@ def api(
 
 def worker() -> None:
     """Run one worker process: it delivers. An embedded database is migrated first."""
-    settings = settings_with()
-    if settings.embedded_database:
-        # Nobody else may have started this home yet, and a worker needs its tables.
-        _upgrade(settings)
-    _become("workers", settings)
+    _become("workers", settings_with())
 
 
 def migrate() -> None:

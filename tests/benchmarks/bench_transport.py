@@ -105,7 +105,7 @@ async def sender(url: str, connections: int) -> AsyncIterator[Post]:
 CLIENTS: Final = {STOCK: stock, "our transport": transport, "our sender": sender}
 
 
-async def measure(client: str, url: str, connections: int, seconds: float) -> Figures:
+async def measure(client: str, url: str, *, connections: int, seconds: float) -> Figures:
     """Closed loop: `connections` coroutines that post one after the other, for `seconds`."""
     async with CLIENTS[client](url, connections) as post:
         await _run(post, connections, seconds / 3)
@@ -183,7 +183,7 @@ def compare(connections: Sequence[int], seconds: float) -> list[Figures]:
         for count in connections:
             of_stock = 0.0
             for client in CLIENTS:
-                one = uvloop.run(measure(client, url, count, seconds))
+                one = uvloop.run(measure(client, url, connections=count, seconds=seconds))
                 of_stock = of_stock or one.cpu_us
                 figures.append(one)
                 print(

@@ -134,7 +134,8 @@ class Service:
             "name": name,
             "endpoint": endpoint,
             "owner": {"source": "Plaintext", "id": "tests"},
-            "subscriptionPolicy": {"rate": 100_000, **policy},
+            # A test process that is busy for a second must not look like a subscriber that hangs.
+            "subscriptionPolicy": {"rate": 100_000, "requestTimeout": 20_000, **policy},
         }
         created(await self.http.post(f"/topics/{topic}/subscriptions", json=body))
         return f"/topics/{topic}/subscriptions/{name}"

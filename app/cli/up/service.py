@@ -10,10 +10,10 @@ from typing import Final
 from pydantic import SecretStr
 
 from app.cli.client import Api
-from app.cli.database import database_url
 from app.cli.settings import changed
 from app.cli.up.child import Child
 from app.config import Settings
+from app.storage.configured import database_url
 from app.storage.migrate import upgrade
 
 Notify = Callable[[str], None]

@@ -15,7 +15,7 @@ RATES = st.one_of(st.floats(0.1, 5), st.integers(1, 50).map(float), st.floats(50
 
 
 def send_all(
-    limiter: RateLimiter, start: float, seconds: float, lateness: float = 0.0
+    limiter: RateLimiter, *, start: float, seconds: float, lateness: float = 0.0
 ) -> list[float]:
     """Times of the sends of a sender that always has one more, and wakes `lateness` too late."""
     now, times = start, list[float]()
@@ -104,7 +104,7 @@ def test_no_second_has_more_than_the_rate_across_changes(
     limiter, start, history = RateLimiter(changes[0][0]), 100.0, list[float]()
     for rate, seconds in changes:
         limiter.set_rate(rate)
-        for time in send_all(limiter, start, seconds, lateness):
+        for time in send_all(limiter, start=start, seconds=seconds, lateness=lateness):
             history.append(time)
             before = bisect_right(history, time - max(1, 1 / rate) + EPSILON)
             assert len(history) - before <= max(1, rate)

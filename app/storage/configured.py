@@ -5,16 +5,19 @@ from contextlib import contextmanager
 
 from app.config import Settings
 from app.storage.embedded import embedded_postgres
+from app.storage.migrate import upgrade
 
 
 @contextmanager
 def database_url(settings: Settings) -> Iterator[str]:
-    """The URL of the configured database, or of the embedded one, running inside the block.
+    """The URL of the configured database as it is, or of the embedded one, running in the block.
 
-    Blocks while that one starts and stops. StorageUnavailableError when it cannot start.
+    The embedded one is started and brought to this version's schema; that blocks.
+    StorageUnavailableError when it cannot start.
     """
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()
         return
     with embedded_postgres(settings.home) as url:
+        upgrade(url)
         yield url
