@@ -3,7 +3,6 @@
 import json
 import os
 from functools import cached_property
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Literal
 
@@ -35,9 +34,6 @@ class Settings(BaseSettings):
     port: int = Field(default=8090, ge=0, le=65535, description="port the API listens on")
     only: Literal["all", "publish", "management"] = Field(
         default="all", description="the part of the API that this process serves"
-    )
-    allow_private_endpoints: tuple[IPv4Network | IPv6Network, ...] = Field(
-        default=(), description="networks that subscribers may be in although they are private"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe event that is logged"

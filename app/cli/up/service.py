@@ -18,8 +18,6 @@ from app.storage.migrate import upgrade
 
 Notify = Callable[[str], None]
 
-LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
-
 _LOOK_EVERY: Final = timedelta(milliseconds=50)
 _REMIND_EVERY: Final = timedelta(seconds=30)
 
@@ -56,14 +54,10 @@ async def until_ready(api: Api, notify: Notify) -> None:
 
 def _profile(settings: Settings) -> Settings:
     """What goes without saying on a machine where nothing is configured."""
-    given = settings.model_fields_set
-    defaults: dict[str, object] = {}
-    if settings.embedded_database and "allow_private_endpoints" not in given:
-        defaults["allow_private_endpoints"] = LOOPBACK
-    if "log_level" not in given:
-        # The terminal is shared: only what somebody should know.
-        defaults["log_level"] = "warning"
-    return changed(settings, **defaults)
+    if "log_level" in settings.model_fields_set:
+        return settings
+    # The terminal is shared: only what somebody should know.
+    return changed(settings, log_level="warning")
 
 
 @contextmanager

@@ -1,5 +1,4 @@
 import json
-from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ def test_a_child_reads_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatc
     parent = changed(
         settings_with(port=1234, home=Path("/somewhere")),
         database_url=SecretStr("postgresql://user:secret@host/name"),
-        allow_private_endpoints=("127.0.0.0/8", "::1/128"),
     )
     for name, text in parent.environment().items():
         monkeypatch.setenv(name, text)
@@ -76,11 +74,6 @@ def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch)
 )
 def test_the_api_is_looked_for_where_it_listens(host: str, url: str) -> None:
     assert api_url(settings_with(host=host)) == url
-
-
-def test_networks_are_handed_on_as_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANGELIA_ALLOW_PRIVATE_ENDPOINTS", '["10.0.0.0/8"]')
-    assert settings_with().allow_private_endpoints == (ip_network("10.0.0.0/8"),)
 
 
 def test_a_check_shows_no_password(

@@ -1,0 +1,213 @@
+"""The whole service, measured from outside, on both logs: latency, first deliveries, suspensions.
+
+Prints publish → receive at a fixed rate, how soon a new subscription and a new topic get their
+first message, how soon a suspension is answered and takes effect, and what one subscription that
+catches up does to the others. The figures stand beside those of Hermes 2.21.0 on a machine of the
+same kind. Also written to `build/bench/service-*.json`.
+"""
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+import httpx
+import pytest
+
+from tests.e2e.conftest import (  # noqa: F401 - fixtures
+    configuration,
+    logs,
+    on_embedded_log,
+    on_kafka,
+)
+from tests.e2e.service import Service, running
+from tests.fakes.subscriber import Received, Reply, Subscriber
+
+REPORTS: Final = Path("build/bench")
+RATE: Final = 200
+SECONDS: Final = 15
+OTHERS: Final = 49
+BACKLOG: Final = 20_000
+# A million requests need not be kept to be counted.
+KEPT_MAX: Final = 50_000
+HERMES: Final = {
+    "publish → receive p50 ms": 20.9,
+    "publish → receive p99 ms": 162.0,
+    "new subscription s": 23.5,
+    "suspended: last delivery s": 32.0,
+}
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def report(name: str, figures: Mapping[str, float]) -> None:
+    """Print the figures, and write them down."""
+    print(f"\n{name}")
+    for label, value in figures.items():
+        beside = f"   Hermes {HERMES[label]:g}" if label in HERMES else ""
+        print(f"  {label:34} {value:10.2f}{beside}")
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    (REPORTS / f"service-{name}.json").write_text(json.dumps(figures, indent=2) + "\n")
+
+
+class Publisher:
+    """Publishes on one connection, each message with the time at which it was begun."""
+
+    def __init__(self, service: Service, topic: str) -> None:
+        self._http = httpx.AsyncClient(base_url=service.http.base_url, trust_env=False)
+        self._topic = topic
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def publish(self) -> None:
+        body = json.dumps({"at": time.monotonic(), "filler": "x" * 900})
+        response = await self._http.post(f"/topics/{self._topic}", content=body)
+        response.raise_for_status()
+
+    async def at_rate(self, rate: float, seconds: float) -> None:
+        """Publish at a fixed rate; a slow answer makes the next late, and counts as latency."""
+        start = time.monotonic()
+        for number in range(int(rate * seconds)):
+            await asyncio.sleep(max(0.0, start + number / rate - time.monotonic()))
+            await self.publish()
+
+
+def latency_ms(received: Received) -> float:
+    begun: float = json.loads(received.body)["at"]
+    return (received.at - begun) * 1000
+
+
+async def test_latency_at_a_fixed_rate(
+    configuration: Mapping[str, str],  # noqa: F811 - the fixture
+    logs: Path,  # noqa: F811
+    request: pytest.FixtureRequest,
+) -> None:
+    async with running(configuration, logs) as service, Subscriber() as receiver:
+        topic = await service.topic("bench.latency")
+        await service.subscribe(topic, "s", receiver.url)
+        async with Publisher(service, topic) as publisher:
+            await publisher.at_rate(RATE, 2)
+            receiver.received.clear()
+            await publisher.at_rate(RATE, SECONDS)
+        await receiver.wait_for(RATE * SECONDS)
+    latencies = [latency_ms(received) for received in receiver.received]
+    report(
+        f"latency-{request.node.callspec.id}",
+        {
+            "publish → receive p50 ms": percentile(latencies, 50),
+            "publish → receive p99 ms": percentile(latencies, 99),
+            "publish → receive max ms": max(latencies),
+        },
+    )
+
+
+async def test_first_deliveries_and_suspensions(
+    configuration: Mapping[str, str],  # noqa: F811
+    logs: Path,  # noqa: F811
+    request: pytest.FixtureRequest,
+) -> None:
+    async with running(configuration, logs) as service:
+        await service.topic("bench.warm")
+        rounds = [await one_round(service, number) for number in range(5)]
+    medians = {label: statistics.median(r[label] for r in rounds) for label in rounds[0]}
+    report(f"control-{request.node.callspec.id}", medians)
+
+
+async def one_round(service: Service, number: int) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for label, topic in (("new subscription s", "bench.warm"), ("new topic s", f"bench.t{number}")):
+        async with Subscriber() as receiver:
+            start = time.monotonic()
+            if topic != "bench.warm":
+                await service.topic(topic)
+            path = await service.subscribe(topic, f"s{number}", receiver.url)
+            async with Publisher(service, topic) as publisher:
+                await asyncio.gather(publisher.at_rate(100, 1), receiver.wait_for(1))
+                figures[label] = receiver.received[0].at - start
+                publishing = asyncio.gather(publisher.at_rate(100, 2.5))
+                figures |= await suspension(service, path, receiver)
+                await publishing
+            await service.http.delete(path)
+    return figures
+
+
+async def suspension(service: Service, path: str, receiver: Subscriber) -> dict[str, float]:
+    asked = time.monotonic()
+    await service.set_state(path, "SUSPENDED")
+    answered = time.monotonic()
+    await asyncio.sleep(2)
+    last = receiver.received[-1].at
+    return {
+        "suspended: answered s": answered - asked,
+        "suspended: last delivery s": max(0.0, last - asked),
+    }
+
+
+async def test_one_that_catches_up_beside_others(
+    configuration: Mapping[str, str],  # noqa: F811
+    logs: Path,  # noqa: F811
+    request: pytest.FixtureRequest,
+) -> None:
+    received_live = 0
+
+    def count(_: Received) -> Reply:
+        nonlocal received_live
+        received_live += 1
+        if len(live.received) > KEPT_MAX:
+            live.received.clear()
+        return Reply()
+
+    async with (
+        running(configuration, logs) as service,
+        Subscriber(count) as live,
+        Subscriber() as late,
+    ):
+        topic = await service.topic("bench.fanout")
+        for number in range(OTHERS):
+            await service.subscribe(topic, f"s{number}", live.url)
+        path = await service.subscribe(topic, "late", late.url)
+        await service.set_state(path, "SUSPENDED")
+        body = json.dumps({"at": 0.0, "filler": "x" * 900}).encode()
+        await service.publish_all(topic, [(body, str(n)) for n in range(BACKLOG)])
+        await live.wait_until(lambda: received_live >= BACKLOG * OTHERS, 300)
+        async with Publisher(service, topic) as publisher:
+            before = await others_while(live, publisher, lambda: asyncio.sleep(5))
+            start = time.monotonic()
+
+            async def caught_up() -> None:
+                await service.set_state(path, "ACTIVE")
+                await late.wait_for(BACKLOG, 120)
+
+            during = await others_while(live, publisher, caught_up)
+            took = time.monotonic() - start
+    report(
+        f"laggard-{request.node.callspec.id}",
+        {
+            "others before p50 ms": percentile(before, 50),
+            "others before p99 ms": percentile(before, 99),
+            "others during p50 ms": percentile(during, 50),
+            "others during p99 ms": percentile(during, 99),
+            "caught up msg/s": BACKLOG / took,
+        },
+    )
+
+
+async def others_while(
+    live: Subscriber, publisher: Publisher, happening: Callable[[], Awaitable[Any]]
+) -> list[float]:
+    """The others' latencies at 20 messages a second each while something happens."""
+    live.received.clear()
+    publishing = asyncio.ensure_future(publisher.at_rate(20, 3_600))
+    await happening()
+    publishing.cancel()
+    await asyncio.gather(publishing, return_exceptions=True)
+    return [latency_ms(received) for received in live.received]
