@@ -7,6 +7,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-inp
 # Arguments for the command behind a target: make up ARGS="--port 9000", make test ARGS="-k retry"
 ARGS ?=
 
+# Most tests wait for servers; each of these runners starts servers of its own.
+PARALLEL := --numprocesses 4 --dist worksteal
+
 # Stamps: a set-up that was done for these very lock files is not done again.
 RUN := $(VENV)/run.stamp
 DEV := $(VENV)/dev.stamp
@@ -29,7 +32,7 @@ demo: $(RUN) ## publish a stream of events, and account for every delivery
 	@exec $(BIN)/angelia demo $(ARGS)
 
 test: kafka lint ## everything: checks, then all tests on real servers
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
 
