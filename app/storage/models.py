@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     func,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -98,7 +99,10 @@ class TopicRow(Base):
 
 
 class SubscriptionRow(Base):
-    """A subscription. `start` maps a partition's index, in decimal, to its first offset."""
+    """A subscription. `start` maps a partition's index, in decimal, to its first offset.
+
+    `settings` holds the settings that have no column (see `settings.py`).
+    """
 
     __tablename__ = "subscriptions"
     __table_args__ = (UniqueConstraint("topic", "name"),)
@@ -113,6 +117,7 @@ class SubscriptionRow(Base):
     description: Mapped[str]
     contact: Mapped[str]
     policy: Mapped[Json]
+    settings: Mapped[Json] = mapped_column(server_default=text("'{}'::jsonb"))
     start: Mapped[Json]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     modified_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,20 +1,39 @@
 """Rows to domain values and back."""
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, Final
 
 from app.domain.owner import Owner
 from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
-from app.storage.models import SubscriptionRow, TopicRow
+from app.storage.models import Json, SubscriptionRow, TopicRow
 from app.storage.settings import from_json, to_json
 
-# The settings of a topic that have no column.
-_TOPIC_SETTINGS = ("retention", "ack", "message_size_max")
+# The fields that have columns; all others are kept in the column `settings`.
+_TOPIC_COLUMNS: Final = frozenset(
+    {"name", "owner", "description", "partitions", "created_at", "modified_at", "change"}
+)
+_SUBSCRIPTION_COLUMNS: Final = frozenset(
+    {
+        "id",
+        "topic",
+        "name",
+        "endpoint",
+        "state",
+        "owner",
+        "description",
+        "contact",
+        "policy",
+        "created_at",
+        "modified_at",
+        "change",
+        "start",
+    }
+)
 
 
 def topic_of(row: TopicRow) -> Topic:
     """The topic in the row."""
-    settings = from_json(Topic, row.settings)
     return Topic(
         name=row.name,
         owner=Owner(source=row.owner_source, id=row.owner_id),
@@ -23,7 +42,7 @@ def topic_of(row: TopicRow) -> Topic:
         created_at=row.created_at,
         modified_at=row.modified_at,
         change=row.change,
-        **{name: settings[name] for name in _TOPIC_SETTINGS if name in settings},
+        **_settings_in(Topic, row.settings, _TOPIC_COLUMNS),
     )
 
 
@@ -34,7 +53,7 @@ def topic_values(topic: Topic) -> dict[str, Any]:
         "owner_source": topic.owner.source,
         "owner_id": topic.owner.id,
         "partitions": topic.partitions,
-        "settings": to_json(topic, _TOPIC_SETTINGS),
+        "settings": to_json(topic, _settings_of(Topic, _TOPIC_COLUMNS)),
     }
 
 
@@ -54,6 +73,7 @@ def subscription_of(row: SubscriptionRow) -> Subscription:
         modified_at=row.modified_at,
         change=row.change,
         start={int(index): offset for index, offset in row.start.items()},
+        **_settings_in(Subscription, row.settings, _SUBSCRIPTION_COLUMNS),
     )
 
 
@@ -67,5 +87,15 @@ def subscription_values(subscription: Subscription) -> dict[str, Any]:
         "description": subscription.description,
         "contact": subscription.contact,
         "policy": to_json(subscription.policy),
+        "settings": to_json(subscription, _settings_of(Subscription, _SUBSCRIPTION_COLUMNS)),
         "start": {str(index): offset for index, offset in subscription.start.items()},
     }
+
+
+def _settings_of(kind: type, columns: frozenset[str]) -> list[str]:
+    return [field.name for field in fields(kind) if field.name not in columns]
+
+
+def _settings_in(kind: type, stored: Json, columns: frozenset[str]) -> dict[str, Any]:
+    found = from_json(kind, stored)
+    return {name: found[name] for name in found.keys() - columns}
