@@ -5,14 +5,13 @@ import socket
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
+from app.domain.feed import Changes
+from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
 from app.storage.changes import ChangeFeed
+from app.storage.database import Database
 from app.storage.notices import Notices
 from app.storage.statuses import StatusRepository
 from app.storage.workers import WorkerRepository
-
-from app.domain.feed import Changes
-from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
-from app.storage.database import Database
 
 
 class DatabaseChanges:

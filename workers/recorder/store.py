@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from app.storage.undelivered import UndeliveredRepository
-
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered
 from app.storage.database import Database
+from app.storage.undelivered import UndeliveredRepository
 
 
 class DatabaseUndelivered:
