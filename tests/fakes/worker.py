@@ -19,6 +19,7 @@ from app.domain.undelivered import Undelivered
 from app.log.interface import Committed, LogTopic, MessageLog
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
+from workers.consumer.lines import Endpoints
 from workers.main import Seams, Worker
 
 PATIENCE_S = 10.0
@@ -196,7 +197,8 @@ class WorkerDatabase:
 class World:
     """A log, a control plane and endpoints, with any number of workers on them."""
 
-    def __init__(self, log: MessageLog | None = None) -> None:
+    def __init__(self, log: MessageLog | None = None, sender: Endpoints | None = None) -> None:
+        self._sender = sender
         self.memory = MemoryLog()
         self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()
@@ -215,7 +217,9 @@ class World:
         self.plane.add(topic)
         return topic
 
-    async def subscribe(self, topic: Topic, name: str = "s", **policy: object) -> Subscription:
+    async def subscribe(
+        self, topic: Topic, name: str = "s", *, endpoint: str = "", **policy: object
+    ) -> Subscription:
         bounds = await self.log.bounds(await self.log.partitions(topic.name))
         new_id = uuid4().hex
         first = {p: Committed(bound.end, initial_metadata(new_id)) for p, bound in bounds.items()}
@@ -225,7 +229,7 @@ class World:
                 id=new_id,
                 topic=topic.name,
                 name=name,
-                endpoint=f"http://{name}.test/",
+                endpoint=endpoint or f"http://{name}.test/",
                 policy=DeliveryPolicy(**{"rate": 100_000, **policy}),  # type: ignore[arg-type]
                 start={p.index: bound.end for p, bound in bounds.items()},
             )
@@ -274,7 +278,7 @@ class World:
                 changes=database,
                 status=database,
                 undelivered=database,
-                endpoints=self.endpoints,
+                endpoints=self._sender or self.endpoints,
                 report_interval=timedelta(milliseconds=20),
             )
         )

@@ -1,0 +1,120 @@
+"""A worker between a subscriber that misbehaves and one that does not: each gets its due."""
+
+from collections import Counter
+from contextlib import AsyncExitStack
+from datetime import timedelta
+
+import psutil
+import pytest
+
+from app.domain.delivery import TTL_ELAPSED
+from app.domain.subscription import Subscription
+from tests.fakes.hostile import (
+    MEGABYTE,
+    OK,
+    Act,
+    Hostile,
+    drips,
+    floods,
+    hangs,
+    never_accepting,
+    repeats,
+    resets,
+    says,
+)
+from tests.fakes.subscriber import Subscriber
+from tests.fakes.worker import World, delivered
+from workers.delivery.sender import Sender
+
+MESSAGES = 20
+# What twenty answers of 50 MB may add to a process that reads 64 KiB of each.
+MEMORY_MAX = 64 * MEGABYTE
+
+FAILING = {
+    "hangs": hangs,
+    "hangs in the head": says(b"HTTP/1.1 200 OK\r\n"),
+    "hangs after the headers": says(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+    "drips": drips(OK, interval_s=1.0),
+    "closes in the body": says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour", close=True),
+    "garbage": says(b"SSH-2.0-OpenSSH_9.2\r\n"),
+    "continues for ever": repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "redirects": says(
+        b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", close=True
+    ),
+    "resets": resets,
+}
+DELIVERING = {
+    "two answers to one request": says(OK + OK),
+    "more than it said": says(OK + b", and more"),
+    "50 MB": floods(50 * MEGABYTE),
+}
+
+
+async def run(act: Act, world: World) -> tuple[Hostile, Subscription]:
+    """Both subscribers get the messages; returns when both are done with them."""
+    async with AsyncExitStack() as stack:
+        hostile = await stack.enter_async_context(Hostile(act))
+        healthy = await stack.enter_async_context(Subscriber())
+        topic = await world.topic()
+        victim = await world.subscribe(topic, "healthy", endpoint=healthy.url)
+        culprit = await world.subscribe(
+            topic,
+            "hostile",
+            endpoint=hostile.url,
+            request_timeout=timedelta(milliseconds=150),
+            message_ttl=timedelta(milliseconds=400),
+            message_backoff=timedelta(milliseconds=100),
+        )
+        async with world.worker():
+            await world.plane.until_applied()
+            await world.publish(topic, *(b"%d" % number for number in range(MESSAGES)))
+            await healthy.wait_for(MESSAGES)
+            await world.plane.until(lambda: finished(world, culprit) == MESSAGES)
+            # Nothing is left open to it.
+            await hostile.left()
+        assert Counter(r.body for r in healthy.received).most_common(1)[0][1] == 1
+        assert delivered(world, victim.id) == MESSAGES
+    return hostile, culprit
+
+
+def finished(world: World, subscription: Subscription) -> int:
+    return delivered(world, subscription.id) + len(world.plane.undelivered)
+
+
+@pytest.mark.parametrize("act", FAILING.values(), ids=FAILING)
+async def test_what_fails_is_recorded_with_as_many_attempts_as_requests_came(act: Act) -> None:
+    async with Sender() as sender:
+        world = World(sender=sender)
+        hostile, _ = await run(act, world)
+    assert len(world.plane.undelivered) == MESSAGES
+    assert {row.reason for row in world.plane.undelivered} == {TTL_ELAPSED}
+    assert len(hostile.requests) == sum(row.attempts for row in world.plane.undelivered)
+
+
+@pytest.mark.parametrize("act", DELIVERING.values(), ids=DELIVERING)
+async def test_what_was_answered_is_delivered_once_however_it_goes_on(act: Act) -> None:
+    before = psutil.Process().memory_info().rss
+    async with Sender() as sender:
+        world = World(sender=sender)
+        hostile, culprit = await run(act, world)
+    assert psutil.Process().memory_info().rss - before < MEMORY_MAX
+    assert delivered(world, culprit.id) == MESSAGES == len(hostile.requests)
+
+
+async def test_one_that_takes_up_no_connection_delays_nobody() -> None:
+    async with never_accepting() as endpoint, Subscriber() as healthy, Sender() as sender:
+        world = World(sender=sender)
+        topic = await world.topic()
+        await world.subscribe(topic, "healthy", endpoint=healthy.url)
+        await world.subscribe(
+            topic,
+            "hostile",
+            endpoint=endpoint,
+            request_timeout=timedelta(milliseconds=150),
+            message_ttl=timedelta(milliseconds=200),
+        )
+        async with world.worker():
+            await world.plane.until_applied()
+            await world.publish(topic, *(b"%d" % number for number in range(MESSAGES)))
+            await healthy.wait_for(MESSAGES)
+            await world.plane.until(lambda: len(world.plane.undelivered) == MESSAGES)
