@@ -14,6 +14,13 @@ LEVELS: Final = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
+FRAMES_MAX: Final = 40
+
+# Without the local variables, which structlog would show: they have bodies and passwords in them,
+# and to print those of a deep stack takes seconds, in which the loop stands still.
+_TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=FRAMES_MAX)
+)
 
 
 def configure_logging(level: str) -> None:
@@ -44,9 +51,9 @@ def configure_logging(level: str) -> None:
 def _formatter(shared: Sequence[Processor]) -> logging.Formatter:
     on_terminal = sys.stderr.isatty()
     last: Sequence[Processor] = (
-        (structlog.dev.ConsoleRenderer(),)
+        (structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),)
         if on_terminal
-        else (structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer())
+        else (_TRACEBACKS, structlog.processors.JSONRenderer())
     )
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
