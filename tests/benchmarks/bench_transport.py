@@ -26,7 +26,7 @@ import httpx
 import uvloop
 
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy
+from app.domain.subscription import Subscription
 from workers.delivery.sender import Sender
 from workers.transport.dialing import Origin
 from workers.transport.transport import ORIGIN_EXTENSION, DeliveryTransport
@@ -98,7 +98,8 @@ async def sender(url: str, connections: int) -> AsyncIterator[Post]:
     headers = [(b"id", b"0b2ff1a5-7a3c-4f0e-9b8e-6a5b4c3d2e1f"), (b"ct", b"application/json")]
     message = Message(Record(1, 1, None, BODY, headers), Partition("bench.topic", 0))
     async with Sender() as ours:
-        destination = ours.destination(url, DeliveryPolicy())
+        bench = Subscription(id="b", topic="bench.topic", name="b", endpoint=url)
+        destination = ours.destination(bench)
         yield lambda: destination.attempt(message, retry_count=0)
 
 

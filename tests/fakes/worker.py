@@ -50,9 +50,8 @@ class ScriptedEndpoints:
         self.gate.set()
         self.changed = Signal()
 
-    def destination(self, endpoint: str, policy: DeliveryPolicy) -> "ScriptedEndpoint":
-        del policy
-        return ScriptedEndpoint(endpoint, self)
+    def destination(self, subscription: Subscription) -> "ScriptedEndpoint":
+        return ScriptedEndpoint(subscription.endpoint, self)
 
     def bodies(self, endpoint: str | None = None) -> list[bytes]:
         return [a.body for a in self.attempts if endpoint in {None, a.endpoint}]

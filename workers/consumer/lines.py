@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from app.domain.commit import Progress
 from app.domain.message import Partition
-from app.domain.subscription import DeliveryPolicy, Subscription
+from app.domain.subscription import Subscription
 from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
 from workers.consumer.line import DeliveryLine, Endpoint
@@ -26,8 +26,8 @@ class CursorKey(NamedTuple):
 class Endpoints(Protocol):
     """Makes endpoints to send to."""
 
-    def destination(self, endpoint: str, policy: DeliveryPolicy) -> Endpoint:
-        """Where messages of a subscription go."""
+    def destination(self, subscription: Subscription) -> Endpoint:
+        """Where its messages go, and how."""
 
 
 class Lines:
@@ -90,7 +90,7 @@ class Lines:
         """Deliver by the subscription's new settings, if it has a line here."""
         line = self._lines.get(subscription.id)
         if line is not None and line.subscription != subscription:
-            line.configure(subscription, self._endpoint(subscription))
+            line.configure(subscription, self._endpoints.destination(subscription))
 
     def share(self, subscription_id: str, rate: float) -> None:
         """Let the subscription send at most `rate` messages a second from here."""
@@ -128,14 +128,11 @@ class Lines:
     def _opened(self, subscription: Subscription, partition: Partition, start: Progress) -> Cursor:
         line = self._lines.get(subscription.id)
         if line is None:
-            line = DeliveryLine(subscription, self._endpoint(subscription), self)
+            line = DeliveryLine(subscription, self._endpoints.destination(subscription), self)
             self._lines[subscription.id] = line
         cursor = Cursor(line, partition, start)
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
-
-    def _endpoint(self, subscription: Subscription) -> Endpoint:
-        return self._endpoints.destination(subscription.endpoint, subscription.policy)
 
     def _drop_empty_lines(self) -> None:
         used = {key.subscription_id for key in self._cursors}

@@ -14,17 +14,17 @@ from app.domain.delivery import (
     Unanswered,
     status_reason,
 )
-from app.domain.subscription import DeliveryPolicy
+from app.domain.subscription import Subscription
 from workers.delivery.retry_after import retry_after
 
 _WITH_RETRY_AFTER: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-def classify(answer: Answer, policy: DeliveryPolicy, now: datetime) -> Outcome:
+def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outcome:
     """What becomes of the message; `now` (aware) is when the answer came, for Retry-After dates.
 
-    2xx is a delivery. A client error is final unless the policy retries those, except 429, which
-    asks for patience. Everything else is tried again: 3xx (never followed), 5xx, and no answer.
+    2xx is a delivery. A client error is final unless the subscription retries those, except 429,
+    which asks for patience. Everything else is tried again: 3xx (never followed), 5xx, no answer.
     """
     if isinstance(answer, Unanswered):
         return Retry(reason=answer.reason, timed_out=answer.timed_out)
@@ -34,7 +34,7 @@ def classify(answer: Answer, policy: DeliveryPolicy, now: datetime) -> Outcome:
     if status in _WITH_RETRY_AFTER:
         asked = retry_after(answer.headers.get("retry-after", ""), now)
         return Retry(reason=status_reason(status), status=status, retry_after=asked)
-    if 400 <= status < 500 and not policy.retry_client_errors:  # noqa: PLR2004 - the 4xx class
+    if 400 <= status < 500 and not subscription.policy.retry_client_errors:  # noqa: PLR2004 - the 4xx class
         return Discarded(reason=status_reason(status), status=status)
     return Retry(reason=status_reason(status), status=status)
 

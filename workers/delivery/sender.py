@@ -9,7 +9,7 @@ import httpx
 
 from app.domain.delivery import Answer, Answered, Discarded, Outcome, Unanswered
 from app.domain.message import Message
-from app.domain.subscription import DeliveryPolicy
+from app.domain.subscription import Subscription
 from workers.delivery.classification import classify
 from workers.delivery.request import RequestHeaders
 from workers.transport.dialing import Origin
@@ -26,22 +26,27 @@ def _utc_now() -> datetime:
 class Destination:
     """An endpoint as one subscription sends to it; all that is constant is worked out once.
 
-    When the endpoint or the policy changes, ask the sender for another one.
+    When the subscription changes, ask the sender for another one.
     """
 
-    __slots__ = ("_clock", "_extensions", "_headers", "_policy", "_transport", "_url")
+    __slots__ = ("_clock", "_extensions", "_headers", "_subscription", "_transport", "_url")
 
     def __init__(
-        self, url: httpx.URL, policy: DeliveryPolicy, *, transport: DeliveryTransport, clock: Clock
+        self,
+        url: httpx.URL,
+        subscription: Subscription,
+        *,
+        transport: DeliveryTransport,
+        clock: Clock,
     ) -> None:
-        self._policy = policy
+        self._subscription = subscription
         self._transport = transport
         self._clock = clock
         self._url = url.copy_with(username=None, password=None)
         self._headers = RequestHeaders(
             host=self._url.netloc, user=url.username, password=url.password
         )
-        total_s = policy.request_timeout.total_seconds()
+        total_s = subscription.policy.request_timeout.total_seconds()
         self._extensions = {"timeout": {"read": total_s}, ORIGIN_EXTENSION: Origin.of(url)}
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
@@ -59,7 +64,7 @@ class Destination:
             stream=httpx.ByteStream(message.body),
             extensions=self._extensions,
         )
-        return classify(await self._answer(request), self._policy, self._clock())
+        return classify(await self._answer(request), self._subscription, self._clock())
 
     async def _answer(self, request: httpx.Request) -> Answer:
         try:
@@ -71,7 +76,8 @@ class Destination:
         return Answered(response.status_code, response.headers)
 
     def _reason(self, exc: httpx.TransportError) -> str:
-        within = f"within {self._policy.request_timeout.total_seconds() * 1000:.0f} ms"
+        total = self._subscription.policy.request_timeout
+        within = f"within {total.total_seconds() * 1000:.0f} ms"
         match exc:
             case httpx.ConnectTimeout():
                 return f"Could not connect {within}"
@@ -131,12 +137,10 @@ class Sender:
             raise RuntimeError(message)
         return self._transport
 
-    def destination(
-        self, endpoint: str, policy: DeliveryPolicy
-    ) -> Destination | UnusableDestination:
-        """Where to send a subscription's messages. Never raises for what `endpoint` is."""
+    def destination(self, subscription: Subscription) -> Destination | UnusableDestination:
+        """Where to send its messages, and how. Never raises for what the endpoint is."""
         try:
-            url = httpx.URL(endpoint)
-            return Destination(url, policy, transport=self.transport, clock=self._clock)
+            url = httpx.URL(subscription.endpoint)
+            return Destination(url, subscription, transport=self.transport, clock=self._clock)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             return UnusableDestination(str(exc))

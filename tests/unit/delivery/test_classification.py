@@ -1,5 +1,6 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,18 @@ from app.domain.delivery import (
     Unanswered,
     status_reason,
 )
-from app.domain.subscription import DeliveryPolicy
+from app.domain.subscription import DeliveryPolicy, Subscription
 from workers.delivery.classification import classify
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-POLICY = DeliveryPolicy()
-RETRYING = DeliveryPolicy(retry_client_errors=True)
+
+
+def a_subscription(**settings: Any) -> Subscription:  # noqa: ANN401 - fields of the value
+    return Subscription(id="s-1", topic="g.t", name="s", endpoint="http://s.test/", **settings)
+
+
+PLAIN = a_subscription()
+RETRYING = a_subscription(policy=DeliveryPolicy(retry_client_errors=True))
 
 
 def again(status: int, after_s: float | None = None) -> Retry:
@@ -60,7 +67,7 @@ def never(status: int) -> Discarded:
     ],
 )
 def test_the_answer_decides(status: int, headers: Mapping[str, str], outcome: Outcome) -> None:
-    assert classify(Answered(status, headers), POLICY, NOW) == outcome
+    assert classify(Answered(status, headers), PLAIN, NOW) == outcome
 
 
 @pytest.mark.parametrize("status", [400, 404, 410, 499])
@@ -68,7 +75,9 @@ def test_client_errors_are_retried_when_the_policy_says_so(status: int) -> None:
     assert classify(Answered(status, {}), RETRYING, NOW) == again(status)
 
 
-@pytest.mark.parametrize("policy", [POLICY, RETRYING])
-def test_no_answer_is_retried_with_its_reason(policy: DeliveryPolicy) -> None:
+@pytest.mark.parametrize("subscription", [PLAIN, RETRYING])
+def test_no_answer_is_retried_with_its_reason(subscription: Subscription) -> None:
     answer = Unanswered(reason="no answer within 1000 ms", timed_out=True)
-    assert classify(answer, policy, NOW) == Retry(reason="no answer within 1000 ms", timed_out=True)
+    assert classify(answer, subscription, NOW) == Retry(
+        reason="no answer within 1000 ms", timed_out=True
+    )

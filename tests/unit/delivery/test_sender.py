@@ -5,7 +5,7 @@ import pytest
 
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy
+from app.domain.subscription import DeliveryPolicy, Subscription
 from tests.fakes.hostile import (
     MEGABYTE,
     OK,
@@ -32,10 +32,14 @@ def a_message(body: bytes | None = b'{"a":1}', **headers: bytes) -> Message:
     return Message(Record(7, 1, None, body, [(b"id", b"m-1"), *record]), Partition("g.t", 0))
 
 
+def to(endpoint: str, policy: DeliveryPolicy) -> Subscription:
+    return Subscription(id="s-1", topic="g.t", name="s", endpoint=endpoint, policy=policy)
+
+
 async def attempt(endpoint: str, policy: DeliveryPolicy = PATIENT) -> Outcome:
     """One attempt, after which no connection is left or lost."""
     async with Sender(clock=lambda: NOW) as sender:
-        outcome = await sender.destination(endpoint, policy).attempt(a_message(), retry_count=0)
+        outcome = await sender.destination(to(endpoint, policy)).attempt(a_message(), retry_count=0)
         assert sender.transport.connections == sender.transport.idle_connections
     assert sender.transport.connections == 0
     return outcome
@@ -46,7 +50,7 @@ async def test_posts_the_message_with_its_headers() -> None:
         b"<a/>", ct=b"text/xml", h_traceparent=b"00-1", h_X_Tenant=b"acme", h_Host=b"evil"
     )
     async with Subscriber() as subscriber, Sender() as sender:
-        destination = sender.destination(f"{subscriber.url}hook?a=b%20c#part", PATIENT)
+        destination = sender.destination(to(f"{subscriber.url}hook?a=b%20c#part", PATIENT))
         assert await destination.attempt(message, retry_count=3) == Delivered(status=200)
         [received] = subscriber.received
     assert received.method == "POST"
@@ -68,7 +72,7 @@ async def test_posts_the_message_with_its_headers() -> None:
 async def test_credentials_of_the_endpoint_become_basic_authorization() -> None:
     async with Subscriber() as subscriber, Sender() as sender:
         endpoint = subscriber.url.replace("http://", "http://us%40er:p%3Aw@")
-        await sender.destination(endpoint, PATIENT).attempt(a_message(), retry_count=0)
+        await sender.destination(to(endpoint, PATIENT)).attempt(a_message(), retry_count=0)
         [received] = subscriber.received
     assert received.headers["authorization"] == "Basic dXNAZXI6cDp3"
     assert received.headers["host"] == f"127.0.0.1:{subscriber.port}"
@@ -76,7 +80,7 @@ async def test_credentials_of_the_endpoint_become_basic_authorization() -> None:
 
 async def test_uses_one_connection_for_messages_in_turn() -> None:
     async with Subscriber() as subscriber, Sender() as sender:
-        destination = sender.destination(subscriber.url, PATIENT)
+        destination = sender.destination(to(subscriber.url, PATIENT))
         for retry_count in range(20):
             await destination.attempt(a_message(), retry_count=retry_count)
         assert [received.retry_count for received in subscriber.received] == list(range(20))
@@ -85,7 +89,7 @@ async def test_uses_one_connection_for_messages_in_turn() -> None:
 
 async def test_a_record_without_a_value_is_discarded_unsent() -> None:
     async with Subscriber() as subscriber, Sender() as sender:
-        destination = sender.destination(subscriber.url, PATIENT)
+        destination = sender.destination(to(subscriber.url, PATIENT))
         outcome = await destination.attempt(a_message(None), retry_count=0)
         assert subscriber.received == []
     assert outcome == Discarded(reason="malformed: the record has no value")
@@ -93,7 +97,7 @@ async def test_a_record_without_a_value_is_discarded_unsent() -> None:
 
 async def test_an_empty_body_is_sent() -> None:
     async with Subscriber() as subscriber, Sender() as sender:
-        destination = sender.destination(subscriber.url, PATIENT)
+        destination = sender.destination(to(subscriber.url, PATIENT))
         await destination.attempt(a_message(b""), retry_count=0)
         [received] = subscriber.received
     assert received.headers["content-length"] == "0"
@@ -102,7 +106,7 @@ async def test_an_empty_body_is_sent() -> None:
 async def test_a_large_body_arrives_whole() -> None:
     body = bytes(range(256)) * (8 * 1024)
     async with Subscriber() as subscriber, Sender() as sender:
-        destination = sender.destination(subscriber.url, PATIENT)
+        destination = sender.destination(to(subscriber.url, PATIENT))
         assert isinstance(await destination.attempt(a_message(body), retry_count=0), Delivered)
         assert subscriber.received[0].body == body
 
@@ -152,7 +156,8 @@ async def test_a_redirect_is_not_followed() -> None:
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["http://[::1/", "http:///path", "ftp://host/", "http://host:99999/"],
+    ["http://[::1]x/", "http://256.1.1.1/", "http://host:0/", f"http://host/{'x' * 70_000}"],
+    ids=lambda endpoint: str(endpoint)[:20],
 )
 async def test_an_endpoint_that_is_no_url_discards(endpoint: str) -> None:
     outcome = await attempt(endpoint)
