@@ -69,8 +69,7 @@ class Reporter:
         """Write one report; raises UnavailableError."""
         if state.applied is not None:
             await self._store.beat(applied_change=state.applied, partitions=len(state.owned))
-        moved = [(key, cursor) for key, cursor in self._lines.cursors() if cursor.unreported]
-        await self.write(moved)
+        await self.write(self._lines.unreported())
 
     async def write(self, cursors: Collection[tuple[CursorKey, Cursor]]) -> None:
         """Write where these stand, and what the lines do; raises UnavailableError."""

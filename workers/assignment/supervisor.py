@@ -19,7 +19,7 @@ from app.domain import streams
 from app.domain.commit import Progress
 from app.domain.feed import Changes
 from app.domain.message import Partition
-from app.domain.subscription import Subscription
+from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
 from workers.assignment.registry import Registry
 from workers.assignment.shares import owned_share
@@ -27,8 +27,8 @@ from workers.assignment.starting import Starts, Wanted
 from workers.consumer.cursor import Cursor
 from workers.consumer.lines import CursorKey, Lines, abandon
 
-# How long what is in the air may take when its cursor closes; below the time the log waits for a
-# revocation.
+# How long what is in the air may take when its partition is revoked; together below the time the
+# log waits for a revocation.
 LANDING_MAX: Final = timedelta(seconds=3)
 COMMITTING_MAX: Final = timedelta(seconds=1.5)
 # The same when the worker stops.
@@ -89,10 +89,10 @@ class Supervisor:
         """Let requests in the air land and commit all positions; returns what was closed."""
         self._stopping = True
         self._recorder.own(())
-        cursors = list(self._lines.cursors())
-        halted = self._lines.halt([key for key, _ in cursors])
-        await self._lines.finish(halted, landing=LAST_LANDING_MAX, committing=COMMITTING_MAX)
-        return cursors
+        self._finish_soon(list(self._lines.keys()), LAST_LANDING_MAX)
+        closed = list(self._closing.items())
+        await self._until_closed(self._closing.keys(), LAST_LANDING_MAX + COMMITTING_MAX)
+        return closed
 
     # ---- ownership ------------------------------------------------------------------------------
 
@@ -105,6 +105,7 @@ class Supervisor:
                 self._reconcile()
             case Revoked():
                 self.owned -= event.partitions
+                self._reconcile()
                 self._tasks.create_task(self._hand_over(event))
             case Lost():
                 self.owned -= event.partitions
@@ -115,9 +116,10 @@ class Supervisor:
                 assert_never(event)
 
     async def _hand_over(self, event: Revoked) -> None:
-        keys = self._open_in(event.partitions)
-        self._reconcile()
-        await self._until_closed(keys)
+        # A suspension may have begun to close some of them before, and may wait longer than we can.
+        closing = {key for key in self._closing if key.partition in event.partitions}
+        if not await self._until_closed(closing, LANDING_MAX + COMMITTING_MAX):
+            self._abandon_closing(event.partitions)
         # Reached only when all that was in the air has landed and is committed, or will never be
         # committed by us.
         event.release()
@@ -140,23 +142,51 @@ class Supervisor:
         deleted = [key for key in keys if self.registry.get(key.subscription_id) is None]
         # The name may be another subscription's already: where the deleted one stood is of no use.
         abandon(self._lines.halt(deleted))
-        kept = [key for key in keys if key not in deleted]
-        if kept:
-            halted = self._lines.halt(kept)
-            self._closing.update(zip(kept, (cursor for _, cursor in halted), strict=True))
-            self._tasks.create_task(self._finish(kept, halted))
+        kept = set(keys) - set(deleted)
+        self._finish_soon([key for key in kept if key.partition not in self.owned], LANDING_MAX)
+        for subscription, suspended in self._suspended(kept).items():
+            self._finish_soon(suspended, landing_max(subscription.policy))
 
-    async def _finish(self, keys: Collection[CursorKey], halted: list[tuple[str, Cursor]]) -> None:
-        await self._lines.finish(halted, landing=LANDING_MAX, committing=COMMITTING_MAX)
+    def _suspended(self, keys: Collection[CursorKey]) -> dict[Subscription, list[CursorKey]]:
+        """Those in partitions that stay ours, each subscription's by themselves."""
+        found: dict[Subscription, list[CursorKey]] = {}
         for key in keys:
+            subscription = self.registry.get(key.subscription_id)
+            if subscription is not None and key.partition in self.owned:
+                found.setdefault(subscription, []).append(key)
+        return found
+
+    def _finish_soon(self, keys: Collection[CursorKey], landing: timedelta) -> None:
+        if keys:
+            halted = self._lines.halt(keys)
+            cursors = dict(zip(keys, (cursor for _, cursor in halted), strict=True))
+            self._closing.update(cursors)
+            self._tasks.create_task(self._finish(cursors, halted, landing))
+
+    async def _finish(
+        self,
+        cursors: Mapping[CursorKey, Cursor],
+        halted: list[tuple[str, Cursor]],
+        landing: timedelta,
+    ) -> None:
+        await self._lines.finish(halted, landing=landing, committing=COMMITTING_MAX)
+        for key, cursor in cursors.items():
             del self._closing[key]
+            if key.partition in self.owned:  # otherwise its next owner reports
+                self._lines.report_later(key, cursor)
         self._closed.set()
         self._closed.clear()
         self._reconcile()
 
-    async def _until_closed(self, keys: Collection[CursorKey]) -> None:
-        while self._closing.keys() & set(keys):
-            await self._closed.wait()
+    async def _until_closed(self, keys: Collection[CursorKey], within: timedelta) -> bool:
+        waited_for = frozenset(keys)
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                while self._closing.keys() & waited_for:
+                    await self._closed.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _abandon_closing(self, partitions: Collection[Partition]) -> None:
         for key, cursor in self._closing.items():
@@ -213,9 +243,18 @@ class Supervisor:
         self._reconcile()
 
     def _share(self, subscription_ids: Collection[str]) -> None:
+        owned = Counter(partition.topic for partition in self.owned)
         for subscription_id in subscription_ids:
             subscription = self.registry.get(subscription_id)
             topic = self.registry.topics.get(subscription.topic) if subscription else None
             if subscription and topic:
-                share = owned_share(topic, self.owned)
+                share = owned_share(topic, owned[topic.name])
                 self._lines.share(subscription_id, subscription.policy.rate * share)
+
+
+def landing_max(policy: DeliveryPolicy) -> timedelta:
+    """How long what is in the air may take when its subscription is suspended: all it may need.
+
+    The partition stays ours and nobody waits for it, so that its result counts.
+    """
+    return policy.request_timeout + LANDING_MAX

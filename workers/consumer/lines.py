@@ -47,6 +47,8 @@ class Lines:
         self._committer = committer
         self._lines: dict[str, DeliveryLine] = {}
         self._cursors: dict[CursorKey, Cursor] = {}
+        # Closed, and at most one of each key: where they stood is still to be reported.
+        self._to_report: dict[CursorKey, Cursor] = {}
         self.undelivered = undelivered
         self.turns = Turns(asyncio.get_running_loop())
         self.tasks = tasks
@@ -62,6 +64,20 @@ class Lines:
     def cursors(self) -> Iterator[tuple[CursorKey, Cursor]]:
         """The open cursors with their keys."""
         return iter(self._cursors.items())
+
+    def report_later(self, key: CursorKey, cursor: Cursor) -> None:
+        """Have a closed cursor among the `unreported` until it is reported."""
+        self._to_report[key] = cursor
+
+    def unreported(self) -> list[tuple[CursorKey, Cursor]]:
+        """What has been committed and not been reported: by open cursors, and by closed ones."""
+        self._to_report = {
+            key: cursor
+            for key, cursor in self._to_report.items()
+            if cursor.unreported and key not in self._cursors
+        }
+        moved = [(key, cursor) for key, cursor in self._cursors.items() if cursor.unreported]
+        return [*self._to_report.items(), *moved]
 
     def lines(self) -> Collection[DeliveryLine]:
         """The lines that have cursors."""

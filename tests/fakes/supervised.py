@@ -1,0 +1,115 @@
+"""A supervisor whose partitions come and go as a test says: all under it is a real worker's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+
+from app.domain.message import Partition
+from app.domain.subscription import Subscription
+from app.log.interface import Assigned, Lost, OwnershipEvent, Revoked
+from tests.fakes.worker import PATIENCE_S, WorkerDatabase, World
+from workers.assignment.reporter import Reporter
+from workers.assignment.starting import Starts
+from workers.assignment.supervisor import Supervisor
+from workers.consumer.committer import Committer
+from workers.consumer.lines import CursorKey, Lines
+from workers.consumer.undelivered import UndeliveredStream
+from workers.reading.reader import Reader
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let everything run until `condition`; TimeoutError after PATIENCE_S."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - a turn of the loop, not a time, is waited for
+            await asyncio.sleep(0)
+
+
+class ScriptedOwnership:
+    """Membership that says what it is told to."""
+
+    def __init__(self) -> None:
+        self.topics: frozenset[str] = frozenset()
+        self.released: list[frozenset[Partition]] = []
+        self._events: asyncio.Queue[OwnershipEvent] = asyncio.Queue()
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        self.topics = frozenset(topics)
+
+    async def events(self) -> AsyncIterator[OwnershipEvent]:
+        while True:
+            yield await self._events.get()
+
+    def assign(self, *partitions: Partition) -> None:
+        self._events.put_nowait(Assigned(frozenset(partitions)))
+
+    def lose(self, *partitions: Partition) -> None:
+        self._events.put_nowait(Lost(frozenset(partitions)))
+
+    def revoke(self, *partitions: Partition) -> None:
+        gone = frozenset(partitions)
+        self._events.put_nowait(Revoked(gone, lambda: self.released.append(gone)))
+
+
+class OwnedStreams:
+    def __init__(self) -> None:
+        self.partitions: frozenset[Partition] = frozenset()
+
+    def own(self, partitions: Collection[Partition]) -> None:
+        self.partitions = frozenset(partitions)
+
+
+class Supervised:
+    """The supervisor with its parts, on the log and the endpoints of a world."""
+
+    def __init__(self, world: World, tasks: asyncio.TaskGroup, reader: Reader) -> None:
+        database = WorkerDatabase(world.plane, "w1")
+        self.world = world
+        self.ownership = ScriptedOwnership()
+        self.streams = OwnedStreams()
+        self.reader = reader
+        self.committer = Committer(world.log)
+        self.lines = Lines(
+            endpoints=world.endpoints,
+            reader=reader,
+            committer=self.committer,
+            undelivered=UndeliveredStream(world.log),
+            tasks=tasks,
+        )
+        self.reporter = Reporter("w1", self.lines, database)
+        self.supervisor = Supervisor(
+            lines=self.lines,
+            starts=Starts(world.log, database),
+            ownership=self.ownership,
+            recorder=self.streams,
+            tasks=tasks,
+        )
+        self._changes = database
+
+    async def apply(self) -> None:
+        """Let the supervisor know all that the control plane knows."""
+        self.supervisor.apply(await self._changes.since(self.supervisor.registry.number))
+
+    def key(self, subscription: Subscription, index: int = 0) -> CursorKey:
+        return CursorKey(subscription.id, Partition(subscription.topic, index))
+
+    async def until_open(self, *keys: CursorKey) -> None:
+        await until(lambda: set(keys) <= self.lines.keys())
+
+    def committed(self, subscription: Subscription, index: int = 0) -> int | None:
+        commits = self.world.memory.commits.get(subscription.group, {})
+        commit = commits.get(Partition(subscription.topic, index))
+        return commit.offset if commit else None
+
+
+@asynccontextmanager
+async def supervised(world: World) -> AsyncIterator[Supervised]:
+    """A supervisor at work; what it left running at the end of the block is cancelled."""
+    async with world.log.tail() as tail, asyncio.TaskGroup() as tasks:
+        parts = Supervised(world, tasks, Reader(world.log, tail))
+        loops = (parts.reader.run(), parts.committer.run(), parts.supervisor.run())
+        running = [tasks.create_task(loop) for loop in loops]
+        yield parts
+        world.endpoints.gate.set()
+        parts.lines.close()
+        for task in running:
+            task.cancel()

@@ -1,0 +1,303 @@
+"""The supervisor while things change under it: revoked, lost, suspended, resumed, deleted."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.domain.errors import StorageUnavailableError
+from app.domain.message import Partition
+from app.domain.subscription import DeliveryPolicy, Subscription
+from app.log.interface import Committed
+from tests.fakes.supervised import Supervised, supervised, until
+from tests.fakes.worker import World, delivered
+from workers.assignment.supervisor import landing_max
+
+ORDERS = Partition("shop.orders", 0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def open_on(parts: Supervised) -> Subscription:
+    """A subscription to a topic of one partition, which is ours."""
+    topic = await parts.world.topic(partitions=1)
+    subscription = await parts.world.subscribe(topic)
+    await parts.apply()
+    parts.ownership.assign(ORDERS)
+    await parts.until_open(parts.key(subscription))
+    return subscription
+
+
+async def one_in_the_air(parts: Supervised) -> Subscription:
+    """The same with one message that stays in the air until the gate opens."""
+    subscription = await open_on(parts)
+    parts.world.endpoints.gate.clear()
+    await parts.world.publish(parts.world.plane.topics["shop.orders"], b"x")
+    await until(lambda: parts.world.endpoints.in_air == 1)
+    return subscription
+
+
+async def test_a_revoked_partition_is_let_go_when_all_has_landed_and_is_committed(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        parts.ownership.revoke(ORDERS)
+        await until(lambda: not parts.lines.keys())
+        assert parts.ownership.released == []
+        world.endpoints.gate.set()
+        await until(lambda: bool(parts.ownership.released))
+        assert parts.committed(subscription) == 1
+
+
+async def test_a_revoked_partition_waits_for_what_a_suspension_left_in_the_air(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        world.suspend(subscription)
+        await parts.apply()
+        parts.ownership.revoke(ORDERS)
+        await until(lambda: not parts.supervisor.owned)
+        await let_all_run()
+        assert parts.ownership.released == []
+        world.endpoints.gate.set()
+        await until(lambda: bool(parts.ownership.released))
+        assert parts.committed(subscription) == 1
+
+
+async def test_a_partition_revoked_while_we_stop_waits_for_what_is_in_the_air(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        stopping = asyncio.ensure_future(parts.supervisor.stop())
+        await until(lambda: not parts.lines.keys())
+        parts.ownership.revoke(ORDERS)
+        await until(lambda: not parts.supervisor.owned)
+        await let_all_run()
+        assert parts.ownership.released == []
+        world.endpoints.gate.set()
+        await until(lambda: bool(parts.ownership.released))
+        assert parts.committed(subscription) == 1
+        await stopping
+
+
+async def test_a_partition_lost_while_we_stop_is_not_committed(world: World) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        stopping = asyncio.ensure_future(parts.supervisor.stop())
+        await until(lambda: not parts.lines.keys())
+        parts.ownership.lose(ORDERS)
+        await until(lambda: not parts.supervisor.owned)
+        world.endpoints.gate.set()
+        await stopping
+        assert parts.committed(subscription) == 0
+
+
+async def test_a_stop_waits_for_what_a_suspension_left_in_the_air(world: World) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        world.suspend(subscription)
+        await parts.apply()
+        stopping = asyncio.ensure_future(parts.supervisor.stop())
+        await let_all_run()
+        assert not stopping.done()
+        world.endpoints.gate.set()
+        (closed,) = await stopping
+        assert parts.committed(subscription) == 1
+        assert closed[1].committed.delivered == 1
+
+
+async def test_what_lands_after_a_suspension_is_reported(world: World) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        world.suspend(subscription)
+        await parts.apply()
+        world.endpoints.gate.set()
+        await until(lambda: parts.committed(subscription) == 1)
+        await let_all_run()
+        world.plane.down = True
+        with pytest.raises(StorageUnavailableError):
+            await parts.reporter.report(Known())
+        world.plane.down = False
+        await parts.reporter.report(Known())
+        assert delivered(world, subscription.id) == 1
+        assert parts.lines.unreported() == []
+
+
+async def test_a_resumption_waits_for_what_is_in_the_air_and_sends_it_once(world: World) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        suspended = world.suspend(subscription)
+        await parts.apply()
+        world.resume(suspended)
+        await parts.apply()
+        await let_all_run()
+        assert not parts.lines.keys()
+        world.endpoints.gate.set()
+        await parts.until_open(parts.key(subscription))
+        await world.publish(world.plane.topics["shop.orders"], b"y")
+        await until(lambda: len(world.endpoints.attempts) == 2)
+    assert world.endpoints.bodies() == [b"x", b"y"]
+
+
+def test_a_suspension_gives_a_request_all_the_time_that_it_has() -> None:
+    assert landing_max(DeliveryPolicy()) == timedelta(seconds=4)
+    assert landing_max(DeliveryPolicy(request_timeout=timedelta(seconds=60))) > timedelta(minutes=1)
+
+
+async def test_a_lost_partition_is_not_committed_by_what_lands_later(world: World) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        parts.ownership.lose(ORDERS)
+        await until(lambda: not parts.lines.keys())
+        world.endpoints.gate.set()
+        await until(lambda: world.endpoints.in_air == 0)
+        await parts.committer.flush()
+        assert parts.committed(subscription) == 0
+
+
+async def test_a_partition_lost_while_it_is_handed_over_is_not_committed(world: World) -> None:
+    async with supervised(world) as parts:
+        subscription = await one_in_the_air(parts)
+        parts.ownership.revoke(ORDERS)
+        parts.ownership.lose(ORDERS)
+        await until(lambda: not parts.lines.keys())
+        await let_all_run()
+        world.endpoints.gate.set()
+        await until(lambda: bool(parts.ownership.released))
+        assert parts.committed(subscription) == 0
+
+
+async def test_a_partition_taken_away_while_its_cursor_opens_stays_closed(world: World) -> None:
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        await world.subscribe(topic)
+        looked_up = HeldLookUp(world)
+        await parts.apply()
+        parts.ownership.assign(ORDERS)
+        await looked_up.begun.wait()
+        parts.ownership.revoke(ORDERS)
+        await until(lambda: bool(parts.ownership.released))
+        looked_up.go_on.set()
+        await let_all_run()
+        assert not parts.lines.keys()
+
+
+async def test_a_partition_that_went_away_and_came_back_starts_where_its_owner_left_it(
+    world: World,
+) -> None:
+    """What was looked up in the first term is out of date: another worker went on meanwhile."""
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        subscription = await world.subscribe(topic)
+        await world.publish(topic, b"0", b"1")
+        looked_up = HeldLookUp(world)
+        await parts.apply()
+        parts.ownership.assign(ORDERS)
+        await looked_up.begun.wait()
+        parts.ownership.lose(ORDERS)
+        await until(lambda: not parts.supervisor.owned)
+        commit = world.memory.commits[subscription.group][ORDERS]
+        world.memory.commits[subscription.group][ORDERS] = replace(commit, offset=1)
+        parts.ownership.assign(ORDERS)
+        await until(lambda: bool(parts.supervisor.owned))
+        looked_up.go_on.set()
+        await until(lambda: bool(world.endpoints.attempts))
+        await let_all_run()
+    assert world.endpoints.bodies() == [b"1"]
+
+
+async def test_a_deleted_subscription_commits_nothing_into_the_group_of_its_successor(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        old = await one_in_the_air(parts)
+        world.plane.delete(old)
+        new = await world.subscribe(world.plane.topics["shop.orders"])
+        await parts.apply()
+        await parts.until_open(parts.key(new))
+        world.endpoints.gate.set()
+        await until(lambda: world.endpoints.in_air == 0)
+        await parts.committer.flush()
+        commit = world.memory.commits[new.group][ORDERS]
+        assert new.id in commit.metadata
+
+
+async def test_a_topic_created_anew_is_read_from_its_beginning(world: World) -> None:
+    async with supervised(world) as parts:
+        old = await open_on(parts)
+        topic = world.plane.topics["shop.orders"]
+        await world.publish(topic, b"0", b"1", b"2")
+        await until(lambda: len(world.endpoints.attempts) == 3)
+        world.plane.delete(old)
+        await parts.apply()
+        await world.memory.delete_topic(topic.name)
+        await world.topic(partitions=1)
+        await world.subscribe(topic)
+        await parts.apply()
+        await world.publish(topic, b"new")
+        await until(lambda: len(world.endpoints.attempts) == 4)
+    assert world.endpoints.bodies()[3:] == [b"new"]
+
+
+async def test_partitions_added_to_a_topic_are_delivered_from_their_first_message(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        subscription = await open_on(parts)
+        await world.topic(partitions=2)
+        await world.publish(world.plane.topics["shop.orders"], b"0", b"1", b"2", b"3")
+        await parts.apply()
+        parts.ownership.assign(Partition("shop.orders", 1))
+        await parts.until_open(parts.key(subscription, 1))
+        await until(lambda: len(world.endpoints.attempts) == 4)
+
+
+async def test_streams_of_our_own_are_given_to_who_reads_them(world: World) -> None:
+    stream = Partition("angelia.undelivered", 0)
+    async with supervised(world) as parts:
+        await open_on(parts)
+        parts.ownership.assign(stream)
+        await until(lambda: parts.streams.partitions == {stream})
+        await parts.supervisor.stop()
+        assert parts.streams.partitions == frozenset()
+
+
+class HeldLookUp:
+    """Makes the first look-up of commits take as long as `go_on` says."""
+
+    def __init__(self, world: World) -> None:
+        self._committed = world.memory.committed
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        world.memory.committed = self  # type: ignore[method-assign]
+
+    async def __call__(
+        self, groups: Mapping[str, Collection[Partition]]
+    ) -> Mapping[str, Mapping[Partition, Committed]]:
+        found = await self._committed(groups)
+        self.begun.set()
+        await self.go_on.wait()
+        return found
+
+
+class Known:
+    """A worker that has applied a change and owns nothing."""
+
+    applied = 1
+    owned: tuple[object, ...] = ()
+
+    def __init__(self) -> None:
+        self.on_applied = asyncio.Event()
+
+
+async def let_all_run() -> None:
+    """As many turns of the loop as anything here may take that should not happen."""
+    for _ in range(50):
+        await asyncio.sleep(0)
