@@ -1,13 +1,16 @@
 """A message, its place in the log, and the headers it carries there."""
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 # Headers of a log record. A propagated request header `X` travels as `h-X`.
 HEADER_ID: Final = b"id"
 HEADER_TIMESTAMP: Final = b"ts"
 HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
+
+# The `parsed` of a message whose body nobody has needed as JSON so far.
+UNPARSED: Final = object()
 
 
 class Partition(NamedTuple):
@@ -62,7 +65,7 @@ class Message:
     """A record as the delivery line sees it: read once, shared by all subscriptions of its topic.
 
     `content_type` and the propagated headers are as published. A record without a value has
-    `body` None.
+    `body` None. `parsed` is the body as JSON while somebody keeps it (app.filtering.bodies).
     """
 
     __slots__ = (
@@ -71,6 +74,7 @@ class Message:
         "id",
         "key",
         "offset",
+        "parsed",
         "partition",
         "propagated",
         "published_ms",
@@ -81,6 +85,7 @@ class Message:
         self.offset = record.offset
         self.key = record.key
         self.body = record.value
+        self.parsed: Any = UNPARSED
         self.id = b""
         self.content_type = b"application/json"
         self.published_ms = record.timestamp_ms

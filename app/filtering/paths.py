@@ -1,0 +1,257 @@
+"""JSONPath (RFC 9535), compiled to plain functions and bounded in what it may visit.
+
+The library parses; it evaluates too slowly for every message (20 µs and more for each value it
+visits), and without a bound. Of filter selectors, `[?...]` compares and tests single values:
+functions and paths to many values are refused when the path is compiled, so that every test costs
+the same however large a message is.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from jsonpath import JSONPathEnvironment, JSONPathError
+from jsonpath.filter import (
+    BaseExpression,
+    FilterExpression,
+    FilterExpressionLiteral,
+    InfixExpression,
+    Nil,
+    PrefixExpression,
+    RelativeFilterQuery,
+    RootFilterQuery,
+)
+from jsonpath.path import JSONPath
+from jsonpath.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
+from jsonpath.selectors import (
+    Filter,
+    IndexSelector,
+    JSONPathSelector,
+    NameSelector,
+    SliceSelector,
+    WildcardSelector,
+)
+
+# About 10 ms of work. A body of the default limit, 50 KiB, never has so many values.
+VISITS_MAX: Final = 50_000
+# Nesting of containers that `..` descends into.
+DEPTH_MAX: Final = 500
+
+
+class PathError(ValueError):
+    """A path that cannot be used, or not on this body; the message says why."""
+
+
+class _Missing:
+    """The value that a path to one value does not find."""
+
+
+_MISSING: Final = _Missing()
+_ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
+
+
+class _Visit:
+    """One evaluation: the document, and how many values may still be looked at."""
+
+    __slots__ = ("left", "root")
+
+    def __init__(self, root: object) -> None:
+        self.root = root
+        self.left = VISITS_MAX
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise PathError(f"the path visits more than {VISITS_MAX} values of this message")
+
+
+_Step = Callable[[object, _Visit], Iterable[object]]
+_Test = Callable[[object, object], bool]
+_Operand = Callable[[object, object], object]
+
+
+class Path:
+    """A compiled JSONPath; PathError when `text` is none, or one that is not supported."""
+
+    __slots__ = ("_keys", "_segments")
+
+    def __init__(self, text: str) -> None:
+        parsed = _parsed(text)
+        self._keys = _keys(parsed) if parsed.singular_query() else None
+        self._segments = [_segment(segment) for segment in parsed.segments]
+
+    def values(self, root: object) -> list[object]:
+        """What the path finds in `root`, in document order; PathError when that is too much."""
+        if self._keys is not None:
+            value = _at(root, self._keys)
+            return [] if value is _MISSING else [value]
+        visit = _Visit(root)
+        found = [root]
+        for segment in self._segments:
+            found = [value for node in found for value in segment(node, visit)]
+        return found
+
+
+def _parsed(text: str) -> JSONPath:
+    try:
+        parsed = _ENVIRONMENT.compile(text)
+    except (JSONPathError, RecursionError, ValueError) as exc:
+        # Not str(exc): it draws the place of the error, and fails where there is none.
+        raise PathError(f"is not a JSONPath: {exc.args[0]}") from exc
+    if not (isinstance(parsed, JSONPath) and text.startswith("$")):
+        raise PathError("must be one path that starts with $")
+    return parsed
+
+
+def _keys(path: JSONPath) -> tuple[str | int, ...]:
+    return tuple(_key(segment.selectors[0]) for segment in path.segments)
+
+
+def _key(selector: JSONPathSelector) -> str | int:
+    if isinstance(selector, NameSelector):
+        return selector.name
+    if isinstance(selector, IndexSelector):
+        return selector.index
+    raise PathError(f"{selector} is not supported")
+
+
+def _at(node: object, keys: Iterable[str | int]) -> object:
+    for key in keys:
+        if isinstance(node, dict) and isinstance(key, str):
+            node = node.get(key, _MISSING)
+        elif isinstance(node, list) and isinstance(key, int) and -len(node) <= key < len(node):
+            node = node[key]
+        else:
+            return _MISSING
+    return node
+
+
+def _segment(segment: JSONPathSegment) -> _Step:
+    steps = [_selector(selector) for selector in segment.selectors]
+
+    def of_children(node: object, visit: _Visit) -> Iterator[object]:
+        for step in steps:
+            yield from step(node, visit)
+
+    def of_descendants(node: object, visit: _Visit) -> Iterator[object]:
+        for below in _descendants(node, visit):
+            yield from of_children(below, visit)
+
+    deep = isinstance(segment, JSONPathRecursiveDescentSegment)
+    return of_descendants if deep else of_children
+
+
+def _descendants(node: object, visit: _Visit) -> Iterator[object]:
+    """The node and all containers in it, each before what it contains."""
+    stack = [(node, 0)]
+    while stack:
+        current, depth = stack.pop()
+        yield current
+        children = _children(current)
+        visit.spend(len(children))
+        containers = [(child, depth + 1) for child in children if isinstance(child, dict | list)]
+        if containers and depth >= DEPTH_MAX:
+            raise PathError(f"the message is nested deeper than {DEPTH_MAX} levels")
+        stack.extend(reversed(containers))
+
+
+def _children(node: object) -> list[object]:
+    if isinstance(node, dict):
+        return list(node.values())
+    return node if isinstance(node, list) else []
+
+
+def _selector(selector: JSONPathSelector) -> _Step:
+    match selector:
+        case NameSelector() | IndexSelector():
+            return _single(_key(selector))
+        case SliceSelector():
+            return _sliced(selector.slice)
+        case WildcardSelector():
+            return _every
+        case Filter():
+            return _filtered(_test(selector.expression))
+        case _:
+            raise PathError(f"{selector} is not supported")
+
+
+def _single(key: str | int) -> _Step:
+    keys = (key,)
+
+    def step(node: object, visit: _Visit) -> Iterable[object]:
+        visit.spend(1)
+        value = _at(node, keys)
+        return () if value is _MISSING else (value,)
+
+    return step
+
+
+def _sliced(wanted: slice) -> _Step:
+    def step(node: object, visit: _Visit) -> Iterable[object]:
+        if not isinstance(node, list) or wanted.step == 0:
+            return ()
+        found = node[wanted]
+        visit.spend(len(found))
+        return found
+
+    return step
+
+
+def _every(node: object, visit: _Visit) -> Iterable[object]:
+    children = _children(node)
+    visit.spend(len(children))
+    return children
+
+
+def _filtered(test: _Test) -> _Step:
+    def step(node: object, visit: _Visit) -> Iterable[object]:
+        children = _children(node)
+        visit.spend(len(children))
+        return [child for child in children if test(child, visit.root)]
+
+    return step
+
+
+def _test(expression: BaseExpression) -> _Test:
+    """The condition in `[?...]` as a function of a value and the whole document."""
+    match expression:
+        case FilterExpression():
+            return _test(expression.expression)
+        case PrefixExpression(operator="!"):
+            negated = _test(expression.right)
+            return lambda node, root: not negated(node, root)
+        case InfixExpression(operator="&&"):
+            left, right = _test(expression.left), _test(expression.right)
+            return lambda node, root: left(node, root) and right(node, root)
+        case InfixExpression(operator="||"):
+            left, right = _test(expression.left), _test(expression.right)
+            return lambda node, root: left(node, root) or right(node, root)
+        case InfixExpression():
+            return _comparison(expression)
+        case RelativeFilterQuery() | RootFilterQuery():
+            operand = _operand(expression)
+            return lambda node, root: operand(node, root) is not _MISSING
+        case _:
+            raise PathError(f"`{expression}` is not supported in [?...]")
+
+
+def _comparison(expression: InfixExpression) -> _Test:
+    left, right = _operand(expression.left), _operand(expression.right)
+    compare: Callable[[Any, str, Any], bool] = _ENVIRONMENT.compare
+    operator = expression.operator
+    return lambda node, root: compare(left(node, root), operator, right(node, root))
+
+
+def _operand(expression: BaseExpression) -> _Operand:
+    match expression:
+        case FilterExpressionLiteral():
+            literal = expression.value
+            return lambda _node, _root: literal
+        case Nil():
+            return lambda _node, _root: None
+        case RelativeFilterQuery() | RootFilterQuery() if expression.path.singular_query():
+            keys = _keys(expression.path)
+            if isinstance(expression, RootFilterQuery):
+                return lambda _node, root: _at(root, keys)
+            return lambda node, _root: _at(node, keys)
+        case _:
+            raise PathError(f"`{expression}` is not supported in [?...]: use a path to one value")
