@@ -36,8 +36,9 @@ class CatchUp:
     gets its turn.
     """
 
-    def __init__(self, log: MessageLog) -> None:
+    def __init__(self, log: MessageLog, *, retry_pause: timedelta = RETRY_PAUSE) -> None:
         self._log = log
+        self._retry_pause = retry_pause
         self._wanted: dict[tuple[Partition, int], list[Fed]] = {}
         self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()
         self._kept: OrderedDict[tuple[Partition, int], Batch] = OrderedDict()
@@ -51,6 +52,13 @@ class CatchUp:
         else:
             waiting.append(fed)
 
+    def forget(self, partition: Partition) -> None:
+        """Nobody reads it any more; when somebody does, its topic may be another of that name."""
+        for wanted in [key for key in self._wanted if key[0] == partition]:
+            del self._wanted[wanted]
+        for kept in [key for key in self._kept if key[0] == partition]:
+            del self._kept[kept]
+
     async def run(self) -> None:
         """Serve until cancelled."""
         async with asyncio.TaskGroup() as readers:
@@ -60,6 +68,9 @@ class CatchUp:
     async def _serve(self) -> None:
         while True:
             partition, offset = await self._queue.get()
+            waiting = self._wanted.get((partition, offset))
+            if waiting is None:
+                continue  # forgotten since
             batch = self._recall(partition, offset)
             if batch is not None:
                 self._feed(partition, offset, batch, gap=False)
@@ -67,23 +78,32 @@ class CatchUp:
             try:
                 chunk = await self._log.fetch(partition, offset, bytes_max=CHUNK_BYTES)
             except AngeliaError as exc:
-                self._ask_again(partition, offset, exc)
+                self._ask_again(partition, offset, exc.message)
             else:
-                self._feed(partition, offset, self._kept_batch(chunk), gap=chunk.gap)
+                if self._wanted.get((partition, offset)) is waiting:
+                    self._take(partition, offset, chunk)
+
+    def _take(self, partition: Partition, offset: int, chunk: Chunk) -> None:
+        if chunk.next_offset == offset:
+            # The tail has seen more: a new leader that is not so far yet. Not in a tight loop.
+            self._ask_again(partition, offset, "there is nothing yet")
+        else:
+            self._feed(partition, offset, self._kept_batch(chunk), gap=chunk.gap)
 
     def _feed(self, partition: Partition, offset: int, batch: Batch, *, gap: bool) -> None:
         for fed in self._wanted.pop((partition, offset)):
             fed(batch, gap)
 
-    def _ask_again(self, partition: Partition, offset: int, error: AngeliaError) -> None:
+    def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
         """Later, and behind the others: the partition's broker may be down while theirs is not."""
-        _log.warning("catch_up_read_failed", partition=partition, error=error.message)
-        pause = RETRY_PAUSE.total_seconds()
+        _log.warning("catch_up_read_failed", partition=partition, error=error)
+        pause = self._retry_pause.total_seconds()
         asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, (partition, offset))
 
     def _recall(self, partition: Partition, offset: int) -> Batch | None:
-        for (kept, _), batch in self._kept.items():
-            if kept == partition and batch.offset <= offset < batch.next_offset:
+        for key, batch in self._kept.items():
+            if key[0] == partition and batch.offset <= offset < batch.next_offset:
+                self._kept.move_to_end(key)
                 return batch
         return None
 

@@ -3,7 +3,7 @@
 import bisect
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final, Protocol
 
@@ -64,7 +64,7 @@ class Feed:
         self.held = False
         self._batches: deque[Batch] = deque()
         self._bytes = 0
-        self._waiting: list[TailReader] = []
+        self._waiting: dict[TailReader, None] = {}
         self.readers: set[TailReader] = set()
 
     @property
@@ -82,25 +82,27 @@ class Feed:
     def put(self, batch: Batch) -> None:
         """Append the batch at `end` and wake those who waited for it."""
         self.end = batch.next_offset
-        if batch.messages:
-            self._batches.append(batch)
-            self._bytes += batch.size
+        self._append(batch)
         self.trim()
         self.held = self._ahead() > AHEAD_BYTES_MAX
-        waiting, self._waiting = self._waiting, []
-        for reader in waiting:
-            reader.wake()
+        self._wake()
 
     def wait(self, reader: TailReader) -> None:
         """Wake `reader` at the next batch."""
-        self._waiting.append(reader)
+        self._waiting[reader] = None
+
+    def leave(self, reader: TailReader) -> None:
+        """`reader` takes nothing any more."""
+        self.readers.discard(reader)
+        self._waiting.pop(reader, None)
 
     def restart(self, position: int) -> None:
-        """Go on at another place: what was held is dropped."""
+        """Go on at another place: what was held is dropped, and who waited looks around."""
         self._batches.clear()
         self._bytes = 0
         self.end = position
         self.held = False
+        self._wake()
 
     def may_resume(self) -> bool:
         """Whether a held tail shall be read on."""
@@ -113,6 +115,21 @@ class Feed:
         batches = self._batches
         while batches and (batches[0].next_offset <= needed or self._bytes > CACHE_BYTES_MAX):
             self._bytes -= batches.popleft().size
+
+    def _append(self, batch: Batch) -> None:
+        if not batch.messages and self._batches:
+            # Offsets without a message, however many chunks of them, make the last batch longer.
+            last = self._batches.pop()
+            self._bytes -= last.size
+            size = last.size + batch.size
+            batch = replace(last, next_offset=batch.next_offset, size=size)
+        self._batches.append(batch)
+        self._bytes += batch.size
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for reader in waiting:
+            reader.wake()
 
     def _ahead(self) -> int:
         fastest = max((reader.position for reader in self.readers), default=self.end)

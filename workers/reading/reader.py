@@ -42,8 +42,8 @@ class Reader:
             self._tail.follow(partition, feed.end)
         elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
             # The feed is far behind the newcomer: the others catch up for themselves.
-            feed.restart(head)
             self._tail.follow(partition, head)
+            feed.restart(head)
         feed.readers.update(joined)
         return feed
 
@@ -52,10 +52,11 @@ class Reader:
         feed = self._feeds.get(partition)
         if feed is None:
             return
-        feed.readers.discard(reader)
+        feed.leave(reader)
         if not feed.readers:
             del self._feeds[partition]
             self._tail.unfollow(partition)
+            self._catch_up.forget(partition)
 
     def want(self, feed: Feed, offset: int, fed: Fed) -> None:
         """Read what lies before the feed."""
@@ -85,7 +86,8 @@ class Reader:
             # It was followed elsewhere meanwhile: ask again for what the feed needs.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
-            self._cross_gap(feed, chunk)
+            if chunk.offset == feed.end:  # otherwise it is from before the feed was moved
+                self._cross_gap(feed, chunk)
         elif chunk.next_offset > feed.end:
             feed.put(decoded(chunk, since=feed.end))
             if feed.held:
@@ -96,11 +98,20 @@ class Reader:
         _log.warning(
             "log_gap", partition=chunk.partition, at=feed.end, goes_on_at=chunk.next_offset
         )
+        if chunk.next_offset < chunk.offset:
+            _rewind(feed, chunk.next_offset)
+        # Followed anew, because it may have been paused before the gap was seen.
+        self._tail.follow(feed.partition, chunk.next_offset)
         feed.restart(chunk.next_offset)
         for reader in list(feed.readers):
-            if reader.position > chunk.next_offset:
-                reader.rewind(chunk.next_offset)
             reader.wake()
+
+
+def _rewind(feed: Feed, end: int) -> None:
+    """The log was made anew: nobody can be further on in it than where it begins."""
+    for reader in feed.readers:
+        if reader.position > end:
+            reader.rewind(end)
 
 
 def _common_start(readers: list[TailReader]) -> int:

@@ -1,0 +1,98 @@
+"""What feeds and readers stand between: a tail and a log that do as they are told, and cursors."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+
+from app.domain.errors import LogUnavailableError
+from app.domain.message import Message, Partition, Record
+from app.log.interface import Chunk
+from workers.reading.feed import Batch
+
+ORDERS = Partition("shop.orders", 0)
+
+
+def a_record(offset: int) -> Record:
+    return Record(offset, 0, None, b"%d" % offset, [])
+
+
+def a_chunk(
+    offset: int, stop: int, *, size: int = 100, empty: bool = False, partition: Partition = ORDERS
+) -> Chunk:
+    """A chunk of all offsets from `offset` to `stop`, or of none of them: a hole."""
+    records = [] if empty else [a_record(number) for number in range(offset, stop)]
+    return Chunk(partition, offset, stop, records, size)
+
+
+def a_gap(offset: int, goes_on_at: int) -> Chunk:
+    return Chunk(ORDERS, offset, goes_on_at, (), 0, gap=True)
+
+
+def a_batch(offset: int, stop: int, *, size: int = 100, holes: Sequence[int] = ()) -> Batch:
+    messages = [Message(a_record(n), ORDERS) for n in range(offset, stop) if n not in holes]
+    return Batch(offset, stop, messages, size)
+
+
+class StandingReader:
+    """A reader that stays at its position and remembers what it was told."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.woken = 0
+        self.rewound_to: int | None = None
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def rewind(self, position: int) -> None:
+        self.position = self.rewound_to = position
+
+
+class ScriptedTail:
+    """A tail that brings what a test puts into it."""
+
+    def __init__(self) -> None:
+        self.followed: dict[Partition, int] = {}
+        self._chunks: asyncio.Queue[Chunk] = asyncio.Queue()
+
+    def follow(self, partition: Partition, offset: int) -> None:
+        self.followed[partition] = offset
+
+    def unfollow(self, partition: Partition) -> None:
+        self.followed.pop(partition, None)
+
+    def bring(self, *chunks: Chunk) -> None:
+        for chunk in chunks:
+            self._chunks.put_nowait(chunk)
+
+    async def chunks(self) -> Sequence[Chunk]:
+        return [await self._chunks.get()]
+
+
+class ScriptedFetches:
+    """The part of a log that catch-up reads use: each fetch waits for its answer."""
+
+    def __init__(self) -> None:
+        self.asked: deque[tuple[Partition, int]] = deque()
+        self.asked_in_all = 0
+        self._answers: deque[asyncio.Future[Chunk]] = deque()
+
+    async def fetch(
+        self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
+    ) -> Chunk:
+        del bytes_max, wait
+        self.asked.append((partition, offset))
+        self.asked_in_all += 1
+        answer: asyncio.Future[Chunk] = asyncio.get_running_loop().create_future()
+        self._answers.append(answer)
+        return await answer
+
+    def answer(self, chunk: Chunk) -> None:
+        """Answer the oldest fetch."""
+        self.asked.popleft()
+        self._answers.popleft().set_result(chunk)
+
+    def fail(self) -> None:
+        self.asked.popleft()
+        self._answers.popleft().set_exception(LogUnavailableError("the log is down"))
