@@ -19,6 +19,7 @@ ALLOWED: Final[Mapping[str, Mapping[str, str]]] = {
         "tests/benchmarks/bench_transport.py::_await_port": (
             "a server process that has only its port to say that it is ready"
         ),
+        "tests/benchmarks/pace.py::until": "a measurement at a fixed rate waits for time itself",
         "tests/contract/logs.py::eventually": "a log tells no one of what is looked for there",
         "tests/e2e/service.py::eventually": "asks other processes, which have no event of ours",
         "tests/fakes/hostile.py::drips.act": "a subscriber that is slow on purpose",

@@ -19,12 +19,6 @@ from typing import Final, NamedTuple
 import psutil
 import pytest
 
-from tests.e2e.conftest import (  # noqa: F401 - fixtures
-    configuration,
-    logs,
-    on_embedded_log,
-    on_kafka,
-)
 from tests.e2e.service import Service
 
 REPORTS: Final = Path("build/bench")
@@ -73,7 +67,7 @@ BATCHES: Final = (
 )
 
 
-async def driven(service: Service, load: Load, connections: int, seconds: float) -> Answered:
+async def driven(service: Service, load: Load, *, connections: int, seconds: float) -> Answered:
     """The load for so many seconds, as fast as it is answered."""
     drive = _by_wrk if shutil.which("wrk") else _by_sockets
     return await drive(service.port, load, connections=connections, seconds=seconds)
@@ -142,8 +136,8 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 @pytest.mark.parametrize("load", [SINGLE, *BATCHES], ids=lambda load: load.name)
 async def test_publishing(
-    configuration: Mapping[str, str],  # noqa: F811 - the fixture
-    logs: Path,  # noqa: F811
+    configuration: Mapping[str, str],
+    logs: Path,
     request: pytest.FixtureRequest,
     load: Load,
 ) -> None:
@@ -162,9 +156,9 @@ async def measured(
 ) -> dict[str, float]:
     """Measure after a warm-up, and print."""
     load, connections = case
-    await driven(service, load, connections, WARM_UP_SECONDS)
+    await driven(service, load, connections=connections, seconds=WARM_UP_SECONDS)
     before, begun = api.cpu_times(), time.monotonic()
-    seen = await driven(service, load, connections, SECONDS)
+    seen = await driven(service, load, connections=connections, seconds=SECONDS)
     after, took = api.cpu_times(), time.monotonic() - begun
     messages = seen.requests * load.messages
     cpu_s = after.user + after.system - before.user - before.system

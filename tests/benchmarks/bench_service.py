@@ -17,12 +17,7 @@ from typing import Any, Final, Self
 import httpx
 import pytest
 
-from tests.e2e.conftest import (  # noqa: F401 - fixtures
-    configuration,
-    logs,
-    on_embedded_log,
-    on_kafka,
-)
+from tests.benchmarks import pace
 from tests.e2e.service import Service, running
 from tests.fakes.subscriber import Received, Reply, Subscriber
 
@@ -77,7 +72,7 @@ class Publisher:
         """Publish at a fixed rate; a slow answer makes the next late, and counts as latency."""
         start = time.monotonic()
         for number in range(int(rate * seconds)):
-            await asyncio.sleep(max(0.0, start + number / rate - time.monotonic()))
+            await pace.until(start + number / rate)
             await self.publish()
 
 
@@ -87,8 +82,8 @@ def latency_ms(received: Received) -> float:
 
 
 async def test_latency_at_a_fixed_rate(
-    configuration: Mapping[str, str],  # noqa: F811 - the fixture
-    logs: Path,  # noqa: F811
+    configuration: Mapping[str, str],
+    logs: Path,
     request: pytest.FixtureRequest,
 ) -> None:
     async with running(configuration, logs) as service, Subscriber() as receiver:
@@ -111,8 +106,8 @@ async def test_latency_at_a_fixed_rate(
 
 
 async def test_first_deliveries_and_suspensions(
-    configuration: Mapping[str, str],  # noqa: F811
-    logs: Path,  # noqa: F811
+    configuration: Mapping[str, str],
+    logs: Path,
     request: pytest.FixtureRequest,
 ) -> None:
     async with running(configuration, logs) as service:
@@ -144,7 +139,7 @@ async def suspension(service: Service, path: str, receiver: Subscriber) -> dict[
     asked = time.monotonic()
     await service.set_state(path, "SUSPENDED")
     answered = time.monotonic()
-    await asyncio.sleep(2)
+    await pace.until(answered + 2)
     last = receiver.received[-1].at
     return {
         "suspended: answered s": answered - asked,
@@ -153,8 +148,8 @@ async def suspension(service: Service, path: str, receiver: Subscriber) -> dict[
 
 
 async def test_one_that_catches_up_beside_others(
-    configuration: Mapping[str, str],  # noqa: F811
-    logs: Path,  # noqa: F811
+    configuration: Mapping[str, str],
+    logs: Path,
     request: pytest.FixtureRequest,
 ) -> None:
     received_live = 0
@@ -180,7 +175,7 @@ async def test_one_that_catches_up_beside_others(
         await service.publish_all(topic, [(body, str(n)) for n in range(BACKLOG)])
         await live.wait_until(lambda: received_live >= BACKLOG * OTHERS, 300)
         async with Publisher(service, topic) as publisher:
-            before = await others_while(live, publisher, lambda: asyncio.sleep(5))
+            before = await others_while(live, publisher, lambda: pace.until(time.monotonic() + 5))
             start = time.monotonic()
 
             async def caught_up() -> None:

@@ -7,7 +7,7 @@ from app.log.interface import MessageLog
 from tests.fakes.worker import World, delivered
 
 SUBSCRIPTIONS = 50
-MESSAGES = 2_000
+MESSAGES = 600
 BODY = b"x" * 1_000
 
 

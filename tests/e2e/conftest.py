@@ -1,13 +1,12 @@
 """Fixtures of the end-to-end tests."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.cli import Place, wait_until
-from tests.servers.kafka import KafkaBroker
 
 
 @pytest.fixture
@@ -21,35 +20,3 @@ def place() -> Iterator[Place]:
         place = Place(home=Path(directory) / "home")
         yield place
         wait_until(place.is_deserted, "a process was left behind")
-
-
-@pytest.fixture
-def on_embedded_log(postgres_url: str) -> Mapping[str, str]:
-    """The configuration of a service that keeps its log in PostgreSQL."""
-    return {"ANGELIA_DATABASE_URL": postgres_url}
-
-
-@pytest.fixture
-def on_kafka(
-    postgres_url: str, kafka_broker: KafkaBroker, kafka_namespace: str
-) -> Mapping[str, str]:
-    """The configuration of a service on a real Kafka."""
-    return {
-        "ANGELIA_DATABASE_URL": postgres_url,
-        "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
-        "ANGELIA_NAMESPACE": kafka_namespace,
-    }
-
-
-@pytest.fixture(params=["embedded", "kafka"])
-def configuration(request: pytest.FixtureRequest) -> Mapping[str, str]:
-    """Either of them: the test runs on both."""
-    name = "on_kafka" if request.param == "kafka" else "on_embedded_log"
-    chosen: Mapping[str, str] = request.getfixturevalue(name)
-    return chosen
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    """Where the processes of a service write."""
-    return tmp_path

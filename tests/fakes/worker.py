@@ -22,7 +22,7 @@ from tests.fakes.signal import Signal
 from workers.consumer.lines import Endpoints
 from workers.main import Seams, Worker
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +176,14 @@ class WorkerDatabase:
         self._plane.answer()
         return [s for (i, _), s in self._plane.statuses.items() if i == subscription_id]
 
+    async def suspend(self, subscription: Subscription, reason: str) -> bool:
+        self._plane.answer()
+        stored = self._plane.subscriptions.get(subscription.id)
+        if stored is None or stored.change != subscription.change:
+            return False
+        self._plane.put(stored.in_state(State.SUSPENDED, reason=reason))
+        return True
+
     async def remove(self) -> None:
         self._plane.answer()
         self._plane.beats.pop(self._id, None)
@@ -229,7 +237,7 @@ class World:
                 topic=topic.name,
                 name=name,
                 endpoint=endpoint or f"http://{name}.test/",
-                policy=DeliveryPolicy(**{"rate": 100_000, **policy}),  # type: ignore[arg-type]
+                policy=DeliveryPolicy(**{"rate": 100_000, "adaptive_rate": False, **policy}),  # type: ignore[arg-type]
                 start={p.index: bound.end for p, bound in bounds.items()},
             )
         )
@@ -276,6 +284,7 @@ class World:
                 log=self.log,
                 changes=database,
                 status=database,
+                suspensions=database,
                 undelivered=database,
                 endpoints=self._sender or self.endpoints,
                 report_interval=timedelta(milliseconds=20),
