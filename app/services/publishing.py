@@ -1,11 +1,13 @@
 """Publishing: a body becomes a record of the log, acknowledged or refused within a bounded time."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self
+from zlib import crc32
 
 import structlog
 
@@ -26,6 +28,11 @@ APPEND_TIMEOUT: Final = timedelta(milliseconds=1800)
 # Bodies that wait for the log, over all requests: beyond it a publisher is refused at once.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 WAITING_RECORDS_MAX: Final = 20_000
+# How the records of a batch are shared out among calls to the log.
+CALL_RECORDS_MAX: Final = 100
+KEYED_CALLS_MAX: Final = 16
+
+_LATE: Final = "Message not acknowledged in time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,35 +94,89 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         Raises LogUnavailableError when it has not within the time limit; the record may then be
         stored all the same. TopicNotFoundError when the log has no such topic.
         """
-        self._admit(record)
-        append = self._tasks.create_task(self._append(topic, record))
+        append = self._begun(topic, (record,))
         done, _ = await asyncio.wait((append,), timeout=self._timeout)
         if not done:
-            raise _unavailable("Message not acknowledged in time")
+            raise _unavailable(_LATE)
         if error := append.result():
             raise error
 
-    async def _append(self, topic: Topic, record: NewRecord) -> AngeliaError | None:
+    async def publish_all(
+        self, topic: Topic, records: Sequence[NewRecord]
+    ) -> Sequence[AngeliaError | None]:
+        """Why each record is not acknowledged, in their order; None for each that is.
+
+        Records with one key keep their order. They are appended in calls of up to CALL_RECORDS_MAX
+        records, or of records with keys: what one call does not get acknowledged may be stored, as
+        in `publish`, and is never said to be.
+        """
+        answers: list[AngeliaError | None] = [None] * len(records)
+        calls: dict[asyncio.Task[AngeliaError | None], Sequence[int]] = {}
+        for places in calls_of(records):
+            try:
+                calls[self._begun(topic, [records[place] for place in places])] = places
+            except LogUnavailableError as error:
+                _say(answers, places, error)
+        if calls:
+            await asyncio.wait(calls, timeout=self._timeout)
+        for call, of_call in calls.items():
+            _say(answers, of_call, call.result() if call.done() else _unavailable(_LATE))
+        return answers
+
+    def _begun(
+        self, topic: Topic, records: Sequence[NewRecord]
+    ) -> asyncio.Task[AngeliaError | None]:
+        size = sum(len(record.value) for record in records)
+        self._admit(len(records), size)
+        return self._tasks.create_task(self._append(topic, records, size=size))
+
+    async def _append(
+        self, topic: Topic, records: Sequence[NewRecord], *, size: int
+    ) -> AngeliaError | None:
         # Errors are returned: one that was raised would end the group, and every other append.
         try:
-            await self._log.append(topic.name, (record,), ack=topic.ack)
+            await self._log.append(topic.name, records, ack=topic.ack)
         except AngeliaError as error:
             return error
         except Exception:  # noqa: BLE001 - a defect of an adapter is this message's alone
             _log.exception("append_broke", topic=topic.name)
             return _unavailable("The message log failed")
         finally:
-            self._waiting_records -= 1
-            self._waiting_bytes -= len(record.value)
+            self._waiting_records -= len(records)
+            self._waiting_bytes -= size
         return None
 
-    def _admit(self, record: NewRecord) -> None:
-        size = len(record.value)
-        full = self._waiting_records >= WAITING_RECORDS_MAX
+    def _admit(self, count: int, size: int) -> None:
+        full = self._waiting_records + count > WAITING_RECORDS_MAX
         if full or self._waiting_bytes + size > WAITING_BYTES_MAX:
             raise _unavailable("Too many messages wait for the message log")
-        self._waiting_records += 1
+        self._waiting_records += count
         self._waiting_bytes += size
+
+
+def calls_of(records: Sequence[NewRecord]) -> list[list[int]]:
+    """The places of the records that are appended in one call.
+
+    Few calls, because each has its price, and not one, because records fail together with their
+    call. Records with one key share a call, which keeps their order.
+    """
+    without_key: list[list[int]] = []
+    with_key: dict[int, list[int]] = {}
+    for place, record in enumerate(records):
+        if record.key is not None:
+            with_key.setdefault(crc32(record.key) % KEYED_CALLS_MAX, []).append(place)
+        elif without_key and len(without_key[-1]) < CALL_RECORDS_MAX:
+            without_key[-1].append(place)
+        else:
+            without_key.append([place])
+    return [*without_key, *with_key.values()]
+
+
+def _say(
+    answers: list[AngeliaError | None], places: Sequence[int], answer: AngeliaError | None
+) -> None:
+    for place in places:
+        answers[place] = answer
 
 
 def _unavailable(message: str) -> LogUnavailableError:

@@ -1,0 +1,51 @@
+"""Answers to publishers, sent without a framework in between."""
+
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import orjson
+import structlog
+from starlette.types import Send
+
+from app.api.errors import RequestRefusedError, error_body, error_headers, status_of
+from app.domain.errors import AngeliaError
+
+_log = structlog.get_logger(__name__)
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+_JSON: Final = (b"content-type", b"application/json")
+_REQUEST_TIMEOUT: Final = int(HTTPStatus.REQUEST_TIMEOUT)
+
+
+class Answer(NamedTuple):
+    """A status, headers, and a body that is JSON or empty."""
+
+    status: int
+    headers: RawHeaders
+    body: bytes = b""
+
+
+def failure(error: Exception) -> Answer:
+    """The answer for whatever went wrong; what broke inside is logged, and not told."""
+    if isinstance(error, AngeliaError):
+        headers = [(key.encode(), value.encode()) for key, value in error_headers(error).items()]
+        return Answer(status_of(error), headers, orjson.dumps(error_body(error)))
+    if isinstance(error, RequestRefusedError):
+        body = orjson.dumps({"message": error.message, "code": error.code})
+        # Whoever is too slow to send a body is not left with the connection to go on dripping.
+        over = error.status == _REQUEST_TIMEOUT
+        return Answer(error.status, [(b"connection", b"close")] if over else [], body)
+    _log.error("publish_broke", exc_info=error)
+    body = orjson.dumps({"message": "Internal error", "code": "OTHER"})
+    return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, [], body)
+
+
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Send all of it."""
+    status, headers, body = answer
+    headers.append((b"content-length", b"%d" % len(body)))
+    if body:
+        headers.append(_JSON)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

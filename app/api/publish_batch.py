@@ -1,0 +1,180 @@
+"""`POST /topics/{topic}/batch` as a raw ASGI application: many messages, an answer for each."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qsl
+from uuid import uuid4
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from app.api.body import ClientGoneError, read_body
+from app.api.errors import RETRY_AFTER_S, status_of
+from app.api.publish import now_ms
+from app.api.publish_answers import Answer, failure, send_answer
+from app.api.publish_headers import PublishHeaders, media_type
+from app.api.publish_items import Form, Item, form_of, items
+from app.domain.errors import (
+    AngeliaError,
+    MessageTooLargeError,
+    TopicNotFoundError,
+    ValidationFailedError,
+)
+from app.domain.message import NewRecord
+from app.domain.topic import Topic
+from app.services.directory import TopicDirectory
+from app.services.publishing import Publication, Publisher, record_of
+
+BATCH_MESSAGES_MAX: Final = 1_000
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+# Between other requests, so many bytes of a batch are taken apart at a time.
+_BYTES_PER_TURN: Final = 256 * 1024
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What becomes of one message: `record` is None, and `error` says why, once it is refused."""
+
+    id: bytes
+    record: NewRecord | None = None
+    error: AngeliaError | None = None
+
+    @property
+    def status(self) -> int:
+        """As if it had been published alone."""
+        return HTTPStatus.CREATED if self.error is None else status_of(self.error)
+
+    def answered(self) -> dict[str, Any]:
+        """As JSON."""
+        said: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
+        if self.error is not None:
+            said |= {"code": self.error.code, "message": self.error.message}
+        return said
+
+
+class BatchRoute:
+    """Stores each message that can be, and answers for each of them, in their order."""
+
+    def __init__(self, directory: TopicDirectory, publisher: Publisher) -> None:
+        self._directory = directory
+        self._publisher = publisher
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 201 when all are stored, 207 when some are; else see `answer_of`."""
+        try:
+            answer = await self._published(scope, receive)
+        except ClientGoneError:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
+            answer = failure(error)
+        await send_answer(send, answer)
+
+    async def _published(self, scope: Scope, receive: Receive) -> Answer:
+        headers = PublishHeaders(scope["headers"])
+        form = form_of(media_type(headers.content_type))
+        envelope = _is_enveloped(scope, form)
+        _require_no_id(headers)
+        name: str = scope["path_params"]["topic"]
+        topic = self._directory.known(name) or await self._directory.get(name)
+        body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
+        outcomes = await _outcomes(
+            _Batch(topic=topic, headers=headers, body=body, form=form, envelope=envelope)
+        )
+        await self._store(topic, [outcome for outcome in outcomes if outcome.record])
+        return answer_of(outcomes)
+
+    async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> None:
+        records = [outcome.record for outcome in outcomes if outcome.record]
+        errors = await self._publisher.publish_all(topic, records)
+        for outcome, error in zip(outcomes, errors, strict=True):
+            outcome.error = error
+        if any(isinstance(error, TopicNotFoundError) for error in errors):
+            self._directory.forget(topic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    topic: Topic
+    headers: PublishHeaders
+    body: bytes
+    form: Form
+    envelope: bool
+
+
+def answer_of(outcomes: Sequence[Outcome]) -> Answer:
+    """One result for each message, and a status for all of them.
+
+    201: all are stored; 207: some are. None is: the status that they share; else 503 when one of
+    them may be stored later, and 400 when none will.
+    """
+    body = orjson.dumps([outcome.answered() for outcome in outcomes])
+    statuses = {outcome.status for outcome in outcomes}
+    if statuses <= {HTTPStatus.CREATED}:
+        return Answer(HTTPStatus.CREATED, [], body)
+    if HTTPStatus.CREATED in statuses:
+        return Answer(HTTPStatus.MULTI_STATUS, [], body)
+    status = _shared(statuses)
+    later = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
+    return Answer(status, [(b"retry-after", b"%d" % RETRY_AFTER_S)] if later else [], body)
+
+
+def _shared(statuses: set[int]) -> int:
+    if len(statuses) == 1:
+        return next(iter(statuses))
+    later = HTTPStatus.SERVICE_UNAVAILABLE
+    return later if later in statuses else HTTPStatus.BAD_REQUEST
+
+
+async def _outcomes(batch: _Batch) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    size = 0
+    for item in items(batch.body, batch.form, envelope=batch.envelope):
+        if len(outcomes) == BATCH_MESSAGES_MAX:
+            message = f"has more than the limit of {BATCH_MESSAGES_MAX} messages"
+            raise ValidationFailedError.of("batch", message)
+        outcomes.append(_outcome(item, batch))
+        size += len(item.body) if isinstance(item, Item) else 0
+        if size > _BYTES_PER_TURN:
+            size = 0
+            await asyncio.sleep(0)
+    return outcomes
+
+
+def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
+    if isinstance(item, AngeliaError):
+        return Outcome(_new_id(), error=item)
+    message_id = item.id or _new_id()
+    if len(item.body) > batch.topic.message_size_max:
+        limit = f"The message is larger than the limit of {batch.topic.message_size_max} bytes"
+        return Outcome(message_id, error=MessageTooLargeError(limit))
+    publication = Publication(
+        id=message_id,
+        body=item.body,
+        content_type=item.content_type,
+        partition_key=item.key or batch.headers.partition_key,
+        propagated=batch.headers.propagated,
+    )
+    return Outcome(message_id, record_of(publication, now_ms=now_ms()))
+
+
+def _new_id() -> bytes:
+    return str(uuid4()).encode()
+
+
+def _is_enveloped(scope: Scope, form: Form) -> bool:
+    query: bytes = scope["query_string"]
+    given = dict(parse_qsl(query.decode("latin-1"))).get("envelope", "false")
+    if given not in {"true", "false"}:
+        raise ValidationFailedError.of("envelope", "must be true or false")
+    if given == "true" and form is Form.EVENTS:
+        raise ValidationFailedError.of("envelope", "does not go with CloudEvents")
+    return given == "true"
+
+
+def _require_no_id(headers: PublishHeaders) -> None:
+    if headers.given_id is not None:
+        message = "names one message: give each its id with ?envelope=true"
+        raise ValidationFailedError.of("Idempotency-Key", message)

@@ -1,0 +1,47 @@
+"""CloudEvents 1.0 as they are published: what of an event is of use to us (pure)."""
+
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from app.api.publish_headers import is_own_id
+from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailedError
+
+_REQUIRED: Final = ("id", "source", "type")
+
+
+class Event(NamedTuple):
+    """`id`: the event's, if a message can have it; `key`: its `partitionkey` (the extension)."""
+
+    id: bytes | None
+    key: bytes | None
+
+
+def event_of(raw: bytes) -> Event:
+    """An event in structured mode; FormatInvalidError, ValidationFailedError if it is none."""
+    try:
+        event = orjson.loads(raw)
+    except orjson.JSONDecodeError as exc:
+        raise FormatInvalidError(f"The event is not JSON: {exc}") from exc
+    if not isinstance(event, dict):
+        raise FormatInvalidError("The event must be a JSON object")
+    if problems := _problems(event):
+        raise ValidationFailedError(problems)
+    given_id = event["id"].encode()
+    key = event.get("partitionkey")
+    return Event(
+        id=given_id if is_own_id(given_id) else None,
+        key=key.encode() if isinstance(key, str) and key else None,
+    )
+
+
+def _problems(event: dict[str, Any]) -> list[FieldProblem]:
+    """What CloudEvents 1.0 requires of every event, and this one lacks."""
+    problems = [
+        FieldProblem(path=name, message="must be a string that is not empty")
+        for name in _REQUIRED
+        if not isinstance(event.get(name), str) or not event[name]
+    ]
+    if event.get("specversion") != "1.0":
+        problems.append(FieldProblem(path="specversion", message='must be "1.0"'))
+    return problems

@@ -1,0 +1,59 @@
+"""What the headers of a publish request say, read in one pass."""
+
+import re
+from typing import Final
+
+from app.api.body import Headers
+from app.domain.errors import ValidationFailedError
+
+# Printable ASCII without the dot, which separates the parts of a signed webhook (Standard Webhooks
+# 1.0), and without spaces.
+_OWN_ID: Final = re.compile(rb"[!-\-/-~]{1,128}")
+OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces and '.'"
+
+_CONTENT_TYPE: Final = b"content-type"
+_PARTITION_KEY: Final = b"partition-key"
+_IDEMPOTENCY_KEY: Final = b"idempotency-key"
+_TRACE: Final = b"traceparent"
+_FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY})
+
+
+class PublishHeaders:
+    """The headers that concern a message; of one that is repeated, the first counts.
+
+    `given_id` is the publisher's own id as it came: see `own_id`.
+    """
+
+    __slots__ = ("content_type", "given_id", "partition_key", "propagated")
+
+    def __init__(self, headers: Headers) -> None:
+        first: dict[bytes, bytes] = {}
+        propagated: list[tuple[bytes, bytes]] = []
+        for pair in headers:
+            name = pair[0]
+            if name in _FIRST:
+                first.setdefault(name, pair[1])
+            elif name == _TRACE:
+                propagated.append(pair)
+        self.content_type = first.get(_CONTENT_TYPE)
+        self.partition_key = first.get(_PARTITION_KEY) or None
+        self.given_id = first.get(_IDEMPOTENCY_KEY)
+        self.propagated = tuple(propagated)
+
+
+def is_own_id(given: bytes) -> bool:
+    """Whether a message may have that id."""
+    return _OWN_ID.fullmatch(given) is not None
+
+
+def own_id(headers: PublishHeaders) -> bytes | None:
+    """The id in `Idempotency-Key`, if there is one; ValidationFailedError."""
+    given = headers.given_id
+    if given is not None and not is_own_id(given):
+        raise ValidationFailedError.of("Idempotency-Key", OWN_ID_RULE)
+    return given
+
+
+def media_type(content_type: bytes | None) -> str:
+    """The media type without its parameters, in lower case; empty when there is none."""
+    return (content_type or b"").partition(b";")[0].strip().lower().decode("latin-1")

@@ -1,0 +1,196 @@
+"""The messages in a batch, each with the very bytes that its publisher sent (pure)."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final
+
+import orjson
+
+from app.api.errors import RequestRefusedError
+from app.api.publish_events import event_of
+from app.api.publish_headers import OWN_ID_RULE, is_own_id
+from app.domain.errors import AngeliaError, FormatInvalidError, ValidationFailedError
+
+JSON: Final = b"application/json"
+EVENT: Final = b"application/cloudevents+json"
+_ENVELOPE_MEMBERS: Final = frozenset({"id", "key", "message"})
+
+
+class Form(Enum):
+    """How the messages of a batch are written down."""
+
+    ARRAY = auto()
+    LINES = auto()
+    EVENTS = auto()
+
+
+_FORMS: Final = {
+    "application/json": Form.ARRAY,
+    "application/x-ndjson": Form.LINES,
+    "application/ndjson": Form.LINES,
+    "application/cloudevents-batch+json": Form.EVENTS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One message of a batch. Without `id` it gets one; without `key` it has the batch's."""
+
+    body: bytes
+    content_type: bytes = JSON
+    id: bytes | None = None
+    key: bytes | None = None
+
+
+Read = Callable[[bytes], Item]
+
+
+def form_of(media: str) -> Form:
+    """The form of a media type; RequestRefusedError (415)."""
+    if media not in _FORMS:
+        message = f"Content-Type must be one of {', '.join(_FORMS)}, not {media or 'absent'}"
+        raise RequestRefusedError(415, message)
+    return _FORMS[media]
+
+
+def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[Item | AngeliaError]:
+    """Each message, or why it is none, in order; they are read as they are asked for.
+
+    `envelope`: each is `{"message": …, "id": …, "key": …}`, of which only `message` is stored.
+    FormatInvalidError, which may come after some messages: the body as a whole cannot be read.
+    """
+    pieces = _lines(body) if form is Form.LINES else _elements(body)
+    read = _enveloped if envelope else _READ[form]
+    for piece in pieces:
+        try:
+            yield read(piece)
+        except AngeliaError as error:
+            yield error
+
+
+def _line(raw: bytes) -> Item:
+    _value(raw)
+    return Item(raw)
+
+
+def _event(raw: bytes) -> Item:
+    event = event_of(raw)
+    return Item(raw, EVENT, id=event.id, key=event.key)
+
+
+def _enveloped(raw: bytes) -> Item:
+    envelope = _value(raw)
+    if not isinstance(envelope, dict) or "message" not in envelope:
+        raise FormatInvalidError('Each message must be an object: {"message": …}')
+    if unknown := sorted(envelope.keys() - _ENVELOPE_MEMBERS):
+        raise ValidationFailedError.of(unknown[0][:100], "is not one of id, key and message")
+    return Item(
+        _members(raw.decode())["message"].encode(),
+        id=_id(envelope.get("id")),
+        key=_key(envelope.get("key")),
+    )
+
+
+def _id(given: object) -> bytes | None:
+    if given is None:
+        return None
+    if not isinstance(given, str) or not is_own_id(given.encode()):
+        raise ValidationFailedError.of("id", OWN_ID_RULE)
+    return given.encode()
+
+
+def _key(given: object) -> bytes | None:
+    if given is not None and not isinstance(given, str):
+        raise ValidationFailedError.of("key", "must be a string")
+    return given.encode() if given else None
+
+
+def _value(raw: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as exc:
+        raise FormatInvalidError(f"The message is not JSON: {exc}") from exc
+
+
+def _lines(body: bytes) -> Iterator[bytes]:
+    for line in body.split(b"\n"):
+        if line and not line.isspace():
+            yield line.removesuffix(b"\r")
+
+
+def _elements(body: bytes) -> Iterator[bytes]:
+    """The elements of a JSON array, as they stand there."""
+    text = _text(body)
+    at = _opened(text)
+    if text[at : at + 1] == "]":
+        _end(text, at)
+        return
+    while True:
+        end = _value_end(text, at)
+        yield text[at:end].encode()
+        at = _skip(text, end)
+        if text[at : at + 1] != ",":
+            break
+        at = _skip(text, at + 1)
+    _end(text, at)
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as exc:
+        raise FormatInvalidError("The body is not JSON: it is not UTF-8") from exc
+
+
+def _opened(text: str) -> int:
+    at = _skip(text, 0)
+    if text[at : at + 1] != "[":
+        raise FormatInvalidError("The body must be a JSON array of messages")
+    return _skip(text, at + 1)
+
+
+def _end(text: str, at: int) -> None:
+    if text[at : at + 1] != "]" or _skip(text, at + 1) != len(text):
+        raise FormatInvalidError(f"The body is not a JSON array: unexpected character {at}")
+
+
+def _members(text: str) -> dict[str, str]:
+    """The members of a JSON object that is known to be one, each value as it stands there."""
+    found: dict[str, str] = {}
+    at = _skip(text, _skip(text, 0) + 1)
+    while text[at] == '"':
+        name, end = _DECODER.raw_decode(text, at)
+        start = _skip(text, _skip(text, end) + 1)
+        end = _value_end(text, start)
+        found[name] = text[start:end]
+        at = _skip(text, end)
+        at = _skip(text, at + 1) if text[at] == "," else at
+    return found
+
+
+def _value_end(text: str, at: int) -> int:
+    try:
+        return _DECODER.raw_decode(text, at)[1]
+    except (ValueError, RecursionError) as exc:
+        reason = str(exc) if isinstance(exc, ValueError) else "nested too deep"
+        raise FormatInvalidError(f"The body is not JSON: {reason}") from exc
+
+
+def _skip(text: str, at: int) -> int:
+    """The place of the next character that is no white space."""
+    end: int = _SPACE(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+    return end
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+# The elements of an array are known to be JSON once it is taken apart; lines are not.
+_READ: Final[dict[Form, Read]] = {Form.ARRAY: Item, Form.LINES: _line, Form.EVENTS: _event}
+_SPACE: Final = re.compile(r"[ \t\n\r]*").match
+# Only where a value ends is wanted: numbers stay text.
+_DECODER: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)

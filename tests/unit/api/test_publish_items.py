@@ -1,0 +1,137 @@
+import orjson
+import pytest
+
+from app.api.errors import RequestRefusedError
+from app.api.publish_items import Form, Item, form_of, items
+from app.domain.errors import AngeliaError, FormatInvalidError
+
+EVENT = b'{"specversion":"1.0","id":"e1","source":"/s","type":"t"%s}'
+
+
+def bodies(body: bytes, form: Form = Form.ARRAY) -> list[bytes | str]:
+    """The body of each message, or why it is refused."""
+    return [each.body if isinstance(each, Item) else each.message for each in items(body, form)]
+
+
+@pytest.mark.parametrize(
+    ("body", "elements"),
+    [
+        (b"[]", []),
+        (b" [ ] ", []),
+        (b"[1]", [b"1"]),
+        (b'[ {"a" : 1.50} ,\n\t"x,]", null]\r\n', [b'{"a" : 1.50}', b'"x,]"', b"null"]),
+        (
+            '[{"ü":"\\u00fc", "ü":2}, "€"]'.encode(),
+            ['{"ü":"\\u00fc", "ü":2}'.encode(), '"€"'.encode()],
+        ),
+        (b"[[1, [2]], -0.0e+10]", [b"[1, [2]]", b"-0.0e+10"]),
+        (b"[" + b"9" * 5_000 + b"]", [b"9" * 5_000]),
+    ],
+)
+def test_takes_the_elements_of_an_array_as_they_stand_there(
+    body: bytes, elements: list[bytes]
+) -> None:
+    assert bodies(body) == elements
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[",
+        b"[1",
+        b"[1,]",
+        b"[,1]",
+        b"[1 2]",
+        b"[1]]",
+        b"[1] x",
+        b"[NaN]",
+        b"[-Infinity]",
+        b"['a']",
+        b'["\xff"]',
+        b'["\x01"]',
+        b"[" * 200_000,
+    ],
+)
+def test_refuses_what_is_no_array_of_json(body: bytes) -> None:
+    with pytest.raises(FormatInvalidError):
+        bodies(body)
+
+
+def test_takes_lines_as_they_are_and_refuses_only_those_that_are_no_json() -> None:
+    body = b'{"a" : 1}\r\n\n  \n 2 \n{"a":\n"x"'
+    assert bodies(body, Form.LINES) == [
+        b'{"a" : 1}',
+        b" 2 ",
+        "The message is not JSON: unexpected end of data: line 1 column 6 (char 5)",
+        b'"x"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("envelope", "item"),
+    [
+        (b'{"message": {"a" :  1.0}}', Item(b'{"a" :  1.0}')),
+        (
+            b' {"message":[1 , 2], "id":"m1","key":"k\xc3\xbc"} ',
+            Item(b"[1 , 2]", id=b"m1", key=b"k\xc3\xbc"),
+        ),
+        (b'{"id":null,"message":"}","key":""}', Item(b'"}"')),
+        (b'{"message":1,"message":2 }', Item(b"2")),
+    ],
+)
+@pytest.mark.parametrize("form", [Form.ARRAY, Form.LINES])
+def test_opens_envelopes(envelope: bytes, item: Item, form: Form) -> None:
+    body = b"[" + envelope + b"]" if form is Form.ARRAY else envelope
+    assert list(items(body, form, envelope=True)) == [item]
+
+
+@pytest.mark.parametrize(
+    ("envelope", "says"),
+    [
+        (b"1", "must be an object"),
+        (b'{"id":"m1"}', "must be an object"),
+        (b'{"message":1,"id":5}', "id must be 1 to 128"),
+        (b'{"message":1,"id":"a.b"}', "id must be 1 to 128"),
+        (b'{"message":1,"key":5}', "key must be a string"),
+        (b'{"message":1,"ID":"x"}', "ID is not one of"),
+    ],
+)
+def test_refuses_an_envelope_that_is_wrong_and_goes_on(envelope: bytes, says: str) -> None:
+    wrong, right = items(b'[%s, {"message":2}]' % envelope, Form.ARRAY, envelope=True)
+    assert isinstance(wrong, AngeliaError)
+    assert says in wrong.message
+    assert right == Item(b"2")
+
+
+def test_takes_id_and_key_of_an_event_and_all_of_it_as_the_message() -> None:
+    event = EVENT % b', "partitionkey":"k"'
+    assert list(items(b"[ %s]" % event, Form.EVENTS)) == [
+        Item(event, b"application/cloudevents+json", id=b"e1", key=b"k")
+    ]
+
+
+def test_an_event_whose_id_no_message_can_have_is_taken_without_it() -> None:
+    event = EVENT.replace(b"e1", b"a.b c") % b""
+    (item,) = items(b"[%s]" % event, Form.EVENTS)
+    assert isinstance(item, Item)
+    assert (item.id, item.body) == (None, event)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "path"),
+    [("specversion", "specversion"), ("id", "id"), ("source", "source"), ("type", "type")],
+)
+def test_refuses_an_event_that_lacks_what_all_must_have(lacking: str, path: str) -> None:
+    event = orjson.loads(EVENT % b"")
+    del event[lacking]
+    (refused,) = items(orjson.dumps([event]), Form.EVENTS)
+    assert isinstance(refused, AngeliaError)
+    assert refused.message.startswith(path)
+
+
+def test_says_which_media_types_a_batch_may_have() -> None:
+    with pytest.raises(RequestRefusedError, match="application/x-ndjson") as refused:
+        form_of("text/plain")
+    assert refused.value.status == 415
