@@ -110,6 +110,21 @@ def encode_runs(offset: int, finished: Ranges) -> bytes:
     return bytes(out)
 
 
+def fitting(offset: int, finished: Ranges) -> Ranges:
+    """As many of the first ranges as a commit has room for.
+
+    What is cut off is sent again after a crash. A commit that is too long would be refused as a
+    whole, and all that it says with it.
+    """
+    size = 0
+    for index, (low, high) in enumerate(finished):
+        size += _varint_size(low - offset) + _varint_size(high - low)
+        if size > FINISHED_BYTES_MAX:
+            return finished[:index]
+        offset = high
+    return finished
+
+
 def decode_runs(offset: int, encoded: bytes) -> Ranges:
     """The ranges that `encode_runs` wrote; ValueError if it is not that."""
     lengths = list(_varints(encoded))
@@ -129,6 +144,10 @@ def _put_varint(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+
+
+def _varint_size(value: int) -> int:
+    return max(1, -(-value.bit_length() // 7))
 
 
 def _varints(encoded: bytes) -> Iterator[int]:

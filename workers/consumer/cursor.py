@@ -137,7 +137,9 @@ class Cursor:
 
     def _fed(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - the shape of a callback
         self._reading = False
-        if gap:
+        if batch.offset > self.position:
+            pass  # asked for before we were rewound
+        elif gap:
             self._cross_gap(batch.next_offset)
         else:
             self._use(batch)

@@ -1,6 +1,7 @@
 """Which messages of a partition a subscription has finished: pure bookkeeping, no I/O, no clock."""
 
 import bisect
+from collections import Counter
 from typing import Final
 
 from app.domain.commit import (
@@ -9,6 +10,7 @@ from app.domain.commit import (
     Progress,
     Ranges,
     encode_runs,
+    fitting,
 )
 
 # So many unfinished messages always fit into the commit metadata, however they lie.
@@ -26,6 +28,7 @@ class OffsetTracker:
 
     __slots__ = (
         "_finished",
+        "_forgotten",
         "_opened",
         "_room",
         "_start",
@@ -41,6 +44,8 @@ class OffsetTracker:
         # Finished before this tracker was made, above its position; what is read over is dropped
         # from it.
         self._finished: list[tuple[int, int]] = list(start.finished)
+        # Opened before a rewind and still to be closed: offsets that others may have now.
+        self._forgotten: Counter[int] = Counter()
         self._room = _ALWAYS_FITS
         self.position = start.offset
         self.delivered = start.delivered
@@ -85,13 +90,23 @@ class OffsetTracker:
 
     def rewind(self, offset: int) -> None:
         """Start again at `offset`: the topic was made anew, and the log has no such position."""
+        self._forgotten.update(self._opened.keys())
         self._opened.clear()
         self._finished.clear()
         self.position = offset
 
     def close(self, offset: int) -> None:
-        """Finish an opened message. Closing one that a rewind forgot does nothing."""
-        self._opened.pop(offset, None)
+        """Finish an opened message. Closing one that a rewind forgot does nothing.
+
+        Of two with one offset the forgotten one counts as the first: no commit passes the other.
+        """
+        forgotten = self._forgotten
+        if offset not in forgotten:
+            self._opened.pop(offset, None)
+        elif forgotten[offset] > 1:
+            forgotten[offset] -= 1
+        else:
+            del forgotten[offset]
 
     def committable(self) -> Progress:
         """What may be committed now."""
@@ -99,7 +114,7 @@ class OffsetTracker:
         return Progress(
             subscription_id=self._start.subscription_id,
             offset=offset,
-            finished=self._finished_above(),
+            finished=fitting(offset, self._finished_above()),
             oldest_opened_ms=self._opened.get(offset),
             delivered=self.delivered,
             discarded=self.discarded,

@@ -103,6 +103,33 @@ def test_a_long_run_of_unfinished_messages_does_not_stop_it() -> None:
         tracker.open(offset, 0)
 
 
+def test_what_is_finished_always_fits_into_a_commit() -> None:
+    """Many may be opened in a row; how they will be finished nobody knows."""
+    tracker = opened(a_tracker(), *range(10_000))
+    for offset in range(1, 10_000, 2):
+        tracker.close(offset)
+    progress = tracker.committable()
+    assert len(progress.metadata()) <= METADATA_BYTES_MAX
+    again = restarted(tracker)
+    assert again.position == 0
+    assert all(again.is_finished(offset) for offset in range(1, 2_000, 2))
+    assert not any(again.is_finished(offset) for offset in range(0, 10_000, 2))
+
+
+def test_what_lands_from_before_a_rewind_finishes_nothing_that_was_opened_after_it() -> None:
+    tracker = opened(a_tracker(), 0, 1)
+    tracker.rewind(0)
+    opened(tracker, 0, 1)
+    tracker.close(1)
+    tracker.close(0)
+    assert tracker.committable().offset == 0
+    assert tracker.committable().finished == ()
+    tracker.close(0)
+    assert tracker.committable().offset == 1
+    tracker.close(1)
+    assert tracker.committable().offset == 2
+
+
 @given(st.data())
 def test_after_any_restart_exactly_the_unfinished_are_sent_again(data: st.DataObject) -> None:
     tracker, finished, read_to = a_tracker(), set[int](), 0
