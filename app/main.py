@@ -15,6 +15,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.connection import BoundedConnection
 from app.api.dependencies import Services
 from app.api.dispatch import Dispatcher
 from app.api.management import management_app
@@ -122,11 +123,9 @@ async def _running(
             undelivered=UndeliveredService(database),
             readiness=ReadinessService(database, log),
         )
-        yield Dispatcher(
-            publish=None if only == "management" else PublishRoute(directory, publisher),
-            others=management_app(services, status_only=only == "publish"),
-            publish_only=only == "publish",
-        )
+        publish = None if only == "management" else PublishRoute(directory, publisher)
+        others = management_app(services, publish=publish, status_only=only == "publish")
+        yield Dispatcher(publish=publish, others=others)
 
 
 def _applied_changes(database: Database) -> AppliedChanges:
@@ -159,7 +158,7 @@ def serve(settings: Settings) -> None:
             host=settings.host,
             port=settings.port,
             loop="uvloop",
-            http="httptools",
+            http=BoundedConnection,
             ws="none",
             log_config=None,
             access_log=False,

@@ -13,6 +13,8 @@ from app.domain.errors import FormatInvalidError, MessageTooLargeError, Validati
 
 MANAGEMENT_BODY_MAX: Final = 1024 * 1024
 BODY_TIMEOUT_S: Final = 10.0
+# What reads a body calls itself for each level; no body of ours has more than five.
+NESTING_MAX: Final = 100
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -48,10 +50,27 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any t
     _require_json(request.headers.get("content-type"))
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
     try:
-        return orjson.loads(raw)
+        body = orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
         message = f"The body is not JSON: {exc}"
         raise FormatInvalidError(message) from exc
+    if _is_deeper(body, NESTING_MAX):
+        message = f"The body is not JSON of at most {NESTING_MAX} levels"
+        raise FormatInvalidError(message)
+    return body
+
+
+def _is_deeper(body: object, levels: int) -> bool:
+    """Whether objects and lists in `body` are nested in more than `levels` levels."""
+    level = [body]
+    for _ in range(levels):
+        level = [
+            below
+            for each in level
+            if isinstance(each, dict | list)
+            for below in (each.values() if isinstance(each, dict) else each)
+        ]
+    return any(isinstance(each, dict | list) for each in level)
 
 
 async def _read(receive: Receive, declared: int | None, size_max: int) -> bytes:

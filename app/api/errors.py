@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from app.domain.errors import (
     AngeliaError,
@@ -29,6 +30,7 @@ from app.domain.errors import (
 _log = structlog.get_logger(__name__)
 
 RETRY_AFTER_S: Final = 1
+_METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 # The first class that fits decides, so the special ones come first. Hermes answers 400 for a
 # subscription that does not exist, and 403 for a group or topic that is not empty.
@@ -106,7 +108,21 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
     if not isinstance(error, HTTPException):
         raise error
     message = f"{error.detail}: {request.method} {request.url.path}"
-    return JSONResponse({"message": message, "code": "OTHER"}, error.status_code, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
+    return JSONResponse({"message": message, "code": "OTHER"}, error.status_code, headers)
+
+
+def _methods(request: Request) -> Sequence[str]:
+    """The methods that the path has, over all its routes."""
+    asked = {method: {**request.scope, "method": method} for method in _METHODS}
+    found = {
+        method
+        for method, scope in asked.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+    }
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 async def _on_parameter_error(_request: Request, error: Exception) -> JSONResponse:

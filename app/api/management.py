@@ -3,7 +3,12 @@
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from app.api.body import ClientGoneError
 from app.api.dependencies import Services
 from app.api.errors import install_error_handlers
 from app.api.routes import groups, status, subscriptions, topics, undelivered
@@ -15,6 +20,7 @@ DESCRIPTION: Final = (
     "at the speed it can take."
 )
 
+PUBLISH_PATH: Final = "/topics/{topic}"
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
     topics.router,
@@ -23,10 +29,13 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 )
 
 
-def management_app(services: Services | None = None, *, status_only: bool = False) -> FastAPI:
+def management_app(
+    services: Services | None = None, *, publish: ASGIApp | None = None, status_only: bool = False
+) -> FastAPI:
     """The application over `services`; without any it can only describe itself.
 
-    `status_only` leaves all but `/status` out, for a process that only publishes.
+    `publish` is what publishing goes to, so that `Allow` names it too. `status_only` leaves all but
+    it and `/status` out, for a process that only publishes.
     """
     app = FastAPI(
         title=TITLE,
@@ -39,6 +48,14 @@ def management_app(services: Services | None = None, *, status_only: bool = Fals
     )
     app.state.services = services
     install_error_handlers(app)
+    app.add_exception_handler(ClientGoneError, _on_gone)
     for router in (status.router,) if status_only else (status.router, *ROUTERS):
         app.include_router(router)
+    if publish:
+        app.routes.append(Route(PUBLISH_PATH, publish, methods=["POST"], include_in_schema=False))
     return app
+
+
+async def _on_gone(_request: Request, _error: Exception) -> Response:
+    # Nobody reads it, and nothing is wrong with us: no line of the log either.
+    return Response(status_code=400)

@@ -11,6 +11,8 @@ NAME_LENGTH_MAX: Final = 100
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
 _GROUP = re.compile(r"[a-zA-Z0-9.]+")
+# As a segment of a URL these are taken out before anybody asks for it.
+_DOTS: Final = frozenset({".", ".."})
 
 
 def topic_name(text: str, *, path: str = "name") -> str:
@@ -21,19 +23,22 @@ def topic_name(text: str, *, path: str = "name") -> str:
     """
     checked = _checked(text, path)
     group, dot, topic = checked.rpartition(".")
-    if not (dot and group and topic):
+    if not (dot and group and topic) or group in _DOTS:
         raise ValidationFailedError.of(path, "must be qualified by its group: group.topic")
     return checked
 
 
 def subscription_name(text: str, *, path: str = "name") -> str:
     """`text`, if it may name a subscription; else ValidationFailedError for the field `path`."""
+    if text in _DOTS:
+        raise ValidationFailedError.of(path, "must not be only dots")
     return _checked(text, path)
 
 
 def is_group_name(text: str) -> bool:
     """Whether `text` may name a group (Hermes: letters, digits and dots)."""
-    return len(text) <= NAME_LENGTH_MAX and _GROUP.fullmatch(text) is not None
+    fits = len(text) <= NAME_LENGTH_MAX and text not in _DOTS
+    return fits and _GROUP.fullmatch(text) is not None
 
 
 def group_of(topic: str) -> str:

@@ -49,13 +49,9 @@ class MetricsService:
     async def topic(self, name: str) -> TopicFigures:
         """TopicNotFoundError."""
         async with self._database.transaction() as session:
-            subscriptions = await SubscriptionRepository(session).of_topic(name)
+            subscriptions = await SubscriptionRepository(session).names(name)
             status = StatusRepository(session)
-            loads = [
-                load
-                for subscription in subscriptions
-                for load in await status.loads(subscription.id, within=REPORTED_WITHIN)
-            ]
+            loads = await status.loads_of_topic(name, within=REPORTED_WITHIN)
         bounds = await self._bounds(name)
         delivery_rate, throughput = delivery_rates(loads)
         return TopicFigures(

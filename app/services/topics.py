@@ -38,6 +38,9 @@ class TopicService:
 
     async def names(self, *, group: str | None = None) -> Sequence[str]:
         """All topics, or those of `group`, by name."""
+        if group is not None and "\0" in group:
+            # No name has one, and the database takes none in a question.
+            return ()
         async with self._database.transaction() as session:
             return await TopicRepository(session).names(group)
 

@@ -91,6 +91,19 @@ class StatusRepository:
         rows = await self._session.scalars(query.order_by(SubscriptionLoadRow.worker_id))
         return [_load_of(row) for row in rows]
 
+    async def loads_of_topic(self, topic: str, within: timedelta) -> list[SubscriptionLoad]:
+        """What each worker reported of all its subscriptions within that time."""
+        query = select(SubscriptionLoadRow).join(
+            SubscriptionRow, SubscriptionRow.id == SubscriptionLoadRow.subscription_id
+        )
+        rows = await self._session.scalars(
+            query.where(
+                SubscriptionRow.topic == topic,
+                SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
+            )
+        )
+        return [_load_of(row) for row in rows]
+
     async def prune(self, within: timedelta) -> None:
         """Drop loads and workers not seen within that time, and cursors of what was deleted.
 

@@ -132,6 +132,8 @@ def _decoded(after: str) -> tuple[datetime, int]:
     try:
         text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
         microseconds, row_id = map(int, text.split("."))
+        # OverflowError, as for the time: PostgreSQL has no larger ids.
+        row_id.to_bytes(8, signed=True)
         return _EPOCH + microseconds * _MICROSECOND, row_id
     except (ValueError, OverflowError, binascii.Error) as exc:
         raise ValidationFailedError.of("after", "must be from the page before") from exc

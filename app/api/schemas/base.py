@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -92,6 +92,16 @@ def checked(check: Callable[[str], str]) -> AfterValidator:
             raise PydanticCustomError("invalid", "{problem}", {"problem": problem}) from exc
 
     return AfterValidator(validate)
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("zero", "must be without zero characters")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+"""Any text but what PostgreSQL's cannot hold."""
 
 
 def json_object(body: object) -> JsonObject:

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from app.api.schemas.base import Schema
+from app.api.schemas.base import Schema, Text
 from app.domain.owner import Owner
 
 OWNER_LENGTH_MAX = 256
@@ -11,8 +11,8 @@ OWNER_LENGTH_MAX = 256
 class OwnerBody(Schema):
     """`{"source", "id"}`."""
 
-    source: str = Field(default="Plaintext", min_length=1, max_length=OWNER_LENGTH_MAX)
-    id: str = Field(default="anonymous", min_length=1, max_length=OWNER_LENGTH_MAX)
+    source: Text = Field(default="Plaintext", min_length=1, max_length=OWNER_LENGTH_MAX)
+    id: Text = Field(default="anonymous", min_length=1, max_length=OWNER_LENGTH_MAX)
 
     def to_domain(self) -> Owner:
         """The owner it names."""

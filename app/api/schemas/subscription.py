@@ -12,6 +12,7 @@ from app.api.schemas.base import (
     OtherFields,
     Rules,
     Schema,
+    Text,
     Unsupported,
     checked,
     ignored_paths,
@@ -87,10 +88,10 @@ class SubscriptionBody(Schema):
     endpoint: Annotated[str, checked(plain_endpoint)] = Field(
         examples=["http://127.0.0.1:9000/orders"]
     )
-    description: str = Field(default="", max_length=_TEXT_MAX)
-    contact: str = Field(default="", max_length=_TEXT_MAX)
+    description: Text = Field(default="", max_length=_TEXT_MAX)
+    contact: Text = Field(default="", max_length=_TEXT_MAX)
     owner: OwnerBody | None = None
-    support_team: str | None = Field(default=None, min_length=1, max_length=OWNER_LENGTH_MAX)
+    support_team: Text | None = Field(default=None, min_length=1, max_length=OWNER_LENGTH_MAX)
     state: Literal["PENDING", "ACTIVE", "SUSPENDED"] = "ACTIVE"
     subscription_policy: PolicyBody = PolicyBody()
 

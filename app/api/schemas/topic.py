@@ -12,6 +12,7 @@ from app.api.schemas.base import (
     OtherFields,
     Rules,
     Schema,
+    Text,
     Unsupported,
     checked,
     ignored_paths,
@@ -86,7 +87,7 @@ class TopicBody(Schema):
     """A topic to create, or as changed."""
 
     name: Annotated[str, checked(topic_name)] = Field(examples=["shop.orders"])
-    description: str = Field(default="", max_length=_TEXT_MAX)
+    description: Text = Field(default="", max_length=_TEXT_MAX)
     owner: OwnerBody = OwnerBody()
     retention_time: RetentionBody = RetentionBody()
     ack: Literal["NONE", "LEADER", "ALL"] = "LEADER"

@@ -9,17 +9,18 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
+from app.api.connection import BoundedConnection
 from app.config import Settings
 from app.log.interface import MessageLog
 from app.main import OpenLog
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
+async def serving(
+    app: ASGIApp, *, http: type[BoundedConnection] = BoundedConnection
+) -> AsyncIterator[httpx.AsyncClient]:
     """A client of `app`, which is served as in production, on a free port."""
-    config = uvicorn.Config(
-        app, http="httptools", ws="none", log_config=None, timeout_graceful_shutdown=5
-    )
+    config = uvicorn.Config(app, http=http, ws="none", log_config=None, timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"

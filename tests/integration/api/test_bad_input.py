@@ -1,3 +1,4 @@
+from base64 import urlsafe_b64encode
 from typing import Any, NamedTuple
 
 import httpx
@@ -27,6 +28,31 @@ REQUESTS = {
     "no body": Bad("POST", "/topics", "", 400, "FORMAT_ERROR", "not JSON"),
     "a list": Bad("POST", "/topics", "[]", 400, "FORMAT_ERROR", "JSON object"),
     "too deep": Bad("POST", "/topics", "[" * 100_000, 400, "FORMAT_ERROR", "not JSON"),
+    "many levels": Bad(
+        "POST", "/topics", '{"x":' * 1000 + "1" + "}" * 1000, 400, "FORMAT_ERROR", "100 levels"
+    ),
+    "a zero in a topic": Bad(
+        "PUT", "/topics/shop.orders", r'{"description": "\u0000"}', 400, "VALIDATION_ERROR", "zero"
+    ),
+    "a zero in an owner": Bad(
+        "PUT", BILLING, r'{"owner": {"id": "\u0000"}}', 400, "VALIDATION_ERROR", "owner.id"
+    ),
+    "a zero in a name": Bad("GET", "/topics/shop.%00", "", 404, "OTHER", "Not Found"),
+    "publishing to a zero": Bad("POST", "/topics/shop.%00", "{}", 404, "OTHER", "Not Found"),
+    "a topic of a group of dots": Bad(
+        "POST", "/topics", '{"name": "...orders"}', 400, "VALIDATION_ERROR", "group.topic"
+    ),
+    "a group of dots": Bad(
+        "POST", "/groups", '{"groupName": ".."}', 400, "GROUP_NAME_IS_INVALID", ".."
+    ),
+    "a subscription of dots": Bad(
+        "POST",
+        SUBSCRIPTIONS,
+        '{"name": "..", "endpoint": "http://h.test/"}',
+        400,
+        "VALIDATION_ERROR",
+        "dots",
+    ),
     "not UTF-8": Bad("POST", "/topics", '{"name": "\udcff"}', 400, "FORMAT_ERROR", "not JSON"),
     "another media type": Bad(
         "POST", "/topics", "name=x", 415, "VALIDATION_ERROR", "application/json", "text/plain"
@@ -234,6 +260,14 @@ REQUESTS = {
     ),
     "a page that is none": Bad(
         "GET", f"{BILLING}/undelivered?after=x", "", 400, "VALIDATION_ERROR", "after"
+    ),
+    "a page beyond all": Bad(
+        "GET",
+        f"{BILLING}/undelivered?after={urlsafe_b64encode(b'1.' + b'9' * 20).decode()}",
+        "",
+        400,
+        "VALIDATION_ERROR",
+        "after",
     ),
     "a status that is none": Bad(
         "GET", f"{BILLING}/undelivered?status=bad", "", 400, "VALIDATION_ERROR", "status"

@@ -99,6 +99,19 @@ async def test_reports_of_deleted_subscriptions_are_dropped_and_the_others_kept(
         assert len(await statuses.loads(subscription.id, HOUR)) == 1
 
 
+async def test_the_loads_of_a_topic_are_those_of_all_its_subscriptions(
+    database: Database,
+) -> None:
+    first = await add_subscription(database)
+    second = await add_subscription(database, "second")
+    async with database.transaction() as session:
+        statuses = StatusRepository(session)
+        await statuses.write([], [a_load(first.id), a_load(second.id)])
+        of_topic = await statuses.loads_of_topic(first.topic, HOUR)
+        assert {load.subscription_id for load in of_topic} == {first.id, second.id}
+        assert await statuses.loads_of_topic("an.other", HOUR) == []
+
+
 async def test_of_two_reports_of_one_cursor_the_last_counts(database: Database) -> None:
     subscription = await add_subscription(database)
     async with database.transaction() as session:

@@ -1,0 +1,83 @@
+"""One HTTP/1.1 connection of the server, which nobody can hold or fill by sending without end."""
+
+import asyncio
+from typing import Any, ClassVar, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+# What may come in a row without the end of a request's head, or any body.
+BARREN_BYTES_MAX: Final = 64 * 1024
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """Uvicorn's own protocol, with bounds on what it waits for and keeps.
+
+    It is closed when a client takes longer than PATIENCE_S for its first byte, for the head of a
+    request, or for the rest of a request that is answered already (a body is the routes' to time);
+    and when the head grows beyond about BARREN_BYTES_MAX. Between requests uvicorn's keep-alive
+    time holds.
+    """
+
+    PATIENCE_S: ClassVar[float] = 30.0
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as uvicorn makes it
+        super().__init__(*given, **named)
+        self._barren_bytes = 0
+        self._waiting_since: float | None = None
+        self._watch: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
+        """Watch it from now on."""
+        super().connection_made(transport)
+        self._waiting_since = self.loop.time()
+        self._look_again()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Watch it no more."""
+        if self._watch:
+            self._watch.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what came, unless nothing has come of it for too long."""
+        # The callbacks below say when something does.
+        self._barren_bytes += len(data)
+        super().data_received(data)
+        if self._barren_bytes > BARREN_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        """A head begins, and must end in time."""
+        self._barren_bytes = 0
+        self._waiting_since = self.loop.time()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """From here on it is the application that waits, for the body."""
+        self._barren_bytes = 0
+        self._waiting_since = None
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body, which the application bounds."""
+        self._barren_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is there."""
+        self._barren_bytes = 0
+        self._waiting_since = None
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """It is answered; what is left of it is read, and thrown away, for a while."""
+        if self.cycle.more_body and self.cycle.response_complete:
+            self._waiting_since = self.loop.time()
+        super().on_response_complete()
+
+    def _look_again(self) -> None:
+        since, now = self._waiting_since, self.loop.time()
+        if since is not None and now - since > self.PATIENCE_S:
+            self.transport.close()
+            return
+        self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)

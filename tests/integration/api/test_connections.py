@@ -1,0 +1,108 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from app.api.connection import BARREN_BYTES_MAX, BoundedConnection
+from app.config import Settings
+from app.main import create_app
+from tests.fakes.memory_log import MemoryLog
+from tests.integration.api.server import given, serving
+
+PUBLISH = b"POST /topics/shop.orders HTTP/1.1\r\nHost: h\r\n"
+CHUNKED = PUBLISH + b"Transfer-Encoding: chunked\r\n\r\n"
+DEADLINE_S = 10
+
+
+class HastyConnection(BoundedConnection):
+    PATIENCE_S = 0.2
+
+
+@pytest.fixture
+async def hasty(
+    settings: Settings, postgres_url: str, log: MemoryLog
+) -> AsyncIterator[httpx.AsyncClient]:
+    """The API on a server that waits for slow clients only a moment."""
+    app = create_app(settings, database_url=postgres_url, log=given(log))
+    async with serving(app, http=HastyConnection) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connected(
+    api: httpx.AsyncClient,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(api.base_url.host, api.base_url.port)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            yield reader, writer
+    finally:
+        writer.close()
+
+
+async def until_refused(writer: asyncio.StreamWriter, drop: bytes) -> int:
+    """How many bytes went out in drops before the server had enough."""
+    sent = 0
+    try:
+        while True:
+            writer.write(drop)
+            await writer.drain()
+            sent += len(drop)
+    except OSError:
+        return sent
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", PUBLISH, PUBLISH + b"Content-Length: 2\r\n\r\n{}" + PUBLISH],
+    ids=["nothing", "half a head", "a message and half a head"],
+)
+async def test_a_client_that_never_finishes_a_head_is_let_go(
+    hasty: httpx.AsyncClient, sent: bytes
+) -> None:
+    async with connected(hasty) as (reader, writer):
+        writer.write(sent)
+        assert (await reader.read()).count(b"HTTP/1.1 ") == sent.count(b"{}")
+
+
+async def test_a_client_that_drips_after_its_answer_is_let_go(hasty: httpx.AsyncClient) -> None:
+    async with connected(hasty) as (reader, writer):
+        writer.write(CHUNKED.replace(b"shop.orders", b"no.such"))
+        assert b" 404 " in await reader.readline()
+        assert await until_refused(writer, b"1\r\nx\r\n")
+
+
+@pytest.mark.parametrize(
+    ("head", "drop"),
+    [
+        (PUBLISH + b"X-Long: ", b"x" * 1024),
+        (PUBLISH, b"X-Many: 1\r\n" * 100),
+        (b"GET /", b"x" * 1024),
+        (CHUNKED + b"1\r\nx\r\n0\r\n", b"X-Trailer: 1\r\n" * 100),
+    ],
+    ids=["a header", "headers", "a path", "trailers"],
+)
+@pytest.mark.usefixtures("topic")
+async def test_a_head_without_end_is_refused(
+    api: httpx.AsyncClient, head: bytes, drop: bytes
+) -> None:
+    async with connected(api) as (reader, writer):
+        writer.write(head)
+        for _ in range(10 * BARREN_BYTES_MAX // len(drop)):
+            writer.write(drop)
+        assert b" 400 " in await reader.readline()
+
+
+@pytest.mark.usefixtures("topic")
+async def test_many_small_chunks_are_a_body_like_any_other(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    async with connected(api) as (reader, writer):
+        writer.write(CHUNKED + b"1;" + b"e" * 100 + b"\r\nx\r\n")
+        for _ in range(999):
+            writer.write(b"1;" + b"e" * 100 + b"\r\nx\r\n")
+        writer.write(b"0\r\n\r\n")
+        assert b" 201 " in await reader.readline()
+    assert [record.value for record in log.records("shop.orders")] == [b"x" * 1000]
