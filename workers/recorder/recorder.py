@@ -37,11 +37,16 @@ class UndeliveredStore(Protocol):
 class Recorder:
     """Reads the partitions of the stream that this worker owns."""
 
-    def __init__(self, tail: Tail, store: UndeliveredStore) -> None:
+    def __init__(
+        self, tail: Tail, store: UndeliveredStore, *, retry_pause: timedelta = RETRY_PAUSE
+    ) -> None:
         self._tail = tail
         self._store = store
         self._owned: frozenset[Partition] = frozenset()
-        self._followed: set[Partition] = set()
+        # What is recorded next of each followed partition. Only that may be: a chunk from further
+        # on, left over from an earlier ownership, would have all before it count as recorded.
+        self._next: dict[Partition, int] = {}
+        self._retry_pause = retry_pause
         self._changed = asyncio.Event()
 
     def own(self, partitions: Collection[Partition]) -> None:
@@ -49,9 +54,9 @@ class Recorder:
         owned = frozenset(partitions)
         for partition in self._owned - owned:
             self._tail.unfollow(partition)
+            self._next.pop(partition, None)
         self._owned = owned
-        self._followed &= owned
-        if owned != self._followed:
+        if owned != self._next.keys():
             self._changed.set()
 
     async def run(self) -> None:
@@ -65,9 +70,9 @@ class Recorder:
             await self._changed.wait()
             self._changed.clear()
             positions = await self._positions()
-            for partition in self._owned - self._followed:
-                self._tail.follow(partition, positions.get(partition, 0))
-            self._followed = set(self._owned)
+            for partition in self._owned - self._next.keys():
+                self._next[partition] = positions.get(partition, 0)
+                self._tail.follow(partition, self._next[partition])
 
     async def _positions(self) -> Mapping[Partition, int]:
         while True:
@@ -75,21 +80,26 @@ class Recorder:
                 return await self._store.positions()
             except UnavailableError as exc:
                 _log.warning("recorder_positions_unavailable", error=exc.message)
-                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+                await asyncio.sleep(self._retry_pause.total_seconds())
 
     async def _record_all(self) -> None:
         while True:
             for chunk in await self._tail.chunks():
-                if chunk.partition in self._owned:
+                if chunk.offset <= self._next.get(chunk.partition, -1):
                     await self._record(chunk)
 
     async def _record(self, chunk: Chunk) -> None:
         rows = [row for record in chunk.records if (row := from_record(record)) is not None]
-        while chunk.partition in self._owned:
+        while chunk.partition in self._next:
             try:
                 await self._store.record(rows, chunk.partition, chunk.next_offset)
             except UnavailableError as exc:
                 _log.warning("undelivered_not_recorded", messages=len(rows), error=exc.message)
-                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+                await asyncio.sleep(self._retry_pause.total_seconds())
             else:
+                self._advance(chunk)
                 return
+
+    def _advance(self, chunk: Chunk) -> None:
+        if chunk.partition in self._next:
+            self._next[chunk.partition] = chunk.next_offset

@@ -1,0 +1,149 @@
+"""The recorder: what it stores of the stream, from where, and never past what it did not store."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from app.domain.errors import StorageUnavailableError
+from app.domain.message import Partition, Record
+from app.domain.undelivered import Undelivered, to_record
+from app.log.interface import Chunk
+from tests.fakes.reading import ScriptedTail
+from tests.fakes.supervised import until
+from workers.recorder.recorder import Recorder
+
+STREAM = Partition("angelia.undelivered", 0)
+OTHER = Partition("angelia.undelivered", 1)
+
+
+class Store:
+    """Keeps rows and positions as the database does: what stands below a position is there."""
+
+    def __init__(self) -> None:
+        self.down = False
+        self.refused = 0
+        self.rows: list[int] = []
+        self.next: dict[Partition, int] = {}
+
+    async def positions(self) -> Mapping[Partition, int]:
+        self._answer()
+        return dict(self.next)
+
+    async def record(
+        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
+    ) -> None:
+        self._answer()
+        if next_offset > self.next.get(stream, 0):
+            self.next[stream] = next_offset
+            self.rows += [row.offset for row in rows if row.offset not in self.rows]
+
+    def _answer(self) -> None:
+        if self.down:
+            self.refused += 1
+            raise StorageUnavailableError("the database is down")
+
+
+def a_record(offset: int) -> Record:
+    """One whose message has the same offset as it has itself."""
+    new = to_record(
+        Undelivered(
+            subscription_id="s1",
+            topic="shop.orders",
+            subscription="s",
+            message_id=f"m{offset}",
+            discarded_at=datetime(2026, 1, 1, tzinfo=UTC),
+            reason="no",
+            status=400,
+            attempts=1,
+            partition=0,
+            offset=offset,
+            body=b"x",
+        )
+    )
+    return Record(offset, 0, new.key, new.value, list(new.headers))
+
+
+def a_chunk(offset: int, stop: int, partition: Partition = STREAM) -> Chunk:
+    return Chunk(partition, offset, stop, [a_record(n) for n in range(offset, stop)], 1)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.tail = ScriptedTail()
+        self.store = Store()
+        self.recorder = Recorder(self.tail, self.store, retry_pause=timedelta(milliseconds=1))
+
+    async def own(self, *partitions: Partition) -> None:
+        self.recorder.own(partitions)
+        await until(lambda: self.tail.followed.keys() == set(partitions))
+
+
+@asynccontextmanager
+async def recording() -> AsyncIterator[Scene]:
+    scene = Scene()
+    running = asyncio.get_running_loop().create_task(scene.recorder.run())
+    try:
+        yield scene
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_records_what_the_stream_brings_and_goes_on_behind_what_is_stored() -> None:
+    async with recording() as scene:
+        scene.store.next[OTHER] = 7
+        await scene.own(STREAM, OTHER)
+        assert scene.tail.followed == {STREAM: 0, OTHER: 7}
+        scene.tail.bring(a_chunk(0, 3), a_chunk(7, 9, OTHER), a_chunk(3, 4))
+        await until(lambda: scene.store.next == {STREAM: 4, OTHER: 9})
+    assert scene.store.rows == [0, 1, 2, 7, 8, 3]
+
+
+async def test_passes_over_records_that_are_not_of_ours() -> None:
+    async with recording() as scene:
+        await scene.own(STREAM)
+        foreign = Record(0, 0, None, b"x", [])
+        scene.tail.bring(Chunk(STREAM, 0, 2, [foreign, a_record(1)], 1))
+        await until(lambda: scene.store.next == {STREAM: 2})
+    assert scene.store.rows == [1]
+
+
+async def test_waits_while_the_database_is_down() -> None:
+    async with recording() as scene:
+        scene.store.down = True
+        scene.recorder.own([STREAM])
+        await until(lambda: scene.store.refused == 2)
+        assert scene.tail.followed == {}
+        scene.store.down = False
+        await until(lambda: bool(scene.tail.followed))
+        scene.store.down, scene.store.refused = True, 0
+        scene.tail.bring(a_chunk(0, 2), a_chunk(2, 3))
+        await until(lambda: scene.store.refused == 2)
+        scene.store.down = False
+        await until(lambda: scene.store.rows == [0, 1, 2])
+
+
+async def test_records_nothing_of_a_partition_that_went_to_another_worker() -> None:
+    async with recording() as scene:
+        await scene.own(STREAM, OTHER)
+        await scene.own(OTHER)
+        scene.tail.bring(a_chunk(0, 2), a_chunk(0, 1, OTHER))
+        await until(lambda: scene.store.next == {OTHER: 1})
+    assert scene.store.rows == [0]
+
+
+async def test_a_chunk_left_over_from_an_earlier_ownership_skips_nothing() -> None:
+    """What was not recorded then comes again; if the leftover came first, it would seem stored."""
+    async with recording() as scene:
+        await scene.own(STREAM)
+        scene.store.down = True
+        scene.tail.bring(a_chunk(0, 2), a_chunk(2, 4))
+        await until(lambda: scene.store.refused > 0)
+        scene.recorder.own([])
+        scene.recorder.own([STREAM])
+        scene.store.down = False
+        await until(lambda: bool(scene.tail.followed))
+        scene.tail.bring(a_chunk(0, 2), a_chunk(2, 4))
+        await until(lambda: scene.store.next == {STREAM: 4})
+    assert scene.store.rows == [0, 1, 2, 3]
