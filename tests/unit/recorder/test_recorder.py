@@ -136,14 +136,16 @@ async def test_records_nothing_of_a_partition_that_went_to_another_worker() -> N
 async def test_a_chunk_left_over_from_an_earlier_ownership_skips_nothing() -> None:
     """What was not recorded then comes again; if the leftover came first, it would seem stored."""
     async with recording() as scene:
-        await scene.own(STREAM)
+        scene.store.next[OTHER] = 10
+        await scene.own(STREAM, OTHER)
         scene.store.down = True
-        scene.tail.bring(a_chunk(0, 2), a_chunk(2, 4))
+        scene.tail.bring(a_chunk(0, 2))
         await until(lambda: scene.store.refused > 0)
-        scene.recorder.own([])
-        scene.recorder.own([STREAM])
+        scene.recorder.own([OTHER])
         scene.store.down = False
-        await until(lambda: bool(scene.tail.followed))
-        scene.tail.bring(a_chunk(0, 2), a_chunk(2, 4))
-        await until(lambda: scene.store.next == {STREAM: 4})
-    assert scene.store.rows == [0, 1, 2, 3]
+        scene.tail.bring(a_chunk(10, 11, OTHER))
+        await until(lambda: scene.store.rows == [10])
+        await scene.own(STREAM, OTHER)
+        scene.tail.bring(a_chunk(2, 4), a_chunk(0, 2), a_chunk(2, 4))
+        await until(lambda: scene.store.next[STREAM] == 4)
+    assert scene.store.rows == [10, 0, 1, 2, 3]
