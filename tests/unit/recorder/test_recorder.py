@@ -147,5 +147,5 @@ async def test_a_chunk_left_over_from_an_earlier_ownership_skips_nothing() -> No
         await until(lambda: scene.store.rows == [10])
         await scene.own(STREAM, OTHER)
         scene.tail.bring(a_chunk(2, 4), a_chunk(0, 2), a_chunk(2, 4))
-        await until(lambda: scene.store.next[STREAM] == 4)
+        await until(lambda: scene.store.next.get(STREAM) == 4)
     assert scene.store.rows == [10, 0, 1, 2, 3]
