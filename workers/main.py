@@ -26,8 +26,9 @@ from workers.assignment.renewal import Renewal
 from workers.assignment.reporter import INTERVAL as REPORT_INTERVAL
 from workers.assignment.reporter import Reporter, StatusStore
 from workers.assignment.starting import CursorCopies, Starts
-from workers.assignment.stores import DatabaseChanges, DatabaseStatus
+from workers.assignment.stores import DatabaseChanges, DatabaseStatus, DatabaseSuspensions
 from workers.assignment.supervisor import Supervisor
+from workers.assignment.suspensions import Suspender, SuspensionStore
 from workers.consumer.committer import Committer
 from workers.consumer.lines import Endpoints, Lines
 from workers.consumer.undelivered import UndeliveredStream
@@ -68,6 +69,7 @@ class Seams:
     log: MessageLog
     changes: ChangeSource
     status: WorkerStore
+    suspensions: SuspensionStore
     undelivered: UndeliveredStore
     endpoints: Endpoints
     report_interval: timedelta = REPORT_INTERVAL
@@ -85,6 +87,7 @@ async def run(settings: Settings, *, database_url: str) -> None:
             log=await stack.enter_async_context(open_log(settings, database_url=database_url)),
             changes=DatabaseChanges(database, notices),
             status=DatabaseStatus(database, worker_id),
+            suspensions=DatabaseSuspensions(database),
             undelivered=DatabaseUndelivered(database),
             endpoints=await stack.enter_async_context(Sender()),
         )
@@ -123,6 +126,7 @@ class Worker:
             reader=reader,
             committer=committer,
             undelivered=UndeliveredStream(log),
+            suspensions=Suspender(self._seams.suspensions, tasks),
             tasks=tasks,
         )
         stream = await stack.enter_async_context(log.tail())

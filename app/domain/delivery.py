@@ -6,6 +6,9 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 TTL_ELAPSED: Final = "Total timeout elapsed"
+PUBLISH_TTL_ELAPSED: Final = "Older than publishTtl before the first attempt"
+RETRIES_EXHAUSTED: Final = "Maximum number of retries reached"
+GONE: Final = "The endpoint answered 410 Gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +30,14 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """Never: no further attempt is made, for `reason`."""
+    """Never: no further attempt is made, for `reason`.
+
+    With `suspension` the subscription gets no more messages at all, for that reason.
+    """
 
     reason: str
     status: int | None = None
+    suspension: str | None = None
 
 
 Outcome = Delivered | Retry | Discarded

@@ -1,9 +1,10 @@
 """A subscription: an endpoint that gets every message of a topic, and how it wants them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,6 +14,10 @@ from app.domain.owner import Owner
 
 RATE_MAX: Final = 1_000_000
 IN_FLIGHT_MAX: Final = 10_000
+RETRIES_MAX: Final = 1_000
+PUBLISH_TTL_MAX: Final = timedelta(days=30)
+# The status codes that may be listed as worth a retry.
+ERROR_CODES: Final = range(400, 600)
 
 
 class State(StrEnum):
@@ -27,7 +32,10 @@ class State(StrEnum):
 class DeliveryPolicy:
     """How fast, how often and how long delivery is tried.
 
-    This is Hermes' subscriptionPolicy, with its limits.
+    This is Hermes' subscriptionPolicy, with its limits, and more. `max_retries` bounds the attempts
+    after the first; `first_retry_immediate` puts a retry without delay before those that back off.
+    A message older than `publish_ttl`, counted from its publication, before its first attempt is
+    discarded.
     """
 
     rate: int = 400
@@ -39,10 +47,15 @@ class DeliveryPolicy:
     retry_client_errors: bool = False
     in_flight_max: int = 100
     retry_buffer_max: int = 10_000
+    max_retries: int | None = None
+    first_retry_immediate: bool = False
+    publish_ttl: timedelta | None = None
 
     def __post_init__(self) -> None:
         for name, low, high, unit in _LIMITS:
             value = getattr(self, name)
+            if value is None:
+                continue
             measured = value / unit if isinstance(unit, timedelta) else value
             if not low <= measured <= high:
                 raise ValidationFailedError.of(
@@ -61,6 +74,9 @@ FIELD_NAMES: Final[Mapping[str, str]] = {
     "retry_client_errors": "retryClientErrors",
     "in_flight_max": "inflightSize",
     "retry_buffer_max": "retryBufferSize",
+    "max_retries": "maxRetries",
+    "first_retry_immediate": "firstRetryImmediate",
+    "publish_ttl": "publishTtl",
 }
 
 _SECOND = timedelta(seconds=1)
@@ -74,6 +90,8 @@ _LIMITS: Final = (
     ("backoff_interval_max", 1, 600, _SECOND),
     ("in_flight_max", 1, IN_FLIGHT_MAX, 1),
     ("retry_buffer_max", 1, 1_000_000, 1),
+    ("max_retries", 0, RETRIES_MAX, 1),
+    ("publish_ttl", 1, PUBLISH_TTL_MAX // _SECOND, _SECOND),
 )
 
 
@@ -86,6 +104,10 @@ class Subscription:
     for the new one's. `change` is the number of the change that last touched it. `start` is the
     first offset of each partition that belongs to it: the end of the topic when it was created. A
     partition that is not in it was added later and belongs to it from its beginning.
+
+    A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
+    endpoint that answers 410 suspends the subscription. `state_reason` says why it is in its state
+    when Angelia put it there; its owner needs none.
     """
 
     id: str
@@ -97,6 +119,9 @@ class Subscription:
     description: str = ""
     contact: str = ""
     policy: DeliveryPolicy = field(default_factory=DeliveryPolicy)
+    retryable_codes: frozenset[int] = frozenset()
+    suspend_on_gone: bool = True
+    state_reason: str = ""
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0
@@ -106,6 +131,21 @@ class Subscription:
         topic_name(self.topic, path="topicName")
         subscription_name(self.name)
         endpoint_url(self.endpoint)
+        self._check_codes()
+
+    def _check_codes(self) -> None:
+        if not all(code in ERROR_CODES for code in self.retryable_codes):
+            raise ValidationFailedError.of("retryableStatusCodes", "must be 400 to 599 each")
+        if self.suspend_on_gone and HTTPStatus.GONE in self.retryable_codes:
+            raise ValidationFailedError.of(
+                "retryableStatusCodes", "must be without 410 unless suspendOnGone is false"
+            )
+
+    def in_state(self, state: State, *, reason: str = "") -> "Subscription":
+        """This subscription in `state`, with the reason if Angelia puts it there."""
+        if state is self.state:
+            return self
+        return replace(self, state=state, state_reason=reason)
 
     @property
     def group(self) -> str:

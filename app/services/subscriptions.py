@@ -108,7 +108,7 @@ class SubscriptionService:
         return await self.change(
             topic,
             name,
-            lambda current: current if state is State.PENDING else replace(current, state=state),
+            lambda current: current if state is State.PENDING else current.in_state(state),
         )
 
     async def delete(self, topic: str, name: str) -> bool:

@@ -11,6 +11,7 @@ from tests.fakes.worker import PATIENCE_S, WorkerDatabase, World
 from workers.assignment.reporter import Reporter
 from workers.assignment.starting import Starts
 from workers.assignment.supervisor import Supervisor
+from workers.assignment.suspensions import Suspender
 from workers.consumer.committer import Committer
 from workers.consumer.lines import CursorKey, Lines
 from workers.consumer.undelivered import UndeliveredStream
@@ -73,6 +74,7 @@ class Supervised:
             reader=reader,
             committer=self.committer,
             undelivered=UndeliveredStream(world.log),
+            suspensions=Suspender(database, tasks),
             tasks=tasks,
         )
         self.reporter = Reporter("w1", self.lines, database)

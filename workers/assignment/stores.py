@@ -5,12 +5,15 @@ import socket
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
+from app.domain.errors import NotFoundError
 from app.domain.feed import Changes
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
+from app.domain.subscription import State, Subscription
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.notices import Notices
 from app.storage.statuses import StatusRepository
+from app.storage.subscriptions import SubscriptionRepository
 from app.storage.workers import WorkerRepository
 
 
@@ -69,3 +72,25 @@ class DatabaseStatus:
         """This worker has stopped."""
         async with self._database.transaction() as session:
             await WorkerRepository(session).remove(self._worker_id)
+
+
+class DatabaseSuspensions:
+    """Suspends subscriptions in the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def suspend(self, subscription: Subscription, reason: str) -> bool:
+        """Suspend it unless it was changed since, or deleted; whether it did."""
+        async with self._database.transaction() as session:
+            subscriptions = SubscriptionRepository(session)
+            try:
+                stored = await subscriptions.get(
+                    subscription.topic, subscription.name, for_update=True
+                )
+            except NotFoundError:
+                return False
+            if (stored.id, stored.change) != (subscription.id, subscription.change):
+                return False
+            await subscriptions.update(stored.in_state(State.SUSPENDED, reason=reason))
+        return True

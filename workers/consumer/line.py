@@ -16,10 +16,18 @@ from typing import Protocol, assert_never
 
 import structlog
 
-from app.domain.backoff import backoff_delay
-from app.domain.delivery import TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
+from app.domain.backoff import retry_delay
+from app.domain.delivery import (
+    PUBLISH_TTL_ELAPSED,
+    RETRIES_EXHAUSTED,
+    TTL_ELAPSED,
+    Delivered,
+    Discarded,
+    Outcome,
+    Retry,
+)
 from app.domain.message import Message
-from app.domain.subscription import Subscription
+from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.undelivered import Undelivered
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
@@ -38,12 +46,20 @@ class Endpoint(Protocol):
         """One POST within one deadline; never raises for what a subscriber or a network does."""
 
 
+class Suspensions(Protocol):
+    """Who suspends subscriptions."""
+
+    def suspend(self, subscription: Subscription, reason: str) -> None:
+        """See to it that it is suspended, as long as nobody else changes it meanwhile."""
+
+
 class LineParts(Protocol):
     """What every line of a worker shares."""
 
     tasks: asyncio.TaskGroup
     turns: Turns
     undelivered: UndeliveredLog
+    suspensions: Suspensions
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """The cursor of `group` has something new to commit."""
@@ -64,6 +80,9 @@ class DeliveryLine:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._stopped = False
+        # The change of the subscription as which it is to be suspended: nothing more is begun for
+        # it as that, however long it takes to tell the database.
+        self._suspended_change: int | None = None
         self.counts = RecentCounts(time.monotonic())
         self.in_air = 0
 
@@ -119,6 +138,8 @@ class DeliveryLine:
 
     def _take(self) -> Job | None:
         """The next job, counted against the rate; or None, and then a timer or a wake follows."""
+        if self._is_suspended():
+            return None
         now = time.monotonic()
         wait = max(self._limiter.wait(now), self._quiet_until - now)
         if wait > 0:
@@ -128,13 +149,17 @@ class DeliveryLine:
         if job is None:
             self._wake_for_retries(now)
             return None
-        self._limiter.sent(now)
+        if job.refused is None:
+            self._limiter.sent(now)
         return job
 
     def _due_retry(self, now: float) -> Job | None:
         job = self._park.take(now)
         if job is not None:
             job.cursor.started()
+            if now > job.deadline:
+                # It was due in time, and held back by the rate or by what others were told.
+                job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 
     def _next_message(self, now: float) -> Job | None:
@@ -154,9 +179,13 @@ class DeliveryLine:
         return None
 
     def _opened(self, cursor: Cursor, message: Message, opened_ms: int, *, now: float) -> Job:
-        elapsed = time.time_ns() / 1e9 - opened_ms / 1e3
-        ttl = self.subscription.policy.message_ttl.total_seconds()
-        return Job(message, cursor, now + ttl - max(elapsed, 0.0))
+        policy, now_ms = self.subscription.policy, time.time_ns() / 1e6
+        elapsed = (now_ms - opened_ms) / 1e3
+        ttl = policy.message_ttl.total_seconds()
+        job = Job(message, cursor, now + ttl - max(elapsed, 0.0))
+        if is_stale(message, policy, now_ms=now_ms):
+            job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)
+        return job
 
     def _wake_for_retries(self, now: float) -> None:
         due = self._park.next_due
@@ -192,15 +221,22 @@ class DeliveryLine:
 
     async def _deliver(self, job: Job) -> None:
         try:
+            if job.refused is not None:
+                await self._discard(job, job.refused)
+                return
+            asked = self.subscription
             outcome = await self._attempt(job)
             self.counts.add(outcome, size=len(job.message.body or b""), retried=job.attempts > 0)
             job.attempts += 1
+            job.status = outcome.status
             match outcome:
                 case Delivered():
                     job.cursor.delivered(job.message)
                 case Retry():
                     await self._retry(job, outcome)
                 case Discarded():
+                    if outcome.suspension is not None:
+                        self._suspend(asked, outcome.suspension)
                     await self._discard(job, outcome)
                 case _:
                     assert_never(outcome)
@@ -222,20 +258,39 @@ class DeliveryLine:
         if outcome.retry_after is not None:
             # The subscriber asked for quiet: nothing new goes there before either.
             self._quiet_until = max(self._quiet_until, now + outcome.retry_after.total_seconds())
-        if due > job.deadline:
-            await self._discard(job, Discarded(reason=TTL_ELAPSED, status=outcome.status))
+        if reason := self._given_up(job, due):
+            await self._discard(job, Discarded(reason=reason, status=outcome.status))
         elif not job.cursor.closing:
             self._park.park(job, due)
 
+    def _given_up(self, job: Job, due: float) -> str | None:
+        """Why there will be no retry at `due`, if there is a reason."""
+        retries_max = self.subscription.policy.max_retries
+        if retries_max is not None and job.attempts > retries_max:
+            return RETRIES_EXHAUSTED
+        return TTL_ELAPSED if due > job.deadline else None
+
     def _delay(self, job: Job, outcome: Retry) -> timedelta:
-        asked = outcome.retry_after
-        if asked is None:
+        if outcome.retry_after is None:
             job.backoffs += 1
-        jitter = random.random()  # noqa: S311 - spreads retries; nothing depends on its secrecy
-        attempt = max(job.backoffs, 1)
-        backoff = backoff_delay(self.subscription.policy, attempt=attempt, jitter=jitter)
-        # Never earlier than asked; and whoever asks for "at once" does not get a storm.
-        return backoff if asked is None else max(backoff, asked)
+        return retry_delay(
+            self.subscription.policy,
+            backoffs=job.backoffs,
+            retry_after=outcome.retry_after,
+            jitter=random.random(),  # noqa: S311 - spreads retries; nothing depends on its secrecy
+        )
+
+    def _is_suspended(self) -> bool:
+        # Its cursors are closed right after it is told, and must not begin anything in between.
+        told = self.subscription.state is State.SUSPENDED
+        return told or self._suspended_change == self.subscription.change
+
+    def _suspend(self, asked: Subscription, reason: str) -> None:
+        """Begin nothing more, once for what was `asked`; one that was changed since goes on."""
+        if asked.change != self.subscription.change or self._suspended_change == asked.change:
+            return
+        self._suspended_change = asked.change
+        self._parts.suspensions.suspend(asked, reason)
 
     async def _discard(self, job: Job, discarded: Discarded) -> None:
         await self._parts.undelivered.write(self._record(job, discarded))
@@ -258,6 +313,13 @@ class DeliveryLine:
             body=message.body or b"",
             headers=_shown(message),
         )
+
+
+def is_stale(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> bool:
+    """Whether the message is too old for a first attempt."""
+    if policy.publish_ttl is None:
+        return False
+    return now_ms - message.published_ms > policy.publish_ttl.total_seconds() * 1e3
 
 
 def _shown(message: Message) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ from app.domain.message import Partition
 from app.domain.subscription import Subscription
 from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
-from workers.consumer.line import DeliveryLine, Endpoint
+from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
 from workers.consumer.turns import Turns
 from workers.consumer.undelivered import UndeliveredLog
 from workers.reading.reader import Reader
@@ -40,6 +40,7 @@ class Lines:
         reader: Reader,
         committer: Committer,
         undelivered: UndeliveredLog,
+        suspensions: Suspensions,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._endpoints = endpoints
@@ -50,6 +51,7 @@ class Lines:
         # Closed, and at most one of each key: where they stood is still to be reported.
         self._to_report: dict[CursorKey, Cursor] = {}
         self.undelivered = undelivered
+        self.suspensions = suspensions
         self.turns = Turns(asyncio.get_running_loop())
         self.tasks = tasks
 

@@ -3,14 +3,18 @@
 import heapq
 from collections.abc import Callable
 
+from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nobody
 from app.domain.message import Message
 from workers.consumer.cursor import Cursor
 
 
 class Job:
-    """One message on its way: what was read, where, and how often it was tried."""
+    """One message on its way: what was read, where, and how often it was tried.
 
-    __slots__ = ("attempts", "backoffs", "cursor", "deadline", "message")
+    One that is `refused` is not sent any more. `status` is the last that was answered.
+    """
+
+    __slots__ = ("attempts", "backoffs", "cursor", "deadline", "message", "refused", "status")
 
     def __init__(self, message: Message, cursor: Cursor, deadline: float) -> None:
         self.message = message
@@ -18,6 +22,8 @@ class Job:
         self.deadline = deadline
         self.attempts = 0
         self.backoffs = 0
+        self.refused: Discarded | None = None
+        self.status: int | None = None
 
 
 class RetryPark:

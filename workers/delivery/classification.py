@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Final
 
 from app.domain.delivery import (
+    GONE,
     Answer,
     Delivered,
     Discarded,
@@ -23,8 +24,9 @@ _WITH_RETRY_AFTER: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNA
 def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outcome:
     """What becomes of the message; `now` (aware) is when the answer came, for Retry-After dates.
 
-    2xx is a delivery. A client error is final unless the subscription retries those, except 429,
-    which asks for patience. Everything else is tried again: 3xx (never followed), 5xx, no answer.
+    2xx is a delivery. A client error is final unless the subscription retries it, except 429,
+    which asks for patience; 410 asks for no more messages. Everything else is tried again: 3xx
+    (never followed), 5xx, no answer.
     """
     if isinstance(answer, Unanswered):
         return Retry(reason=answer.reason, timed_out=answer.timed_out)
@@ -34,9 +36,19 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
     if status in _WITH_RETRY_AFTER:
         asked = retry_after(answer.headers.get("retry-after", ""), now)
         return Retry(reason=status_reason(status), status=status, retry_after=asked)
-    if 400 <= status < 500 and not subscription.policy.retry_client_errors:  # noqa: PLR2004 - the 4xx class
+    if status == HTTPStatus.GONE and subscription.suspend_on_gone:
+        return Discarded(reason=status_reason(status), status=status, suspension=GONE)
+    if _is_final(status, subscription):
         return Discarded(reason=status_reason(status), status=status)
     return Retry(reason=status_reason(status), status=status)
+
+
+def _is_final(status: int, subscription: Subscription) -> bool:
+    if not 400 <= status < 500:  # noqa: PLR2004 - the 4xx class
+        return False
+    return not subscription.policy.retry_client_errors and (
+        status not in subscription.retryable_codes
+    )
 
 
 @lru_cache(maxsize=100)

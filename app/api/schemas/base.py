@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeVar
 
+from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
@@ -157,7 +158,7 @@ def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> Schema
     try:
         valid = model.model_validate(body)
     except ValidationError as exc:
-        raise ValidationFailedError([*_problems(exc), *problems]) from exc
+        raise ValidationFailedError([*_problems(model, exc), *problems]) from exc
     if problems:
         raise ValidationFailedError(problems)
     return valid
@@ -208,10 +209,27 @@ def _schema_in(annotation: object) -> type[Schema] | None:
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, Schema)), None)
 
 
-def _problems(error: ValidationError) -> list[FieldProblem]:
+def _problems(model: type[Schema], error: ValidationError) -> list[FieldProblem]:
     return [
         FieldProblem(
-            path=".".join(str(part) for part in item["loc"]) or "body", message=item["msg"]
+            path=".".join(str(part) for part in item["loc"]) or "body",
+            message=_range_of(model, item["loc"]) if item["type"] in _OUT_OF_RANGE else item["msg"],
         )
         for item in error.errors(include_url=False, include_context=False, include_input=False)
     ]
+
+
+_OUT_OF_RANGE: Final = {"greater_than_equal", "less_than_equal"}
+
+
+def _range_of(model: type[Schema], path: tuple[int | str, ...]) -> str:
+    """What a number at that path must be: both bounds, whichever it misses."""
+    name, *below = path
+    info = next(i for key, i in model.model_fields.items() if name in {i.alias, key})
+    if below and (schema := _schema_in(info.annotation)):
+        return _range_of(schema, tuple(below))
+    low = next((str(each.ge) for each in info.metadata if isinstance(each, Ge)), None)
+    high = next((str(each.le) for each in info.metadata if isinstance(each, Le)), None)
+    if low and high:
+        return f"must be {low} to {high}"
+    return f"must be at least {low}" if low else f"must be at most {high}"

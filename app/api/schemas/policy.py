@@ -5,8 +5,14 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from app.api.schemas.base import Schema, Unsupported, never, off, only
-from app.domain.subscription import IN_FLIGHT_MAX, RATE_MAX, DeliveryPolicy
+from app.api.schemas.base import Schema, Unsupported, never, only
+from app.domain.subscription import (
+    IN_FLIGHT_MAX,
+    PUBLISH_TTL_MAX,
+    RATE_MAX,
+    RETRIES_MAX,
+    DeliveryPolicy,
+)
 
 # The rate of subscriptions created with the old documents' bodies (`supportTeam`).
 OLD_DEFAULT_RATE: Final = 100
@@ -21,9 +27,6 @@ UNSUPPORTED: Final = {
     "batchSize": Unsupported(harmless=never),
     "batchTime": Unsupported(harmless=never),
     "batchVolume": Unsupported(harmless=never),
-    "maxRetries": Unsupported(harmless=never, refused=True),
-    "firstRetryImmediate": Unsupported(harmless=off, refused=True),
-    "publishTtl": Unsupported(harmless=never, refused=True),
     "onExhausted": Unsupported(harmless=only("WAIT"), refused=True),
     "heartbeatMax": Unsupported(harmless=never),
 }
@@ -45,6 +48,18 @@ class PolicyBody(Schema):
     retry_client_errors: bool = Field(default=False, description="retry on 4xx, too")
     inflight_size: int = Field(default=100, ge=1, le=IN_FLIGHT_MAX)
     retry_buffer_size: int = Field(default=10_000, ge=1, le=1_000_000)
+    max_retries: int | None = Field(
+        default=None, ge=0, le=RETRIES_MAX, description="attempts after the first, at most"
+    )
+    first_retry_immediate: bool = Field(
+        default=False, description="retry once without delay before backing off"
+    )
+    publish_ttl: int | None = Field(
+        default=None,
+        ge=1,
+        le=PUBLISH_TTL_MAX // _SECOND,
+        description="seconds since its publication, after which a message gets no first attempt",
+    )
 
     def to_domain(self) -> DeliveryPolicy:
         """The policy it describes."""
@@ -58,6 +73,9 @@ class PolicyBody(Schema):
             retry_client_errors=self.retry_client_errors,
             in_flight_max=self.inflight_size,
             retry_buffer_max=self.retry_buffer_size,
+            max_retries=self.max_retries,
+            first_retry_immediate=self.first_retry_immediate,
+            publish_ttl=None if self.publish_ttl is None else self.publish_ttl * _SECOND,
         )
 
     @classmethod
@@ -91,4 +109,7 @@ def _values(policy: DeliveryPolicy) -> dict[str, Any]:
         "retry_client_errors": policy.retry_client_errors,
         "inflight_size": policy.in_flight_max,
         "retry_buffer_size": policy.retry_buffer_max,
+        "max_retries": policy.max_retries,
+        "first_retry_immediate": policy.first_retry_immediate,
+        "publish_ttl": None if policy.publish_ttl is None else policy.publish_ttl // _SECOND,
     }

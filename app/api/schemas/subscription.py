@@ -19,7 +19,6 @@ from app.api.schemas.base import (
     merged,
     never,
     off,
-    on,
     only,
     parse,
 )
@@ -45,6 +44,7 @@ OTHER_FIELDS: Final = OtherFields(
         {
             "createdAt",
             "modifiedAt",
+            "stateReason",
             *(f"subscriptionPolicy.{name}" for name in policy_schema.READ_ONLY),
         }
     ),
@@ -59,9 +59,7 @@ OTHER_FIELDS: Final = OtherFields(
         "ordering": Unsupported(harmless=only("NONE"), refused=True),
         "circuitBreaker": Unsupported(harmless=never, refused=True),
         "deadLetter": Unsupported(harmless=never, refused=True),
-        "retryableStatusCodes": Unsupported(harmless=only([]), refused=True),
         "failureExpression": Unsupported(harmless=never, refused=True),
-        "suspendOnGone": Unsupported(harmless=on, refused=True),
         "contentMode": Unsupported(harmless=never, refused=True),
         "fetch": Unsupported(harmless=never),
         "trackingEnabled": Unsupported(harmless=off),
@@ -80,6 +78,10 @@ OTHER_FIELDS: Final = OtherFields(
 )
 
 
+# The domain checks the range, and names it for the list as a whole.
+ErrorCode = Annotated[int, Field(json_schema_extra={"minimum": 400, "maximum": 599})]
+
+
 class SubscriptionBody(Schema):
     """A subscription to create, or as changed. `supportTeam` is the owner's id in old bodies."""
 
@@ -94,6 +96,13 @@ class SubscriptionBody(Schema):
     support_team: Text | None = Field(default=None, min_length=1, max_length=OWNER_LENGTH_MAX)
     state: Literal["PENDING", "ACTIVE", "SUSPENDED"] = "ACTIVE"
     subscription_policy: PolicyBody = PolicyBody()
+    retryable_status_codes: list[ErrorCode] = Field(
+        default=[],
+        max_length=200,
+        description="error codes that are retried",
+        examples=[[408, 409]],
+    )
+    suspend_on_gone: bool = Field(default=True, description="suspend it when a 410 is answered")
 
     @classmethod
     def of(cls, subscription: Subscription) -> "SubscriptionBody":
@@ -108,19 +117,23 @@ class SubscriptionBody(Schema):
             support_team=subscription.owner.id,
             state=subscription.state.value,
             subscription_policy=PolicyBody.of(subscription.policy),
+            retryable_status_codes=sorted(subscription.retryable_codes),
+            suspend_on_gone=subscription.suspend_on_gone,
         )
 
     def to_domain(self, base: Subscription) -> Subscription:
         """`base` with everything this body says; ValidationFailedError."""
+        # PENDING is ours to say: sent by a client it changes nothing.
+        state = base.state if self.state == State.PENDING else State(self.state)
         return replace(
-            base,
+            base.in_state(state),
             endpoint=self.endpoint,
             description=self.description,
             contact=self.contact,
             owner=self._owner(base.owner),
-            # PENDING is ours to say: sent by a client it changes nothing.
-            state=base.state if self.state == State.PENDING else State(self.state),
             policy=self.subscription_policy.to_domain(),
+            retryable_codes=frozenset(self.retryable_status_codes),
+            suspend_on_gone=self.suspend_on_gone,
         )
 
     def _owner(self, current: Owner) -> Owner:
@@ -155,7 +168,10 @@ class SubscriptionRead(Schema):
     owner: OwnerBody
     support_team: str
     state: Literal["PENDING", "ACTIVE", "SUSPENDED"]
+    state_reason: str | None = None
     subscription_policy: PolicyRead
+    retryable_status_codes: tuple[int, ...] = ()
+    suspend_on_gone: bool = True
     content_type: Literal["JSON"] = "JSON"
     delivery_type: Literal["SERIAL"] = "SERIAL"
     mode: Literal["ANYCAST"] = "ANYCAST"
@@ -184,7 +200,10 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         owner=OwnerBody.of(subscription.owner),
         support_team=subscription.owner.id,
         state=state.value,
+        state_reason=subscription.state_reason or None,
         subscription_policy=PolicyRead.of(subscription.policy),
+        retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
+        suspend_on_gone=subscription.suspend_on_gone,
         created_at=created.timestamp() if created else None,
         modified_at=modified.timestamp() if modified else None,
     )

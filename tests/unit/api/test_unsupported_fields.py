@@ -20,14 +20,9 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"ordering": "KEY"},
     {"circuitBreaker": {"errorsThreshold": 3}},
     {"deadLetter": {"topic": "a.dead"}},
-    {"retryableStatusCodes": [408]},
     {"failureExpression": "status != 202"},
-    {"suspendOnGone": False},
     {"contentMode": "CE_BINARY"},
     {"subscriptionPolicy": {"sendingDelay": 100}},
-    {"subscriptionPolicy": {"maxRetries": 3}},
-    {"subscriptionPolicy": {"firstRetryImmediate": True}},
-    {"subscriptionPolicy": {"publishTtl": 60}},
     {"subscriptionPolicy": {"onExhausted": "DISCARD"}},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.backoff import backoff_delay
+from app.domain.backoff import backoff_delay, retry_delay
 from app.domain.subscription import DeliveryPolicy
 
 MIDDLE = 0.5
@@ -43,6 +44,26 @@ def test_grows_from_the_first_delay_to_the_cap(
     policy: DeliveryPolicy, attempt: int, jitter: float, delay_ms: float
 ) -> None:
     delay = backoff_delay(policy, attempt=attempt, jitter=jitter)
+    assert delay == timedelta(milliseconds=delay_ms)
+
+
+@pytest.mark.parametrize(("attempt", "delay_ms"), [(1, 0), (2, 100), (3, 200), (4, 400)])
+def test_an_immediate_first_retry_puts_off_the_growth_by_one(attempt: int, delay_ms: float) -> None:
+    policy = replace(a_policy(100, 2), first_retry_immediate=True)
+    delay = backoff_delay(policy, attempt=attempt, jitter=MIDDLE)
+    assert delay == timedelta(milliseconds=delay_ms)
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+@pytest.mark.parametrize(
+    ("backoffs", "asked_ms", "delay_ms"), [(0, 0, 100), (1, 50, 100), (0, 500, 500), (1, 500, 500)]
+)
+def test_who_asks_to_come_again_at_once_is_not_stormed(
+    backoffs: int, asked_ms: float, delay_ms: float, *, immediate: bool
+) -> None:
+    policy = replace(a_policy(100, 2), first_retry_immediate=immediate)
+    asked = timedelta(milliseconds=asked_ms)
+    delay = retry_delay(policy, backoffs=backoffs, retry_after=asked, jitter=MIDDLE)
     assert delay == timedelta(milliseconds=delay_ms)
 
 

@@ -32,8 +32,8 @@ def again(status: int, after_s: float | None = None) -> Retry:
     return Retry(reason=status_reason(status), status=status, retry_after=after)
 
 
-def never(status: int) -> Discarded:
-    return Discarded(reason=status_reason(status), status=status)
+def never(status: int, *, suspension: str | None = None) -> Discarded:
+    return Discarded(reason=status_reason(status), status=status, suspension=suspension)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def never(status: int) -> Discarded:
         (400, {}, never(400)),
         (404, {"retry-after": "5"}, never(404)),
         (408, {}, never(408)),
-        (410, {}, never(410)),
+        (410, {}, never(410, suspension="The endpoint answered 410 Gone")),
         (499, {}, never(499)),
         (429, {}, again(429)),
         (429, {"retry-after": "5"}, again(429, 5)),
@@ -70,7 +70,7 @@ def test_the_answer_decides(status: int, headers: Mapping[str, str], outcome: Ou
     assert classify(Answered(status, headers), PLAIN, NOW) == outcome
 
 
-@pytest.mark.parametrize("status", [400, 404, 410, 499])
+@pytest.mark.parametrize("status", [400, 404, 499])
 def test_client_errors_are_retried_when_the_policy_says_so(status: int) -> None:
     assert classify(Answered(status, {}), RETRYING, NOW) == again(status)
 
@@ -81,3 +81,39 @@ def test_no_answer_is_retried_with_its_reason(subscription: Subscription) -> Non
     assert classify(answer, subscription, NOW) == Retry(
         reason="no answer within 1000 ms", timed_out=True
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (409, again(409)),
+        (425, again(425)),
+        (404, never(404)),
+        (503, again(503)),
+        (200, Delivered(status=200)),
+    ],
+)
+def test_listed_client_errors_are_retried_and_others_not(status: int, outcome: Outcome) -> None:
+    listing = a_subscription(retryable_codes=frozenset({409, 425, 503}))
+    assert classify(Answered(status, {}), listing, NOW) == outcome
+
+
+@pytest.mark.parametrize(
+    ("settings", "outcome"),
+    [
+        ({}, never(410)),
+        ({"retryable_codes": frozenset({410})}, again(410)),
+        ({"policy": DeliveryPolicy(retry_client_errors=True)}, again(410)),
+    ],
+)
+def test_gone_is_a_client_error_like_others_when_it_does_not_suspend(
+    settings: dict[str, Any], outcome: Outcome
+) -> None:
+    subscription = a_subscription(suspend_on_gone=False, **settings)
+    assert classify(Answered(410, {}), subscription, NOW) == outcome
+
+
+def test_gone_suspends_although_client_errors_are_retried() -> None:
+    outcome = classify(Answered(410, {}), RETRYING, NOW)
+    assert isinstance(outcome, Discarded)
+    assert outcome.suspension is not None

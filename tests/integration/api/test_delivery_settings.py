@@ -1,0 +1,87 @@
+"""Settings of delivery, in and out of the API, and stored."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from app.domain.subscription import State
+from app.storage.database import Database
+from app.storage.subscriptions import SubscriptionRepository
+
+STRICT = {"Prefer": "handling=strict"}
+ENDPOINT = "http://subscriber.test/"
+
+# A setting as it is without being given, and with another value; None: not shown.
+SETTINGS: list[tuple[str, Any, Any]] = [
+    ("retryableStatusCodes", [], [408, 409, 425]),
+    ("suspendOnGone", True, False),
+    ("subscriptionPolicy.maxRetries", None, 0),
+    ("subscriptionPolicy.firstRetryImmediate", False, True),
+    ("subscriptionPolicy.publishTtl", None, 60),
+]
+OUT_OF_RANGE: list[tuple[str, Any, str]] = [
+    ("retryableStatusCodes", [399], "must be 400 to 599 each"),
+    ("retryableStatusCodes", [409, 600], "must be 400 to 599 each"),
+    ("retryableStatusCodes", [410], "must be without 410 unless suspendOnGone is false"),
+    ("subscriptionPolicy.maxRetries", -1, "must be 0 to 1000"),
+    ("subscriptionPolicy.maxRetries", 1001, "must be 0 to 1000"),
+    ("subscriptionPolicy.publishTtl", 0, "must be 1 to 2592000"),
+    ("subscriptionPolicy.publishTtl", 2592001, "must be 1 to 2592000"),
+    ("subscriptionPolicy.requestTimeout", 99, "must be 100 to 300000"),
+    ("subscriptionPolicy.messageTtl", 7201, "must be 0 to 7200"),
+]
+
+
+def a_body(path: str, value: object) -> dict[str, Any]:
+    outer, _, inner = path.partition(".")
+    return {outer: {inner: value} if inner else value}
+
+
+def value_at(path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+    found: Any = body
+    for name in path.split("."):
+        found = found.get(name)
+    return found
+
+
+@pytest.mark.parametrize(("path", "default", "other"), SETTINGS, ids=str)
+async def test_a_setting_is_taken_kept_changed_and_reset(
+    api: httpx.AsyncClient, topic: str, *, path: str, default: object, other: object
+) -> None:
+    body = {"name": "billing", "endpoint": ENDPOINT} | a_body(path, other)
+    subscriptions = f"/topics/{topic}/subscriptions"
+    created = await api.post(subscriptions, json=body, headers=STRICT)
+    assert (created.status_code, value_at(path, created.json())) == (201, other)
+    url = f"{subscriptions}/billing"
+    read = (await api.get(url)).json()
+    assert value_at(path, read) == other
+    assert (await api.put(url, json=read, headers=STRICT)).json() == read
+    reset = (await api.put(url, json=a_body(path, None))).json()
+    assert value_at(path, reset) == default
+    assert value_at(path, (await api.put(url, json=a_body(path, other))).json()) == other
+
+
+@pytest.mark.parametrize(("path", "value", "problem"), OUT_OF_RANGE)
+async def test_a_value_out_of_range_is_refused_with_field_and_range(
+    api: httpx.AsyncClient, topic: str, *, path: str, value: object, problem: str
+) -> None:
+    body = {"name": "billing", "endpoint": ENDPOINT} | a_body(path, value)
+    refused = await api.post(f"/topics/{topic}/subscriptions", json=body)
+    assert refused.status_code == 400
+    assert refused.json()["details"] == [{"path": path, "message": problem}]
+
+
+async def test_why_a_subscription_was_suspended_is_shown_until_its_owner_sets_the_state(
+    api: httpx.AsyncClient, topic: str, subscription: str, database: Database
+) -> None:
+    async with database.transaction() as session:
+        subscriptions = SubscriptionRepository(session)
+        known = await subscriptions.get(topic, "billing", for_update=True)
+        await subscriptions.update(known.in_state(State.SUSPENDED, reason="It is gone"))
+    read = (await api.get(subscription)).json()
+    assert (read["state"], read["stateReason"]) == ("SUSPENDED", "It is gone")
+    await api.put(f"{subscription}/state", json="SUSPENDED")
+    assert (await api.put(subscription, json=read, headers=STRICT)).json() == read
+    await api.put(f"{subscription}/state", json="ACTIVE")
+    assert "stateReason" not in (await api.get(subscription)).json()

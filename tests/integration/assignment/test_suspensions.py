@@ -1,0 +1,42 @@
+from dataclasses import replace
+
+from app.domain.subscription import State, Subscription
+from app.storage.database import Database
+from app.storage.subscriptions import SubscriptionRepository
+from tests.integration.storage.builders import TOPIC, add_subscription
+from workers.assignment.stores import DatabaseSuspensions
+
+
+async def stored(database: Database) -> Subscription:
+    async with database.transaction() as session:
+        return await SubscriptionRepository(session).get(TOPIC, "billing")
+
+
+async def test_a_subscription_is_suspended_with_a_reason_and_as_a_change(
+    database: Database,
+) -> None:
+    added = await add_subscription(database)
+    assert await DatabaseSuspensions(database).suspend(added, "It is gone")
+    suspended = await stored(database)
+    assert (suspended.state, suspended.state_reason) == (State.SUSPENDED, "It is gone")
+    assert suspended.change > added.change
+    assert not await DatabaseSuspensions(database).suspend(added, "Once more")
+    assert await stored(database) == suspended
+
+
+async def test_what_its_owner_changed_meanwhile_is_not_suspended(database: Database) -> None:
+    added = await add_subscription(database)
+    async with database.transaction() as session:
+        changed = await SubscriptionRepository(session).update(replace(added, description="new"))
+    assert not await DatabaseSuspensions(database).suspend(added, "It is gone")
+    assert await stored(database) == changed
+
+
+async def test_what_was_deleted_meanwhile_is_not_suspended(database: Database) -> None:
+    former = await add_subscription(database)
+    async with database.transaction() as session:
+        await SubscriptionRepository(session).delete(TOPIC, former.name)
+    assert not await DatabaseSuspensions(database).suspend(former, "It is gone")
+    present = await add_subscription(database)
+    assert not await DatabaseSuspensions(database).suspend(former, "It is gone")
+    assert await stored(database) == present

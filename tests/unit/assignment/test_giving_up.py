@@ -1,0 +1,184 @@
+"""A whole worker on a log in memory: when it stops trying, for a message or a subscription."""
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.domain.delivery import GONE, TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
+from app.domain.message import NewRecord
+from app.domain.subscription import State, Subscription
+from tests.fakes.worker import Attempt, World, delivered
+
+ENDPOINT = "http://s.test/"
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def gone(_: Attempt) -> Outcome:
+    return Discarded(reason="gone", status=410, suspension=GONE)
+
+
+def refused(_: Attempt) -> Outcome:
+    return Retry(reason="refused", status=500)
+
+
+def stored(world: World, subscription: Subscription) -> Subscription:
+    return world.plane.subscriptions[subscription.id]
+
+
+async def test_an_endpoint_that_is_gone_suspends_its_subscription_and_says_why(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, in_flight_max=1)
+    world.endpoints.replies[ENDPOINT] = gone
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"1", b"2", b"3")
+        await world.plane.until(lambda: stored(world, subscription).state is State.SUSPENDED)
+        await world.plane.until(lambda: len(world.plane.undelivered) == 1)
+        await world.plane.until_applied()
+    assert stored(world, subscription).state_reason == "The endpoint answered 410 Gone"
+    assert world.endpoints.bodies() == [b"1"]
+    assert [each.body for each in world.plane.undelivered] == [b"1"]
+
+
+async def test_what_came_after_a_suspension_is_delivered_when_it_is_resumed(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, in_flight_max=1)
+    world.endpoints.replies[ENDPOINT] = gone
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"1", b"2", b"3")
+        await world.plane.until(lambda: stored(world, subscription).state is State.SUSPENDED)
+        del world.endpoints.replies[ENDPOINT]
+        resumed = world.plane.put(stored(world, subscription).in_state(State.ACTIVE))
+        await world.plane.until(lambda: delivered(world, subscription.id) == 2)
+    assert resumed.state_reason == ""
+    assert world.endpoints.bodies() == [b"1", b"2", b"3"]
+
+
+async def test_nothing_more_is_sent_while_the_suspension_cannot_be_stored(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, in_flight_max=1)
+    other = await world.subscribe(topic, "other")
+    world.endpoints.replies[ENDPOINT] = gone
+    async with world.worker():
+        await world.plane.until_applied()
+        world.plane.down = True
+        await world.publish(topic, b"1", b"2", b"3")
+        await world.endpoints.until(lambda: len(world.endpoints.bodies("http://other.test/")) == 3)
+        assert stored(world, subscription).state is State.ACTIVE
+        world.plane.down = False
+        await world.plane.until(lambda: stored(world, subscription).state is State.SUSPENDED)
+        await world.plane.until(lambda: delivered(world, other.id) == 3)
+    assert world.endpoints.bodies(ENDPOINT) == [b"1"]
+
+
+async def test_a_change_by_the_owner_overtakes_a_suspension(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, in_flight_max=1)
+    world.endpoints.replies[ENDPOINT] = gone
+    async with world.worker():
+        await world.plane.until_applied()
+        world.plane.down = True
+        await world.publish(topic, b"1", b"2")
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 1)
+        world.plane.put(replace(subscription, endpoint="http://moved.test/"))
+        world.plane.down = False
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 2)
+        await world.plane.until(lambda: delivered(world, subscription.id) == 1)
+    assert world.endpoints.bodies("http://moved.test/") == [b"2"]
+    assert stored(world, subscription).state is State.ACTIVE
+
+
+async def test_an_answer_to_former_settings_suspends_nothing(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, in_flight_max=1)
+    world.endpoints.replies[ENDPOINT] = gone
+    world.endpoints.gate.clear()
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"1", b"2")
+        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        world.plane.put(replace(subscription, endpoint="http://moved.test/"))
+        await world.plane.until_applied()
+        world.endpoints.gate.set()
+        await world.plane.until(lambda: delivered(world, subscription.id) == 1)
+    assert world.endpoints.bodies() == [b"1", b"2"]
+    assert stored(world, subscription).state is State.ACTIVE
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_a_message_is_not_retried_more_often_than_allowed(world: World, retries: int) -> None:
+    topic = await world.topic()
+    await world.subscribe(topic, max_retries=retries, message_backoff=timedelta(milliseconds=1))
+    world.endpoints.replies[ENDPOINT] = refused
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"x")
+        await world.plane.until(lambda: bool(world.plane.undelivered))
+    [discarded] = world.plane.undelivered
+    assert len(world.endpoints.attempts) == discarded.attempts == retries + 1
+    assert (discarded.reason, discarded.status) == ("Maximum number of retries reached", 500)
+
+
+async def test_the_first_retry_may_come_without_delay(world: World) -> None:
+    topic = await world.topic()
+    hours = timedelta(seconds=600)
+    await world.subscribe(topic, first_retry_immediate=True, message_backoff=hours)
+    world.endpoints.replies[ENDPOINT] = lambda attempt: (
+        Delivered(status=200) if attempt.retry_count else refused(attempt)
+    )
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"x")
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 2)
+
+
+async def test_a_message_that_was_published_too_long_ago_is_not_tried(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    await world.subscribe(topic, publish_ttl=timedelta(seconds=60))
+    now_ms = time.time_ns() // 1_000_000
+    old, new = [
+        NewRecord(value=body, timestamp_ms=now_ms - age_s * 1_000)
+        for body, age_s in ((b"old", 61), (b"new", 50))
+    ]
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.log.append(topic.name, [old, new])
+        await world.plane.until(lambda: bool(world.plane.undelivered))
+        await world.endpoints.until(lambda: bool(world.endpoints.attempts))
+    [discarded] = world.plane.undelivered
+    assert (discarded.body, discarded.attempts) == (b"old", 0)
+    assert discarded.reason == "Older than publishTtl before the first attempt"
+    assert world.endpoints.bodies() == [b"new"]
+
+
+async def test_a_retry_that_was_held_back_until_its_ttl_ended_is_not_sent(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    await world.subscribe(
+        topic, message_ttl=timedelta(seconds=0.5), message_backoff=timedelta(seconds=0.3)
+    )
+    quiet = timedelta(seconds=0.6)
+
+    def reply(attempt: Attempt) -> Outcome:
+        if attempt.body == b"fails":
+            return refused(attempt)
+        return Retry(reason="busy", status=503, retry_after=quiet)
+
+    world.endpoints.replies[ENDPOINT] = reply
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"fails", b"wants quiet")
+        await world.plane.until(lambda: len(world.plane.undelivered) == 2)
+    assert {(each.body, each.reason, each.status) for each in world.plane.undelivered} == {
+        (b"fails", TTL_ELAPSED, 500),
+        (b"wants quiet", TTL_ELAPSED, 503),
+    }
+    assert len(world.endpoints.attempts) == 2
