@@ -215,7 +215,9 @@ class DeliveryLine:
         try:
             while job is not None:
                 await self._deliver(job)
-                job = self._take()
+                # Fewer may be allowed by now than when this slot began.
+                spare = self.in_air > self.subscription.policy.in_flight_max
+                job = None if spare else self._take()
         finally:
             self.in_air -= 1
 

@@ -260,6 +260,23 @@ async def test_partitions_added_to_a_topic_are_delivered_from_their_first_messag
         await until(lambda: len(world.endpoints.attempts) == 4)
 
 
+async def test_fewer_are_in_the_air_as_soon_as_fewer_are_allowed(world: World) -> None:
+    async with supervised(world) as parts:
+        subscription = await open_on(parts)
+        world.endpoints.gate.clear()
+        topic = world.plane.topics["shop.orders"]
+        await world.publish(topic, *(b"%d" % number for number in range(100)))
+        await until(lambda: world.endpoints.in_air == 100)
+        await world.publish(topic, *(b"%d" % number for number in range(100, 120)))
+        world.plane.put(replace(subscription, policy=replace(subscription.policy, in_flight_max=1)))
+        await parts.apply()
+        world.endpoints.gate.set()
+        await until(lambda: world.endpoints.in_air <= 1)
+        world.endpoints.in_air_max = 0
+        await until(lambda: len(world.endpoints.attempts) == 120)
+    assert world.endpoints.in_air_max == 1
+
+
 async def test_streams_of_our_own_are_given_to_who_reads_them(world: World) -> None:
     stream = Partition("angelia.undelivered", 0)
     async with supervised(world) as parts:
