@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from app.domain.errors import ValidationFailedError
+from app.domain.headers import Header, require_headers
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
 
@@ -108,6 +109,9 @@ class Subscription:
     A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
     endpoint that answers 410 suspends the subscription. `state_reason` says why it is in its state
     when Angelia put it there; its owner needs none.
+
+    `headers` are sent with every message; with `identity_headers` so are the names of topic and
+    subscription, and with `idempotency_key` the message id under the name that others know.
     """
 
     id: str
@@ -122,6 +126,9 @@ class Subscription:
     retryable_codes: frozenset[int] = frozenset()
     suspend_on_gone: bool = True
     state_reason: str = ""
+    headers: tuple[Header, ...] = ()
+    identity_headers: bool = False
+    idempotency_key: bool = True
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0
@@ -131,6 +138,7 @@ class Subscription:
         topic_name(self.topic, path="topicName")
         subscription_name(self.name)
         endpoint_url(self.endpoint)
+        require_headers(self.headers, path="headers")
         self._check_codes()
 
     def _check_codes(self) -> None:

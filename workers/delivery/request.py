@@ -2,38 +2,24 @@
 
 import base64
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from app.domain.headers import OF_CONNECTION
+from app.domain.headers import Header as StaticHeader
 from app.domain.message import Message
+from app.domain.subscription import Subscription
 
 Header = tuple[bytes, bytes]
 
 USER_AGENT: Final = b"Angelia"
 
-# Only between two neighbours, or about the framing of one message: never passed on (RFC 9110,
-# section 7.6.1). Accept-Encoding is one of them because answers are not decompressed.
-_NOT_PROPAGATED: Final = frozenset(
-    (
-        b"accept-encoding",
-        b"connection",
-        b"content-length",
-        b"expect",
-        b"host",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    )
-)
-# What every message sets for itself.
-_OF_MESSAGE: Final = frozenset(
-    (b"content-type", b"hermes-message-id", b"hermes-retry-count", b"idempotency-key")
-)
+# What every request says of its message, before whatever others say.
+_OF_MESSAGE: Final = frozenset((b"hermes-message-id", b"hermes-retry-count"))
+_IDEMPOTENCY_KEY: Final = b"Idempotency-Key"
+_CONTENT_TYPE: Final = b"Content-Type"
+_NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Control characters become spaces (RFC 9110, section 5.5): no value can end its line.
 _PRINTABLE: Final = bytes(
@@ -43,36 +29,61 @@ _PRINTABLE: Final = bytes(
 
 
 class RequestHeaders:
-    """Builds the headers of each request to one destination.
+    """Builds the headers of each request of one subscription.
 
     A name that several sources give is sent once, by the most specific of them: Hermes' own
     headers, then the subscription's, then those propagated from the publisher. A propagated header
     that may not be sent is left out; none makes the message undeliverable.
     """
 
-    __slots__ = ("_constant", "_reserved")
+    __slots__ = ("_constant", "_idempotency_key", "_reserved", "_typed")
 
-    def __init__(self, *, host: bytes, user: str = "", password: str = "") -> None:
-        self._constant: list[Header] = [(b"Host", host), (b"User-Agent", USER_AGENT)]
+    def __init__(
+        self, subscription: Subscription, *, host: bytes, user: str = "", password: str = ""
+    ) -> None:
+        self._idempotency_key = subscription.idempotency_key
+        hermes = _identity(subscription) if subscription.identity_headers else []
+        above = _OF_MESSAGE | {name.lower() for name, _ in hermes}
+        if self._idempotency_key:
+            above |= {_IDEMPOTENCY_KEY.lower()}
+        static = [pair for pair in _encoded(subscription.headers) if pair[0].lower() not in above]
+        given = {name.lower() for name, _ in static}
+        implied = [(b"User-Agent", USER_AGENT)]
         if user or password:
-            self._constant.append((b"Authorization", basic_credentials(user, password)))
-        self._reserved = _OF_MESSAGE | {name.lower() for name, _ in self._constant}
+            implied.append((b"Authorization", basic_credentials(user, password)))
+        implied = [pair for pair in implied if pair[0].lower() not in given]
+        self._constant: list[Header] = [(b"Host", host), *implied, *hermes, *static]
+        self._typed = _CONTENT_TYPE.lower() in given
+        constant = {name.lower() for name, _ in self._constant}
+        self._reserved = above | constant | {_CONTENT_TYPE.lower()}
 
     def of(self, message: Message, retry_count: int) -> list[Header]:
         """The headers for one attempt at `message`; `retry_count` is 0 for the first."""
         message_id = message.id.translate(_PRINTABLE)
-        headers = [
-            *self._constant,
-            (b"Content-Type", message.content_type.translate(_PRINTABLE)),
-            (b"Hermes-Message-Id", message_id),
-            (b"Hermes-Retry-Count", b"%d" % retry_count),
-            (b"Idempotency-Key", message_id),
-        ]
+        headers = list(self._constant)
+        if not self._typed:
+            headers.append((_CONTENT_TYPE, message.content_type.translate(_PRINTABLE)))
+        headers.append((b"Hermes-Message-Id", message_id))
+        headers.append((b"Hermes-Retry-Count", b"%d" % retry_count))
+        if self._idempotency_key:
+            headers.append((_IDEMPOTENCY_KEY, message_id))
         for name, value in message.propagated:
             lower = _propagated_name(name)
             if lower is not None and lower not in self._reserved:
                 headers.append((name, value.translate(_PRINTABLE)))
         return headers
+
+
+def _identity(subscription: Subscription) -> list[Header]:
+    return [
+        (b"Hermes-Topic-Name", subscription.topic.encode("ascii")),
+        (b"Hermes-Subscription-Name", subscription.name.encode("ascii")),
+    ]
+
+
+def _encoded(headers: Iterable[StaticHeader]) -> Iterator[Header]:
+    for header in headers:
+        yield header.name.encode("ascii"), header.value.encode("ascii")
 
 
 def basic_credentials(user: str, password: str) -> bytes:

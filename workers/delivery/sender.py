@@ -44,7 +44,7 @@ class Destination:
         self._clock = clock
         self._url = url.copy_with(username=None, password=None)
         self._headers = RequestHeaders(
-            host=self._url.netloc, user=url.username, password=url.password
+            subscription, host=self._url.netloc, user=url.username, password=url.password
         )
         total_s = subscription.policy.request_timeout.total_seconds()
         self._extensions = {"timeout": {"read": total_s}, ORIGIN_EXTENSION: Origin.of(url)}

@@ -26,6 +26,7 @@ from app.api.schemas.endpoint import masked, plain_endpoint
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import OLD_DEFAULT_RATE, PolicyBody, PolicyRead
 from app.domain.errors import ValidationFailedError
+from app.domain.headers import HEADERS_MAX, Header
 from app.domain.names import subscription_name
 from app.domain.owner import Owner
 from app.domain.subscription import State, Subscription
@@ -53,9 +54,7 @@ OTHER_FIELDS: Final = OtherFields(
         "deliveryType": Unsupported(harmless=only("SERIAL"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "filters": Unsupported(harmless=only([]), refused=True),
-        "headers": Unsupported(harmless=only([]), refused=True),
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
-        "subscriptionIdentityHeadersEnabled": Unsupported(harmless=off, refused=True),
         "ordering": Unsupported(harmless=only("NONE"), refused=True),
         "circuitBreaker": Unsupported(harmless=never, refused=True),
         "deadLetter": Unsupported(harmless=never, refused=True),
@@ -82,6 +81,13 @@ OTHER_FIELDS: Final = OtherFields(
 ErrorCode = Annotated[int, Field(json_schema_extra={"minimum": 400, "maximum": 599})]
 
 
+class HeaderBody(Schema):
+    """A header that is sent with every message."""
+
+    name: str = Field(examples=["X-Api-Key"])
+    value: str
+
+
 class SubscriptionBody(Schema):
     """A subscription to create, or as changed. `supportTeam` is the owner's id in old bodies."""
 
@@ -103,6 +109,15 @@ class SubscriptionBody(Schema):
         examples=[[408, 409]],
     )
     suspend_on_gone: bool = Field(default=True, description="suspend it when a 410 is answered")
+    headers: list[HeaderBody] = Field(
+        default=[], max_length=HEADERS_MAX, description="sent with every message"
+    )
+    subscription_identity_headers_enabled: bool = Field(
+        default=False, description="send Hermes-Topic-Name and Hermes-Subscription-Name"
+    )
+    idempotency_key_enabled: bool = Field(
+        default=True, description="send the message id as Idempotency-Key, too"
+    )
 
     @classmethod
     def of(cls, subscription: Subscription) -> "SubscriptionBody":
@@ -119,6 +134,9 @@ class SubscriptionBody(Schema):
             subscription_policy=PolicyBody.of(subscription.policy),
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
+            headers=_header_bodies(subscription),
+            subscription_identity_headers_enabled=subscription.identity_headers,
+            idempotency_key_enabled=subscription.idempotency_key,
         )
 
     def to_domain(self, base: Subscription) -> Subscription:
@@ -134,6 +152,9 @@ class SubscriptionBody(Schema):
             policy=self.subscription_policy.to_domain(),
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
+            headers=tuple(Header(name=each.name, value=each.value) for each in self.headers),
+            identity_headers=self.subscription_identity_headers_enabled,
+            idempotency_key=self.idempotency_key_enabled,
         )
 
     def _owner(self, current: Owner) -> Owner:
@@ -145,6 +166,10 @@ class SubscriptionBody(Schema):
         if self.owner is not None and owner != current:
             raise ValidationFailedError.of("supportTeam", "must be owner.id, or absent")
         return Owner(id=team)
+
+
+def _header_bodies(subscription: Subscription) -> list[HeaderBody]:
+    return [HeaderBody(name=each.name, value=each.value) for each in subscription.headers]
 
 
 class MonitoringRead(Schema):
@@ -172,6 +197,9 @@ class SubscriptionRead(Schema):
     subscription_policy: PolicyRead
     retryable_status_codes: tuple[int, ...] = ()
     suspend_on_gone: bool = True
+    headers: tuple[HeaderBody, ...] = ()
+    subscription_identity_headers_enabled: bool = False
+    idempotency_key_enabled: bool = True
     content_type: Literal["JSON"] = "JSON"
     delivery_type: Literal["SERIAL"] = "SERIAL"
     mode: Literal["ANYCAST"] = "ANYCAST"
@@ -179,10 +207,8 @@ class SubscriptionRead(Schema):
     tracking_mode: Literal["trackingOff"] = "trackingOff"
     monitoring_details: MonitoringRead = MonitoringRead()
     filters: tuple[()] = ()
-    headers: tuple[()] = ()
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
     http2_enabled: bool = False
-    subscription_identity_headers_enabled: bool = False
     auto_delete_with_topic_enabled: bool = False
     created_at: float | None = None
     modified_at: float | None = None
@@ -204,6 +230,9 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         subscription_policy=PolicyRead.of(subscription.policy),
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
+        headers=tuple(_header_bodies(subscription)),
+        subscription_identity_headers_enabled=subscription.identity_headers,
+        idempotency_key_enabled=subscription.idempotency_key,
         created_at=created.timestamp() if created else None,
         modified_at=modified.timestamp() if modified else None,
     )

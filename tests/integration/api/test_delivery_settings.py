@@ -16,6 +16,9 @@ ENDPOINT = "http://subscriber.test/"
 SETTINGS: list[tuple[str, Any, Any]] = [
     ("retryableStatusCodes", [], [408, 409, 425]),
     ("suspendOnGone", True, False),
+    ("headers", [], [{"name": "X-Api-Key", "value": "k"}, {"name": "x-b", "value": ""}]),
+    ("subscriptionIdentityHeadersEnabled", False, True),
+    ("idempotencyKeyEnabled", True, False),
     ("subscriptionPolicy.maxRetries", None, 0),
     ("subscriptionPolicy.firstRetryImmediate", False, True),
     ("subscriptionPolicy.publishTtl", None, 60),
@@ -70,6 +73,31 @@ async def test_a_value_out_of_range_is_refused_with_field_and_range(
     refused = await api.post(f"/topics/{topic}/subscriptions", json=body)
     assert refused.status_code == 400
     assert refused.json()["details"] == [{"path": path, "message": problem}]
+
+
+@pytest.mark.parametrize(
+    ("header", "path", "problem"),
+    [
+        ({"name": "", "value": "v"}, "name", "must be a header name of 1 to 128 characters"),
+        ({"name": "a b", "value": "v"}, "name", "must be a header name of 1 to 128 characters"),
+        ({"name": "Host", "value": "v"}, "name", "must not be a header about the connection"),
+        (
+            {"name": "X", "value": "a\r\nb: c"},
+            "value",
+            "must be 0 to 4096 printable ASCII characters, no space around them",
+        ),
+    ],
+)
+async def test_a_header_that_cannot_be_sent_is_refused(
+    api: httpx.AsyncClient, topic: str, *, header: dict[str, str], path: str, problem: str
+) -> None:
+    body = {
+        "name": "billing",
+        "endpoint": ENDPOINT,
+        "headers": [{"name": "X", "value": ""}, header],
+    }
+    refused = await api.post(f"/topics/{topic}/subscriptions", json=body)
+    assert refused.json()["details"] == [{"path": f"headers.1.{path}", "message": problem}]
 
 
 async def test_why_a_subscription_was_suspended_is_shown_until_its_owner_sets_the_state(

@@ -1,8 +1,12 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.headers import Header
 from app.domain.message import Message, Partition, Record
+from app.domain.subscription import Subscription
 from workers.delivery.request import RequestHeaders
 
 
@@ -14,15 +18,20 @@ def a_message(
     return Message(Record(7, 1, None, b"{}", headers), Partition("g.t", 0))
 
 
-def headers_of(message: Message, *, user: str = "") -> dict[bytes, list[bytes]]:
+def a_subscription(**settings: Any) -> Subscription:  # noqa: ANN401 - fields of the value
+    return Subscription(id="s-1", topic="g.t", name="s", endpoint="http://h:1/", **settings)
+
+
+def headers_of(message: Message, *, user: str = "", **settings: object) -> dict[bytes, list[bytes]]:
     found: dict[bytes, list[bytes]] = {}
-    for name, value in RequestHeaders(host=b"h:1", user=user).of(message, 2):
+    request = RequestHeaders(a_subscription(**settings), host=b"h:1", user=user)
+    for name, value in request.of(message, 2):
         found.setdefault(name.lower(), []).append(value)
     return found
 
 
 def test_says_what_hermes_says_and_how_it_was_published() -> None:
-    assert RequestHeaders(host=b"h:1").of(a_message(), 2) == [
+    assert RequestHeaders(a_subscription(), host=b"h:1").of(a_message(), 2) == [
         (b"Host", b"h:1"),
         (b"User-Agent", b"Angelia"),
         (b"Content-Type", b"a/b"),
@@ -83,6 +92,44 @@ def test_propagates_the_rest_in_order_with_repetitions() -> None:
 @given(name=st.binary(max_size=20), value=st.binary(max_size=40), other=st.binary(max_size=20))
 def test_no_bytes_of_a_message_break_a_line(name: bytes, value: bytes, other: bytes) -> None:
     message = a_message((name, value), message_id=other, content_type=value)
-    for header in RequestHeaders(host=b"h").of(message, 0):
+    for header in RequestHeaders(a_subscription(), host=b"h").of(message, 0):
         for part in header:
             assert not {*b"\r\n\0"} & {*part}
+
+
+def static(**headers: str) -> tuple[Header, ...]:
+    return tuple(Header(name=n.replace("_", "-"), value=v) for n, v in headers.items())
+
+
+def test_the_subscriptions_headers_are_sent_before_propagated_ones() -> None:
+    message = a_message((b"x-tenant", b"theirs"), (b"X-Other", b"1"))
+    found = headers_of(message, headers=static(X_Tenant="ours", X_Key="k"))
+    assert (found[b"x-tenant"], found[b"x-key"], found[b"x-other"]) == ([b"ours"], [b"k"], [b"1"])
+
+
+@pytest.mark.parametrize("name", ["Hermes-Message-Id", "hermes-retry-count", "Idempotency-Key"])
+def test_the_subscriptions_headers_yield_to_those_of_hermes(name: str) -> None:
+    found = headers_of(a_message(), headers=(Header(name=name, value="forged"),))
+    assert found == headers_of(a_message())
+
+
+@pytest.mark.parametrize("name", ["User-Agent", "Content-Type", "Authorization"])
+def test_the_subscriptions_headers_replace_what_is_only_implied(name: str) -> None:
+    message = a_message((name.encode(), b"theirs"))
+    found = headers_of(message, user="me", headers=(Header(name=name, value="ours"),))
+    assert found[name.lower().encode()] == [b"ours"]
+
+
+def test_topic_and_subscription_are_named_when_asked_for() -> None:
+    forged = static(Hermes_Topic_Name="forged")
+    message = a_message((b"Hermes-Subscription-Name", b"forged"))
+    found = headers_of(message, identity_headers=True, headers=forged)
+    assert found[b"hermes-topic-name"] == [b"g.t"]
+    assert found[b"hermes-subscription-name"] == [b"s"]
+    assert b"hermes-topic-name" not in headers_of(a_message())
+
+
+def test_the_idempotency_key_can_be_left_to_others() -> None:
+    assert b"idempotency-key" not in headers_of(a_message(), idempotency_key=False)
+    own = headers_of(a_message(), idempotency_key=False, headers=static(Idempotency_Key="k"))
+    assert own[b"idempotency-key"] == [b"k"]
