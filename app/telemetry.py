@@ -15,6 +15,8 @@ LEVELS: Final = {
     "error": logging.ERROR,
 }
 FRAMES_MAX: Final = 40
+# While a broker is down it logs seventy errors a second; the adapter tells what matters of them.
+_FLOODING: Final = "kafka"
 
 # Without the local variables, which structlog would show: they have bodies and passwords in them,
 # and to print those of a deep stack takes seconds, in which the loop stands still.
@@ -40,6 +42,7 @@ def configure_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(LEVELS[level])
+    logging.getLogger(_FLOODING).setLevel(logging.NOTSET if level == "debug" else logging.CRITICAL)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),

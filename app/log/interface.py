@@ -179,7 +179,7 @@ class MessageLog(Protocol):
         """The records from `offset` on: about `bytes_max` bytes, at least one if there is one.
 
         At the end of the partition waits up to `wait` for the first new record, then returns an
-        empty chunk.
+        empty chunk. TopicNotFoundError: there is no such partition.
         """
 
     def tail(self) -> AbstractAsyncContextManager[Tail]:

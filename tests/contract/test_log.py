@@ -356,6 +356,16 @@ async def test_a_topic_that_was_created_can_be_used_at_once_by_every_process(
         await eventually(usable, seconds=2)
 
 
+async def test_reading_what_does_not_exist_is_an_error_at_once(log: MessageLog) -> None:
+    await log.create_topic(a_topic(partitions=1))
+    async with asyncio.timeout(2):
+        for nowhere in (Partition("shop.nothing", 0), Partition(TOPIC, 1)):
+            with pytest.raises(TopicNotFoundError):
+                await log.fetch(nowhere, 0, bytes_max=MEBIBYTE)
+    await log.create_topic(a_topic(partitions=2))
+    assert not (await log.fetch(Partition(TOPIC, 1), 0, bytes_max=MEBIBYTE)).records
+
+
 async def test_the_partitions_of_an_unknown_topic_are_an_error(log: MessageLog) -> None:
     with pytest.raises(TopicNotFoundError):
         await log.partitions("shop.nothing")

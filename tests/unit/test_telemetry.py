@@ -23,11 +23,14 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     written = Terminal() if request.param else io.StringIO()
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
+    kafka = logging.getLogger("kafka")
+    heard = kafka.level
     with redirect_stderr(written):
         configure_logging("info")
     yield written
     root.handlers = before
     root.setLevel(level)
+    kafka.setLevel(heard)
     structlog.reset_defaults()
 
 
@@ -47,6 +50,15 @@ def test_a_traceback_names_where_it_broke_but_no_values(stderr: io.StringIO) -> 
     assert "it broke" in stderr.getvalue()
     assert "fail_in" in stderr.getvalue()
     assert password not in stderr.getvalue()
+
+
+def test_the_kafka_client_is_heard_only_when_everything_is_asked_for(
+    stderr: io.StringIO,
+) -> None:
+    logging.getLogger("kafka.net.manager").error("Connection failed")
+    assert not stderr.getvalue()
+    configure_logging("debug")
+    assert logging.getLogger("kafka.net.manager").isEnabledFor(logging.DEBUG)
 
 
 def test_a_deep_stack_is_cut_in_a_file(stderr: io.StringIO) -> None:

@@ -6,10 +6,18 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
+from app.domain.errors import TopicNotFoundError
 from app.domain.message import Partition
 from app.log.interface import Bounds, Chunk, LogStats
 from app.log.kafka.bridge import IoThread, Untyped
-from app.log.kafka.client import FAILED_TRY, NO_LEADER, Client, Deadline, reason
+from app.log.kafka.client import (
+    FAILED_TRY,
+    NO_LEADER,
+    Client,
+    Deadline,
+    NotSentError,
+    reason,
+)
 from app.log.kafka.decoding import CorruptBatchError, decode
 from app.log.kafka.fetching import (
     EARLIEST,
@@ -96,9 +104,19 @@ class Reader:
 
 
 async def _ask(client: Client, partition: Partition, request: Untyped) -> Untyped:
-    """The partition's part of the answer of its leader."""
-    leaders = await client.leaders([partition.topic])
-    node = leaders.get(partition.topic, {}).get(partition.index, NO_LEADER)
+    """The partition's part of the answer of its leader; TopicNotFoundError, or a FAILED_TRY."""
+    topic = partition.topic
+    leaders = (await client.leaders([topic])).get(topic, {})
+    if partition.index not in leaders:
+        # What is kept may be from before the partition was added.
+        leaders = (await client.refresh([topic])).get(topic, {})
+    if partition.index not in leaders:
+        message = f"Kafka has no partition {partition.index} of {topic}"
+        raise TopicNotFoundError(message)
+    node = leaders[partition.index]
+    if node == NO_LEADER:
+        message = f"partition {partition.index} of {topic} has no leader"
+        raise NotSentError(message)
     response = await client.send(node, request)
     return next(part for _, part in answers(response))
 
