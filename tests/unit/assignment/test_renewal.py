@@ -1,0 +1,57 @@
+"""Positions that do not move are committed again."""
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from app.domain.message import Partition
+from app.log.interface import Committed
+from tests.fakes.supervised import supervised, until
+from tests.fakes.worker import World
+from workers.assignment.renewal import Renewal
+
+ORDERS = Partition("shop.orders", 0)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_idle_and_suspended_positions_are_committed_again(world: World) -> None:
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        idle, suspended = await world.subscribe(topic, "idle"), await world.subscribe(topic, "off")
+        world.suspend(suspended)
+        await parts.apply()
+        parts.ownership.assign(ORDERS)
+        await parts.until_open(parts.key(idle))
+        before = world.log.stats.commits
+        await Renewal(world.log, parts.supervisor, parts.lines).renew()
+        await parts.committer.flush()
+        assert world.log.stats.commits == before + 2
+
+
+async def test_what_is_resumed_meanwhile_is_left_to_its_cursor(world: World) -> None:
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        suspended = world.suspend(await world.subscribe(topic))
+        await parts.apply()
+        parts.ownership.assign(ORDERS)
+        await until(lambda: bool(parts.supervisor.owned))
+        committed = world.memory.committed
+
+        async def meanwhile(
+            groups: Mapping[str, Collection[Partition]],
+        ) -> Mapping[str, Mapping[Partition, Committed]]:
+            assert groups == {suspended.group: [ORDERS]}
+            found = await committed(groups)
+            world.memory.committed = committed  # type: ignore[method-assign]
+            world.resume(suspended)
+            await parts.apply()
+            return found
+
+        world.memory.committed = meanwhile  # type: ignore[method-assign]
+        before = world.log.stats.commits
+        await Renewal(world.log, parts.supervisor, parts.lines).renew()
+        assert world.log.stats.commits == before

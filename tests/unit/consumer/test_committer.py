@@ -1,0 +1,180 @@
+"""The committer: what is in a round, and what becomes of a commit that fails or comes late."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+
+from app.domain.commit import Progress
+from app.domain.errors import LogUnavailableError
+from app.domain.message import Partition
+from app.log.interface import Committed
+from workers.consumer.committer import CURSORS_PER_ROUND, Committer
+from workers.consumer.cursor import Cursor
+
+LONG = timedelta(seconds=10)
+
+
+class SlowLog:
+    """A log whose commits wait for `go_on`, and fail as told."""
+
+    def __init__(self) -> None:
+        self.rounds: list[dict[tuple[str, int], int]] = []
+        self.failing: set[str] = set()
+        self.down = False
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        self.go_on.set()
+
+    async def commit(
+        self, offsets: Mapping[str, Mapping[Partition, Committed]]
+    ) -> Mapping[tuple[str, Partition], str]:
+        self.begun.set()
+        await self.go_on.wait()
+        if self.down:
+            raise LogUnavailableError("the log is down")
+        flat = [(g, p, c.offset) for g, mine in offsets.items() for p, c in mine.items()]
+        self.rounds.append({(g, p.index): offset for g, p, offset in flat})
+        return {(g, p): "not now" for g, p, _ in flat if g in self.failing}
+
+
+class Owner:
+    """Reports what moved to the committer, as a line does."""
+
+    def __init__(self, committer: Committer, group: str) -> None:
+        self._committer = committer
+        self._group = group
+
+    def readable(self, cursor: Cursor) -> None:
+        """Nothing is read here."""
+
+    def moved(self, cursor: Cursor) -> None:
+        self._committer.moved(self._group, cursor)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.log = SlowLog()
+        self.committer = Committer(self.log)  # type: ignore[arg-type]
+
+    def cursor(self, group: str = "g", index: int = 0, offset: int = 0) -> Cursor:
+        start = Progress(subscription_id="s", offset=offset)
+        return Cursor(Owner(self.committer, group), Partition("t", index), start)
+
+
+def move(cursor: Cursor, to: int) -> None:
+    """Let the cursor pass over everything before `to`."""
+    cursor._pass(to)  # noqa: SLF001 - the shortest way to a cursor that moved
+
+
+async def test_commits_all_that_moved_in_one_request_and_nothing_else() -> None:
+    scene = Scene()
+    first, second, _still = scene.cursor("g"), scene.cursor("h"), scene.cursor("i")
+    move(first, 3)
+    move(second, 5)
+    move(first, 4)
+    await scene.committer.flush()
+    await scene.committer.flush()
+    assert scene.log.rounds == [{("g", 0): 4, ("h", 0): 5}]
+    assert (first.committed.offset, first.dirty) == (4, False)
+
+
+async def test_a_round_takes_no_more_than_its_bound() -> None:
+    scene = Scene()
+    for index in range(CURSORS_PER_ROUND + 1):
+        move(scene.cursor(index=index), 1)
+    await scene.committer.flush()
+    await scene.committer.flush()
+    assert [len(round_) for round_ in scene.log.rounds] == [CURSORS_PER_ROUND, 1]
+
+
+async def test_what_the_log_refused_is_in_the_next_round_and_the_rest_is_not() -> None:
+    scene = Scene()
+    good, bad = scene.cursor("good"), scene.cursor("bad")
+    scene.log.failing = {"bad"}
+    move(good, 1)
+    move(bad, 2)
+    await scene.committer.flush()
+    assert (good.committed.offset, bad.committed.offset) == (1, 0)
+    scene.log.failing = set()
+    await scene.committer.flush()
+    assert scene.log.rounds[1] == {("bad", 0): 2}
+    assert bad.committed.offset == 2
+
+
+async def test_while_the_log_is_down_nothing_counts_as_committed_and_each_waits_once() -> None:
+    scene = Scene()
+    cursor = scene.cursor()
+    scene.log.down = True
+    for offset in range(1, 5):
+        move(cursor, offset)
+        await scene.committer.flush()
+    assert (cursor.committed.offset, cursor.dirty) == (0, True)
+    scene.log.down = False
+    await scene.committer.flush()
+    await scene.committer.flush()
+    assert scene.log.rounds == [{("g", 0): 4}]
+
+
+async def test_what_moves_while_it_is_committed_is_committed_again() -> None:
+    scene = Scene()
+    cursor = scene.cursor()
+    move(cursor, 1)
+    scene.log.go_on.clear()
+    flushing = asyncio.ensure_future(scene.committer.flush())
+    await scene.log.begun.wait()
+    move(cursor, 2)
+    scene.log.go_on.set()
+    await flushing
+    assert (cursor.committed.offset, cursor.dirty) == (1, True)
+    await scene.committer.flush()
+    assert cursor.committed.offset == 2
+
+
+async def test_a_last_commit_waits_for_the_one_in_the_air_and_comes_after_it() -> None:
+    scene = Scene()
+    cursor = scene.cursor()
+    move(cursor, 1)
+    scene.log.go_on.clear()
+    flushing = asyncio.ensure_future(scene.committer.flush())
+    await scene.log.begun.wait()
+    move(cursor, 2)
+    finishing = asyncio.ensure_future(scene.committer.finish([("g", cursor)], LONG))
+    await asyncio.sleep(0)
+    scene.log.go_on.set()
+    await flushing
+    assert await finishing
+    assert scene.log.rounds == [{("g", 0): 1}, {("g", 0): 2}]
+
+
+async def test_a_last_commit_is_made_when_the_one_in_the_air_fails() -> None:
+    scene = Scene()
+    cursor = scene.cursor()
+    move(cursor, 1)
+    scene.log.go_on.clear()
+    scene.log.failing = {"g"}
+    flushing = asyncio.ensure_future(scene.committer.flush())
+    await scene.log.begun.wait()
+    finishing = asyncio.ensure_future(scene.committer.finish([("g", cursor)], LONG))
+    await asyncio.sleep(0)
+    scene.log.go_on.set()
+    await flushing
+    scene.log.failing = set()
+    assert await finishing
+    assert cursor.committed.offset == 1
+
+
+async def test_a_last_commit_gives_up_at_its_deadline() -> None:
+    scene = Scene()
+    cursor = scene.cursor()
+    move(cursor, 1)
+    scene.log.down = True
+    assert not await scene.committer.finish([("g", cursor)], timedelta(milliseconds=1))
+
+
+async def test_nothing_is_committed_for_an_abandoned_cursor() -> None:
+    scene = Scene()
+    cursor = scene.cursor()
+    move(cursor, 1)
+    cursor.abandoned = True
+    await scene.committer.flush()
+    assert await scene.committer.finish([("g", cursor)], LONG)
+    assert scene.log.rounds == []
