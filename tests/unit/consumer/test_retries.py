@@ -1,0 +1,50 @@
+"""The park of retries: who is due, in which order, and who is forgotten."""
+
+from app.domain.commit import Progress
+from app.domain.message import Message
+from tests.fakes.reading import ORDERS, a_record
+from workers.consumer.cursor import Cursor
+from workers.consumer.retries import Job, RetryPark
+
+
+class Nobody:
+    """An owner that has nothing to do."""
+
+    def readable(self, cursor: Cursor) -> None:
+        """Nothing is read here."""
+
+    def moved(self, cursor: Cursor) -> None:
+        """Nothing is committed here."""
+
+
+def a_cursor() -> Cursor:
+    return Cursor(Nobody(), ORDERS, Progress(subscription_id="s", offset=0))
+
+
+def parked(*dues: float) -> tuple[RetryPark, list[Job]]:
+    park, jobs = RetryPark(), []
+    for number, due in enumerate(dues):
+        jobs.append(Job(Message(a_record(number), ORDERS), a_cursor(), 1e9))
+        park.park(jobs[-1], due)
+    return park, jobs
+
+
+def test_gives_what_is_due_the_longest_due_first_and_nothing_earlier() -> None:
+    park, jobs = parked(3.0, 1.0, 2.0)
+    assert park.next_due == 1.0
+    assert park.take(0.9) is None
+    assert [park.take(2.0), park.take(2.0), park.take(2.0)] == [jobs[1], jobs[2], None]
+    assert (len(park), park.next_due) == (1, 3.0)
+
+
+def test_of_those_due_at_the_same_time_gives_the_first_parked_first() -> None:
+    park, jobs = parked(1.0, 1.0, 1.0)
+    assert [park.take(1.0) for _ in jobs] == jobs
+    assert park.next_due is None
+
+
+def test_forgets_the_unwanted_and_keeps_the_order_of_the_others() -> None:
+    park, jobs = parked(*[5.0, 1.0, 4.0, 2.0, 3.0])
+    unwanted = jobs[1].cursor
+    park.remove(lambda job: job.cursor is unwanted)
+    assert [park.take(9.0) for _ in range(5)] == [jobs[3], jobs[4], jobs[2], jobs[0], None]
