@@ -9,6 +9,7 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
 )
+from datetime import timedelta
 from typing import Any, Final, Literal, NoReturn, Protocol
 
 import structlog
@@ -20,14 +21,16 @@ from app.api.dependencies import Services
 from app.api.dispatch import Dispatcher
 from app.api.management import management_app
 from app.api.publish import PublishRoute
+from app.api.publish_batch import BatchRoute
 from app.config import Settings
 from app.domain.status import WorkerStatus
 from app.log.factory import open_log
 from app.log.interface import MessageLog
-from app.services.applied import LIVE_WITHIN, AppliedChanges
+from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
 from app.services.directory import TopicDirectory
 from app.services.groups import GroupService
 from app.services.metrics import MetricsService
+from app.services.pruning import Pruner
 from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
 from app.services.refreshing import Refresher
@@ -107,7 +110,7 @@ async def _running(
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(database_url))
         log = await stack.enter_async_context(open_a_log(settings, database_url=database_url))
-        applied = _applied_changes(database)
+        applied = _applied_changes(database, lambda: refresher.refresh())
         topics = TopicService(database, log)
         directory = TopicDirectory(topics.get)
         publisher = await stack.enter_async_context(Publisher(log))
@@ -115,6 +118,8 @@ async def _running(
         refresher = Refresher(database, directory, applied)
         await refresher.refresh()
         await stack.enter_async_context(_background(refresher.run(notices)))
+        kept = timedelta(days=settings.undelivered_days)
+        await stack.enter_async_context(_background(Pruner(database, undelivered_kept=kept).run()))
         services = Services(
             groups=GroupService(database),
             topics=topics,
@@ -124,16 +129,21 @@ async def _running(
             readiness=ReadinessService(database, log),
         )
         publish = None if only == "management" else PublishRoute(directory, publisher)
-        others = management_app(services, publish=publish, status_only=only == "publish")
+        others = management_app(
+            services,
+            publish=publish,
+            batch=BatchRoute(directory, publisher) if publish else None,
+            status_only=only == "publish",
+        )
         yield Dispatcher(publish=publish, others=others)
 
 
-def _applied_changes(database: Database) -> AppliedChanges:
+def _applied_changes(database: Database, take_in: TakeIn) -> AppliedChanges:
     async def live() -> list[WorkerStatus]:
         async with database.transaction() as session:
             return await WorkerRepository(session).live(LIVE_WITHIN)
 
-    return AppliedChanges(live)
+    return AppliedChanges(live, take_in=take_in)
 
 
 @asynccontextmanager

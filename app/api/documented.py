@@ -20,6 +20,7 @@ _ERRORS: Final[Mapping[int, tuple[str, str, str]]] = {
     404: ("Not found", "TOPIC_NOT_EXISTS", "Topic shop.orders does not exist"),
     405: ("Method not allowed", "OTHER", "Method Not Allowed: DELETE /groups"),
     408: ("The body did not come in time", "TIMEOUT", "Timeout while reading message"),
+    409: ("Nobody takes it", "UNROUTABLE", "Topic shop.orders has no active subscription"),
     413: ("Too large", "VALIDATION_ERROR", "The body is larger than the limit of 1048576 bytes"),
     415: ("Not JSON", "VALIDATION_ERROR", "Content-Type must be application/json, not text/plain"),
     500: ("A defect of ours", "OTHER", "Internal error"),

@@ -24,6 +24,7 @@ from app.domain.errors import (
     SubscriptionNotFoundError,
     TopicNotEmptyError,
     UnavailableError,
+    UnroutableError,
     ValidationFailedError,
 )
 
@@ -39,6 +40,7 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (NotFoundError, 404),
     (GroupNotEmptyError, 403),
     (TopicNotEmptyError, 403),
+    (UnroutableError, 409),
     (ConflictError, 400),
     (ValidationFailedError, 400),
     (FormatInvalidError, 400),

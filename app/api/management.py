@@ -21,6 +21,7 @@ DESCRIPTION: Final = (
 )
 
 PUBLISH_PATH: Final = "/topics/{topic}"
+BATCH_PATH: Final = "/topics/{topic}/batch"
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
     topics.router,
@@ -30,12 +31,17 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 
 
 def management_app(
-    services: Services | None = None, *, publish: ASGIApp | None = None, status_only: bool = False
+    services: Services | None = None,
+    *,
+    publish: ASGIApp | None = None,
+    batch: ASGIApp | None = None,
+    status_only: bool = False,
 ) -> FastAPI:
     """The application over `services`; without any it can only describe itself.
 
-    `publish` is what publishing goes to, so that `Allow` names it too. `status_only` leaves all but
-    it and `/status` out, for a process that only publishes.
+    `publish` is what publishing goes to, so that `Allow` names it too, and `batch` where whole
+    batches are published. `status_only` leaves all but them and `/status` out, for a process that
+    only publishes.
     """
     app = FastAPI(
         title=TITLE,
@@ -53,6 +59,8 @@ def management_app(
         app.include_router(router)
     if publish:
         app.routes.append(Route(PUBLISH_PATH, publish, methods=["POST"], include_in_schema=False))
+    if batch:
+        app.routes.append(Route(BATCH_PATH, batch, methods=["POST"], include_in_schema=False))
     return app
 
 

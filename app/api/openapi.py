@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from app.api.documented import RETRY_HEADER, errors
 from app.api.management import management_app
+from app.api.publish_documented import batch_operation, publish_operation
 from app.api.schemas.base import Schema
 from app.api.schemas.group import GroupBody
 from app.api.schemas.subscription import SubscriptionBody
@@ -21,13 +21,6 @@ _BODIES: Final[Sequence[type[Schema]]] = (GroupBody, TopicBody, SubscriptionBody
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9_/.{}$-]*( [A-Za-z0-9_/.{}$-]+)*")
 _NOT_TEXT: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
-_ID_HEADER: Final = {
-    "Hermes-Message-Id": {
-        "description": "the id of the message, also on errors",
-        "schema": {"type": "string"},
-    }
-}
-
 
 def document() -> dict[str, Any]:
     """The OpenAPI document of the whole API, publishing included."""
@@ -35,7 +28,9 @@ def document() -> dict[str, Any]:
     schemas = described["components"]["schemas"]
     _, bodies = models_json_schema([(body, "validation") for body in _BODIES], ref_template=_REF)
     schemas.update(bodies["$defs"])
-    described["paths"]["/topics/{topic}"]["post"] = _publish(described)
+    topic = _topic(described)
+    described["paths"]["/topics/{topic}"]["post"] = publish_operation(topic)
+    described["paths"]["/topics/{topic}/batch"] = {"post": batch_operation(topic)}
     _drop_unused(described)
     return described
 
@@ -45,61 +40,10 @@ def as_yaml() -> str:
     return "\n".join(_lines(document(), "")) + "\n"
 
 
-def _publish(described: Mapping[str, Any]) -> dict[str, Any]:
-    topic = next(iter(described["paths"]["/topics/{topic}"]["get"]["parameters"]))
-    return {
-        "tags": ["publish"],
-        "summary": "Publish",
-        "description": (
-            "Store a message. It is kept byte for byte, whatever it is; 201 says that the log has "
-            "it. After 503, or without an answer, it may be stored or not: publish it again with "
-            "the same Idempotency-Key, and subscribers can tell."
-        ),
-        "operationId": "publish",
-        "parameters": [
-            topic,
-            _header("Partition-Key", "messages with the same key go to the same partition"),
-            _header(
-                "Idempotency-Key",
-                "the id of the message, instead of a random one",
-                pattern=r"^[!-\-/-~]{1,128}$",
-            ),
-            _header("traceparent", "passed on to subscribers (W3C Trace Context)"),
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {"*/*": {"schema": {}, "example": {"order": 4711, "total": 12.5}}},
-        },
-        "responses": _publish_answers(),
-    }
-
-
-def _publish_answers() -> dict[str, Any]:
-    answered: dict[str, Any] = {"201": {"description": "Stored", "headers": dict(_ID_HEADER)}}
-    for status, response in errors(400, 404, 408, 413).items():
-        content = response["content"]["application/json"]
-        retry = RETRY_HEADER if "headers" in response else {}
-        answered[str(status)] = {
-            "description": response["description"],
-            "headers": _ID_HEADER | retry,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": "#/components/schemas/ErrorRead"},
-                    "example": content["example"],
-                }
-            },
-        }
-    return answered
-
-
-def _header(name: str, description: str, **schema: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "header",
-        "required": False,
-        "description": description,
-        "schema": {"type": "string", **schema},
-    }
+def _topic(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameter of the path."""
+    parameter: dict[str, Any] = described["paths"]["/topics/{topic}"]["get"]["parameters"][0]
+    return parameter
 
 
 def _drop_unused(described: dict[str, Any]) -> None:

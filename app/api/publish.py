@@ -10,7 +10,8 @@ from starlette.types import Receive, Scope, Send
 from app.api.body import ClientGoneError, read_body
 from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_headers import PublishHeaders, own_id
-from app.domain.errors import TopicNotFoundError
+from app.api.publish_topic import publish_topic, said_of_topic
+from app.domain.errors import TopicNotFoundError, UnroutableError
 from app.services.directory import TopicDirectory
 from app.services.publishing import Publication, Publisher, record_of
 
@@ -49,7 +50,7 @@ class PublishRoute:
         self, scope: Scope, receive: Receive, headers: PublishHeaders, *, message_id: bytes
     ) -> Answer:
         name = published_topic(scope) or ""
-        topic = self._directory.known(name) or await self._directory.get(name)
+        topic = await publish_topic(name, scope, self._directory)
         body = await read_body(receive, scope["headers"], size_max=topic.message_size_max)
         publication = Publication(
             id=message_id,
@@ -60,10 +61,12 @@ class PublishRoute:
         )
         try:
             await self._publisher.publish(topic, record_of(publication, now_ms=now_ms()))
-        except TopicNotFoundError:
+        except TopicNotFoundError as error:
             self._directory.forget(topic)
+            if topic.name != name:
+                raise UnroutableError(f"Topic {name} has lost its alternate topic") from error
             raise
-        return Answer(HTTPStatus.CREATED, [])
+        return Answer(HTTPStatus.CREATED, said_of_topic(topic, name, self._directory))
 
 
 def now_ms() -> int:

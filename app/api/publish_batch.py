@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import parse_qsl
 from uuid import uuid4
 
 import orjson
@@ -15,8 +14,9 @@ from app.api.body import ClientGoneError, read_body
 from app.api.errors import RETRY_AFTER_S, status_of
 from app.api.publish import now_ms
 from app.api.publish_answers import Answer, failure, send_answer
-from app.api.publish_headers import PublishHeaders, media_type
+from app.api.publish_headers import PublishHeaders, flag, media_type
 from app.api.publish_items import Form, Item, form_of, items
+from app.api.publish_topic import publish_topic, said_of_topic
 from app.domain.errors import (
     AngeliaError,
     MessageTooLargeError,
@@ -78,13 +78,15 @@ class BatchRoute:
         envelope = _is_enveloped(scope, form)
         _require_no_id(headers)
         name: str = scope["path_params"]["topic"]
-        topic = self._directory.known(name) or await self._directory.get(name)
+        topic = await publish_topic(name, scope, self._directory)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
         outcomes = await _outcomes(
             _Batch(topic=topic, headers=headers, body=body, form=form, envelope=envelope)
         )
         await self._store(topic, [outcome for outcome in outcomes if outcome.record])
-        return answer_of(outcomes)
+        answer = answer_of(outcomes)
+        answer.headers.extend(said_of_topic(topic, name, self._directory))
+        return answer
 
     async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> None:
         records = [outcome.record for outcome in outcomes if outcome.record]
@@ -107,16 +109,22 @@ class _Batch:
 def answer_of(outcomes: Sequence[Outcome]) -> Answer:
     """One result for each message, and a status for all of them.
 
-    201: all are stored; 207: some are. None is: the status that they share; else 503 when one of
-    them may be stored later, and 400 when none will.
+    201: all are stored; 207: some are. When none is, it is an error, with the results in it: its
+    status is the one that they share; else 503 if a message may be stored later, and 400 if not.
     """
-    body = orjson.dumps([outcome.answered() for outcome in outcomes])
+    results = [outcome.answered() for outcome in outcomes]
     statuses = {outcome.status for outcome in outcomes}
     if statuses <= {HTTPStatus.CREATED}:
-        return Answer(HTTPStatus.CREATED, [], body)
+        return Answer(HTTPStatus.CREATED, [], orjson.dumps(results))
     if HTTPStatus.CREATED in statuses:
-        return Answer(HTTPStatus.MULTI_STATUS, [], body)
-    status = _shared(statuses)
+        return Answer(HTTPStatus.MULTI_STATUS, [], orjson.dumps(results))
+    return _nothing_stored(results, _shared(statuses))
+
+
+def _nothing_stored(results: Sequence[dict[str, Any]], status: int) -> Answer:
+    first = next((each for each in results if each["status"] == status), results[0])
+    message = f"No message is stored: {first['message']}"
+    body = orjson.dumps({"message": message, "code": first["code"], "results": results})
     later = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
     return Answer(status, [(b"retry-after", b"%d" % RETRY_AFTER_S)] if later else [], body)
 
@@ -165,13 +173,10 @@ def _new_id() -> bytes:
 
 
 def _is_enveloped(scope: Scope, form: Form) -> bool:
-    query: bytes = scope["query_string"]
-    given = dict(parse_qsl(query.decode("latin-1"))).get("envelope", "false")
-    if given not in {"true", "false"}:
-        raise ValidationFailedError.of("envelope", "must be true or false")
-    if given == "true" and form is Form.EVENTS:
+    enveloped = flag(scope, "envelope")
+    if enveloped and form is Form.EVENTS:
         raise ValidationFailedError.of("envelope", "does not go with CloudEvents")
-    return given == "true"
+    return enveloped
 
 
 def _require_no_id(headers: PublishHeaders) -> None:

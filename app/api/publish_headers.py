@@ -1,7 +1,10 @@
-"""What the headers of a publish request say, read in one pass."""
+"""What headers and query of a publish request say."""
 
 import re
 from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.types import Scope
 
 from app.api.body import Headers
 from app.domain.errors import ValidationFailedError
@@ -19,7 +22,7 @@ _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY})
 
 
 class PublishHeaders:
-    """The headers that concern a message; of one that is repeated, the first counts.
+    """The headers that concern a message, read in one pass; of repeated ones the first counts.
 
     `given_id` is the publisher's own id as it came: see `own_id`.
     """
@@ -52,6 +55,20 @@ def own_id(headers: PublishHeaders) -> bytes | None:
     if given is not None and not is_own_id(given):
         raise ValidationFailedError.of("Idempotency-Key", OWN_ID_RULE)
     return given
+
+
+def flag(scope: Scope, name: str) -> bool:
+    """A query parameter that is true or false, and false when it is absent.
+
+    ValidationFailedError.
+    """
+    query: bytes = scope["query_string"]
+    if not query:
+        return False
+    given = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)).get(name, "false")
+    if given not in {"true", "false"}:
+        raise ValidationFailedError.of(name, "must be true or false")
+    return given == "true"
 
 
 def media_type(content_type: bytes | None) -> str:

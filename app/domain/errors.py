@@ -15,7 +15,8 @@
     │   ├── TopicExistsError            TOPIC_ALREADY_EXISTS
     │   ├── SubscriptionExistsError     SUBSCRIPTION_ALREADY_EXISTS
     │   ├── GroupNotEmptyError          GROUP_NOT_EMPTY
-    │   └── TopicNotEmptyError          TOPIC_NOT_EMPTY
+    │   ├── TopicNotEmptyError          TOPIC_NOT_EMPTY
+    │   └── UnroutableError             UNROUTABLE
     ├── MessageTooLargeError        VALIDATION_ERROR, a body over the topic's limit
     └── UnavailableError            a part we need did not answer in time
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
@@ -132,6 +133,12 @@ class TopicNotEmptyError(ConflictError):
     """The topic still has subscriptions."""
 
     code = "TOPIC_NOT_EMPTY"
+
+
+class UnroutableError(ConflictError):
+    """Nobody takes the topic's messages, and the publisher asked that somebody does."""
+
+    code = "UNROUTABLE"
 
 
 class MessageTooLargeError(AngeliaError):

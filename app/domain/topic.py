@@ -23,7 +23,10 @@ class Ack(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic and its settings; `change` is the number of the change that last touched it."""
+    """A topic and its settings; `change` is the number of the change that last touched it.
+
+    `alternate_topic` takes what is published here as `mandatory` while nobody subscribes.
+    """
 
     name: str
     owner: Owner = field(default_factory=Owner)
@@ -32,6 +35,7 @@ class Topic:
     retention: timedelta = timedelta(days=1)
     ack: Ack = Ack.LEADER
     message_size_max: int = 51_200
+    alternate_topic: str | None = None
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0
@@ -46,6 +50,9 @@ class Topic:
             raise ValidationFailedError.of(
                 "maxMessageSize", f"must be {MESSAGE_SIZE_MIN} to {MESSAGE_SIZE_MAX} bytes"
             )
+
+        if self.alternate_topic is not None:
+            topic_name(self.alternate_topic, path="alternateTopic")
 
     @property
     def group(self) -> str:

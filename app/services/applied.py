@@ -14,6 +14,7 @@ LIVE_WITHIN: Final = timedelta(seconds=5)
 ASK_EVERY: Final = timedelta(milliseconds=500)
 
 LiveWorkers = Callable[[], Awaitable[Sequence[WorkerStatus]]]
+TakeIn = Callable[[], Awaitable[None]]
 
 
 def is_applied(workers: Sequence[WorkerStatus], number: int) -> bool:
@@ -22,10 +23,20 @@ def is_applied(workers: Sequence[WorkerStatus], number: int) -> bool:
 
 
 class AppliedChanges:
-    """What workers have applied; `notice` is called whenever one of them says so."""
+    """What workers have applied; `notice` is called whenever one of them says so.
 
-    def __init__(self, live_workers: LiveWorkers, *, ask_every: timedelta = ASK_EVERY) -> None:
+    `take_in` applies changes in this process, which comes first.
+    """
+
+    def __init__(
+        self,
+        live_workers: LiveWorkers,
+        *,
+        take_in: TakeIn | None = None,
+        ask_every: timedelta = ASK_EVERY,
+    ) -> None:
         self._live_workers = live_workers
+        self._take_in = take_in
         self._ask_every = ask_every
         self._noticed = asyncio.Event()
 
@@ -47,6 +58,8 @@ class AppliedChanges:
             return False
 
     async def _until_applied(self, number: int) -> bool:
+        if self._take_in:
+            await self._take_in()
         while True:
             # Taken before asking, so that a notice that comes in between is not missed.
             noticed = self._noticed

@@ -1,4 +1,4 @@
-"""The topics, in memory: what the publish path knows without asking the database."""
+"""Topics and who subscribes to them, in memory: what publishing knows without the database."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,6 +9,7 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError, TopicNotFoundError
 from app.domain.feed import Changes
 from app.domain.topic import Topic
+from app.services.subscribers import Subscribers
 
 ABSENT_FOR: Final = timedelta(seconds=1)
 ABSENT_MAX: Final = 10_000
@@ -39,12 +40,21 @@ class TopicDirectory:
         self._clock = clock
         self._topics: dict[str, Topic] = {}
         self._absent: dict[str, float] = {}
+        self._subscribers = Subscribers()
         self._free = asyncio.Semaphore(LOOK_UPS_MAX)
         self.number = 0
 
     def known(self, name: str) -> Topic | None:
         """The topic, if it is in memory."""
         return self._topics.get(name)
+
+    def subscriptions(self, name: str) -> int:
+        """How many subscriptions the topic has, suspended ones too, as the feed said last."""
+        return self._subscribers.count(name)
+
+    def is_routable(self, name: str) -> bool:
+        """Whether the topic has an active subscription, as the feed said last."""
+        return self._subscribers.some_active(name)
 
     async def get(self, name: str) -> Topic:
         """The topic; TopicNotFoundError.
@@ -60,6 +70,7 @@ class TopicDirectory:
             self._learn(topic)
         for name in changes.deleted_topics:
             self._topics.pop(name, None)
+        self._subscribers.apply(changes)
         self.number = max(self.number, changes.number)
 
     def forget(self, topic: Topic) -> None:

@@ -31,6 +31,8 @@ class Refresher:
         self._directory = directory
         self._applied = applied
         self._poll_at = 0.0
+        # One after the other: what was read before a deletion must not be applied after it.
+        self._reading = asyncio.Lock()
 
     async def run(self, notices: Notices) -> None:
         """Never ends; survives a database that is down, and defects of its own."""
@@ -45,7 +47,7 @@ class Refresher:
         """Read what has changed; nothing happens when the database does not answer."""
         self._poll_at = monotonic() + POLL_EVERY.total_seconds()
         try:
-            async with self._database.transaction() as session:
+            async with self._reading, self._database.transaction() as session:
                 self._directory.apply(await ChangeFeed(session).since(self._directory.number))
         except StorageUnavailableError as error:
             _log.warning("topics_not_refreshed", reason=error.message)

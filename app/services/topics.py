@@ -6,6 +6,7 @@ from contextlib import suppress
 from app.domain.errors import GroupExistsError
 from app.domain.topic import Topic
 from app.log.interface import LogTopic, MessageLog
+from app.services.alternates import require_alternate
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
@@ -50,20 +51,26 @@ class TopicService:
             return await TopicRepository(session).get(name)
 
     async def create(self, topic: Topic) -> Topic:
-        """Create it, with its group if need be; TopicExistsError, LogUnavailableError."""
+        """Create it, with its group if need be.
+
+        TopicExistsError, LogUnavailableError, ValidationFailedError for its alternate topic.
+        """
         async with self._database.transaction() as session:
             # The change clock first: whoever locks other rows before it could meet a deadlock.
             await ChangeFeed(session).next_number()
+            topics = TopicRepository(session)
+            await require_alternate(topic, topics.get)
             with suppress(GroupExistsError):
                 await GroupRepository(session).add(topic.group)
-            created = await TopicRepository(session).add(topic)
+            created = await topics.add(topic)
             await self._log.create_topic(log_topic(created))
         return created
 
     async def change(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
         """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
 
-        TopicNotFoundError, LogUnavailableError, and what `edit` raises.
+        TopicNotFoundError, LogUnavailableError, ValidationFailedError for its alternate topic, and
+        what `edit` raises.
         """
         async with self._database.transaction() as session:
             # The clock's lock keeps the topic as it is between reading and writing.
@@ -73,6 +80,8 @@ class TopicService:
             wanted = edit(current)
             if wanted == current:
                 return current
+            if wanted.alternate_topic != current.alternate_topic:
+                await require_alternate(wanted, topics.get)
             changed = await topics.update(wanted)
             await self._log.alter_topic(log_topic(changed))
         return changed

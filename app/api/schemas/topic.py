@@ -58,7 +58,6 @@ OTHER_FIELDS: Final = OtherFields(
         "chaos": Unsupported(harmless=_chaos_off, refused=True),
         "schema": Unsupported(harmless=only(""), refused=True),
         "deduplication": Unsupported(harmless=never, refused=True),
-        "alternateTopic": Unsupported(harmless=never, refused=True),
     },
 )
 
@@ -94,6 +93,11 @@ class TopicBody(Schema):
     content_type: Literal["JSON"] = "JSON"
     max_message_size: int = Field(default=51_200, ge=MESSAGE_SIZE_MIN, le=MESSAGE_SIZE_MAX)
     partitions: int = Field(default=8, ge=1, le=PARTITIONS_MAX)
+    alternate_topic: Annotated[str, checked(topic_name)] | None = Field(
+        default=None,
+        description="takes what is published here with `mandatory=true` while nobody subscribes",
+        examples=["shop.unrouted"],
+    )
 
     def to_domain(self) -> Topic:
         """The topic it describes; ValidationFailedError. Hermes treats NONE as LEADER."""
@@ -105,6 +109,7 @@ class TopicBody(Schema):
             ack=Ack.ALL if self.ack == "ALL" else Ack.LEADER,
             message_size_max=self.max_message_size,
             partitions=self.partitions,
+            alternate_topic=self.alternate_topic,
         )
 
     @classmethod
@@ -118,6 +123,7 @@ class TopicBody(Schema):
             ack=topic.ack.value,
             max_message_size=topic.message_size_max,
             partitions=topic.partitions,
+            alternate_topic=topic.alternate_topic,
         )
 
 

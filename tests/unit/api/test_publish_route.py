@@ -22,7 +22,13 @@ class Exchange:
     """A request as a server hands it over, message by message, and what is answered."""
 
     def __init__(self, *parts: Message, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        self.scope = {"type": "http", "method": "POST", "path": "/topics/a.b", "headers": headers}
+        self.scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/topics/a.b",
+            "query_string": b"",
+            "headers": headers,
+        }
         self._parts = iter(parts)
         self.sent: list[MutableMapping[str, Any]] = []
 

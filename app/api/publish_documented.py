@@ -1,0 +1,190 @@
+"""What OpenAPI says of publishing, whose routes FastAPI does not know."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.api.documented import RETRY_HEADER, errors
+from app.api.publish_batch import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
+
+Json = dict[str, Any]
+
+_ERROR: Final = {"$ref": "#/components/schemas/ErrorRead"}
+_ID_PATTERN: Final = r"^[!-\-/-~]{1,128}$"
+_ID_HEADER: Final = {
+    "Hermes-Message-Id": {
+        "description": "the id of the message, also on errors",
+        "schema": {"type": "string"},
+    }
+}
+_TOPIC_HEADERS: Final = {
+    "Angelia-Subscriptions": {
+        "description": "how many subscriptions the topic has, suspended ones too",
+        "schema": {"type": "integer"},
+    },
+    "Angelia-Alternate-Topic": {
+        "description": "where it is stored, when that is not the topic of the path",
+        "schema": {"type": "string"},
+    },
+}
+_RESULT: Final = {
+    "type": "object",
+    "required": ["id", "status"],
+    "properties": {
+        "id": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string"},
+        "message": {"type": "string"},
+    },
+}
+_RESULTS: Final = {"type": "array", "items": _RESULT}
+_STORED: Final = {"id": "order-1", "status": 201}
+_REFUSED: Final = {
+    "id": "order-2",
+    "status": 413,
+    "code": "VALIDATION_ERROR",
+    "message": "The message is larger than the limit of 51200 bytes",
+}
+_EVENT: Final = {
+    "specversion": "1.0",
+    "id": "order-1",
+    "source": "/shop",
+    "type": "order.placed",
+    "data": {"order": 4711},
+}
+
+
+def publish_operation(topic: Json) -> Json:
+    """`POST /topics/{topic}`; `topic` is the parameter of its path."""
+    return {
+        "tags": ["publish"],
+        "summary": "Publish",
+        "description": (
+            "Store a message. It is kept byte for byte, whatever it is; 201 says that the log has "
+            "it. After 503, or without an answer, it may be stored or not: publish it again with "
+            "the same Idempotency-Key, and subscribers can tell. Subscriptions are counted as this "
+            "process knows them: changes made elsewhere are known a moment later."
+        ),
+        "operationId": "publish",
+        "parameters": [
+            topic,
+            _MANDATORY,
+            _PARTITION_KEY,
+            _header(
+                "Idempotency-Key",
+                "the id of the message, instead of a random one",
+                pattern=_ID_PATTERN,
+            ),
+            _TRACE,
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {"*/*": {"schema": {}, "example": {"order": 4711, "total": 12.5}}},
+        },
+        "responses": {"201": {"description": "Stored", "headers": _ID_HEADER | _TOPIC_HEADERS}}
+        | _refusals(400, 404, 408, 409, 413, headers=_ID_HEADER),
+    }
+
+
+def batch_operation(topic: Json) -> Json:
+    """`POST /topics/{topic}/batch`; `topic` is the parameter of its path."""
+    return {
+        "tags": ["publish"],
+        "summary": "Publish a batch",
+        "description": (
+            f"Store up to {BATCH_MESSAGES_MAX} messages in up to {BATCH_BYTES_MAX} bytes: the "
+            "elements of a JSON array, JSON lines, or a batch of CloudEvents, whose ids their "
+            "messages get (and whose `partitionkey` is their key). Each message is kept as it "
+            "stands there, byte for byte, and each is stored or refused by itself: there is a "
+            "result for each, in their order. Only those with status 201 are stored for certain; "
+            "one with 503 may be. When none is stored, the answer is an error with the `results` "
+            "in it. Its status is that of all results if they share one, else 503 if one is 503, "
+            "else 400."
+        ),
+        "operationId": "publish_batch",
+        "parameters": [
+            topic,
+            _MANDATORY,
+            _ENVELOPE,
+            _PARTITION_KEY,
+            _TRACE,
+        ],
+        "requestBody": {"required": True, "content": _BATCH_FORMS},
+        "responses": {
+            "201": _results("All are stored", [_STORED]),
+            "207": _results("Some are stored", [_STORED, _REFUSED]),
+            **_refusals(400, 404, 408, 409, 413, 415),
+        },
+    }
+
+
+def _header(name: str, description: str, **schema: str) -> Json:
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": description,
+        "schema": {"type": "string", **schema},
+    }
+
+
+def _flag(name: str, description: str) -> Json:
+    return {
+        "name": name,
+        "in": "query",
+        "required": False,
+        "description": description,
+        "schema": {"type": "boolean", "default": False},
+    }
+
+
+_MANDATORY: Final = _flag(
+    "mandatory",
+    "somebody must take it: while the topic has no active subscription, store it in the topic's "
+    "`alternateTopic` instead, and refuse it (409) when there is none. Of alternates that follow "
+    "one another the first with an active subscription takes it, else the last",
+)
+_ENVELOPE: Final = _flag(
+    "envelope",
+    'each message is `{"message": …, "id": …, "key": …}`, of which `message` is stored; `id` and '
+    "`key` may be absent",
+)
+_PARTITION_KEY: Final = _header(
+    "Partition-Key", "messages with the same key go to the same partition"
+)
+_TRACE: Final = _header("traceparent", "passed on to subscribers (W3C Trace Context)")
+_BATCH_FORMS: Final = {
+    "application/json": {
+        "schema": {"type": "array", "maxItems": BATCH_MESSAGES_MAX, "items": {}},
+        "example": [{"order": 4711}, {"order": 4712}],
+    },
+    "application/x-ndjson": {
+        "schema": {"type": "string"},
+        "example": '{"order": 4711}\n{"order": 4712}\n',
+    },
+    "application/cloudevents-batch+json": {
+        "schema": {"type": "array", "maxItems": BATCH_MESSAGES_MAX, "items": {"type": "object"}},
+        "example": [_EVENT],
+    },
+}
+
+
+def _results(description: str, example: list[Json]) -> Json:
+    content = {"application/json": {"schema": _RESULTS, "example": example}}
+    return {"description": description, "headers": _TOPIC_HEADERS, "content": content}
+
+
+def _refusals(*statuses: int, headers: Mapping[str, Any] | None = None) -> Json:
+    """The error answers, each with these headers; 500 and 503 belong to each route."""
+    return {
+        str(status): _refusal(response, headers or {})
+        for status, response in errors(*statuses).items()
+    }
+
+
+def _refusal(response: Mapping[str, Any], headers: Mapping[str, Any]) -> Json:
+    all_headers = {**headers, **(RETRY_HEADER if "headers" in response else {})}
+    answer: Json = {"description": response["description"]}
+    if all_headers:
+        answer["headers"] = all_headers
+    example = response["content"]["application/json"]["example"]
+    return answer | {"content": {"application/json": {"schema": _ERROR, "example": example}}}
