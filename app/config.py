@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe event that is logged"
     )
+    undelivered_days: int = Field(
+        default=30, ge=1, le=3650, description="how long undelivered messages are kept"
+    )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
 
     @cached_property

@@ -9,6 +9,7 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
 )
+from datetime import timedelta
 from typing import Any, Final, Literal, NoReturn, Protocol
 
 import structlog
@@ -29,6 +30,7 @@ from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
 from app.services.directory import TopicDirectory
 from app.services.groups import GroupService
 from app.services.metrics import MetricsService
+from app.services.pruning import Pruner
 from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
 from app.services.refreshing import Refresher
@@ -116,6 +118,8 @@ async def _running(
         refresher = Refresher(database, directory, applied)
         await refresher.refresh()
         await stack.enter_async_context(_background(refresher.run(notices)))
+        kept = timedelta(days=settings.undelivered_days)
+        await stack.enter_async_context(_background(Pruner(database, undelivered_kept=kept).run()))
         services = Services(
             groups=GroupService(database),
             topics=topics,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from app.domain.errors import GroupNameInvalidError, GroupNotFoundError
 from app.domain.names import is_group_name
+from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
 
@@ -37,4 +38,6 @@ class GroupService:
     async def delete(self, name: str) -> None:
         """Delete it; GroupNotFoundError, GroupNotEmptyError."""
         async with self._database.transaction() as session:
+            # Not while a topic is created, which found the group and relies on it.
+            await ChangeFeed(session).hold()
             await GroupRepository(session).delete(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, select, tuple_, update
+from sqlalchemy import ColumnElement, delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,6 +17,8 @@ from app.domain.undelivered import Undelivered
 from app.storage.models import RecorderPositionRow, UndeliveredRow
 
 PAGE_MAX: Final = 1_000
+# One statement drops so many, each with a body of up to two megabytes.
+DROP_MAX: Final = 500
 # An id is in an index, whose entries PostgreSQL limits to 2,704 bytes; ours have 36 characters, a
 # foreign producer's may have any number.
 MESSAGE_ID_MAX: Final = 500
@@ -104,6 +106,22 @@ class UndeliveredRepository:
         return UndeliveredPage(
             items=items, after=_encoded(rows[size - 1]) if len(rows) > size else None
         )
+
+    async def drop_older(self, kept: timedelta) -> int:
+        """Drop discards from before that time, at most DROP_MAX; how many there were.
+
+        They are looked for among those recorded first, so one that was recorded late may stay a
+        little longer.
+        """
+        first = select(UndeliveredRow.id, UndeliveredRow.discarded_at).order_by(UndeliveredRow.id)
+        oldest = first.limit(DROP_MAX).cte("oldest")
+        dropped = (
+            delete(UndeliveredRow)
+            .where(UndeliveredRow.id == oldest.c.id)
+            .where(oldest.c.discarded_at < func.clock_timestamp() - kept)
+            .returning(UndeliveredRow.id)
+        )
+        return len((await self._session.scalars(dropped)).all())
 
     async def _advance(self, stream: Partition, next_offset: int) -> bool:
         """Move the stored position up; False when it is there already. Locks it either way."""

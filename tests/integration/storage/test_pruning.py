@@ -1,0 +1,92 @@
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from app.domain.message import Partition
+from app.domain.names import group_of
+from app.services.groups import GroupService
+from app.services.pruning import Pruner
+from app.storage.changes import ChangeFeed
+from app.storage.database import Database
+from app.storage.groups import GroupRepository
+from app.storage.statuses import StatusRepository
+from app.storage.undelivered import DROP_MAX, UndeliveredRepository
+from app.storage.workers import WorkerRepository
+from tests.integration.storage.builders import (
+    TOPIC,
+    a_load,
+    a_worker,
+    add_subscription,
+    add_topic,
+    an_undelivered,
+)
+
+STREAM = Partition("angelia.undelivered", 0)
+MONTH = timedelta(days=30)
+DAY = timedelta(days=1)
+
+
+async def record(database: Database, *ages: timedelta) -> None:
+    now = datetime.now(UTC)
+    discards = [an_undelivered(n, discarded_at=now - age) for n, age in enumerate(ages)]
+    async with database.transaction() as session:
+        await UndeliveredRepository(session).record(discards, STREAM, len(ages))
+
+
+async def kept(database: Database) -> list[int]:
+    async with database.transaction() as session:
+        page = await UndeliveredRepository(session).page("s-1", limit=100)
+    return [item.offset for item in page.items]
+
+
+async def test_discards_are_kept_for_their_time_and_dropped_after_it(database: Database) -> None:
+    await record(database, MONTH + DAY, MONTH + DAY, MONTH - DAY, DAY)
+    await Pruner(database, undelivered_kept=MONTH).prune()
+    assert await kept(database) == [3, 2]
+
+
+async def test_more_discards_than_one_statement_drops_are_all_dropped(database: Database) -> None:
+    await record(database, *[MONTH + DAY] * (2 * DROP_MAX + 1), DAY)
+    await Pruner(database, undelivered_kept=MONTH).prune()
+    assert await kept(database) == [2 * DROP_MAX + 1]
+
+
+async def test_a_worker_that_died_long_ago_is_forgotten_with_its_loads(database: Database) -> None:
+    subscription = await add_subscription(database)
+    async with database.transaction() as session:
+        await WorkerRepository(session).beat(a_worker("w-dead"))
+        await WorkerRepository(session).beat(a_worker("w-live"))
+        loads = [a_load(subscription.id, "w-dead"), a_load(subscription.id, "w-live")]
+        await StatusRepository(session).write([], loads)
+        for table, key in (("workers", "id"), ("subscription_loads", "worker_id")):
+            old = f"UPDATE {table} SET seen_at = now() - interval '1 d' WHERE {key} = 'w-dead'"  # noqa: S608 - names from above
+            await session.execute(text(old))
+    await Pruner(database, undelivered_kept=MONTH).prune()
+    async with database.transaction() as session:
+        assert [worker.id for worker in await WorkerRepository(session).live(2 * DAY)] == ["w-live"]
+        loads = await StatusRepository(session).loads(subscription.id, 2 * DAY)
+        assert [load.worker_id for load in loads] == ["w-live"]
+
+
+async def test_a_pruner_runs_until_it_is_cancelled(database: Database) -> None:
+    await record(database, MONTH + DAY)
+    pruner = Pruner(database, undelivered_kept=MONTH)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(pruner.run(every=timedelta(milliseconds=1)))
+        while await kept(database):
+            await asyncio.wait((running,), timeout=0.01)
+        running.cancel()
+
+
+async def test_a_group_is_not_deleted_while_a_topic_of_it_is_made(database: Database) -> None:
+    group = group_of(TOPIC)
+    async with database.transaction() as session:
+        await GroupRepository(session).add(group)
+    async with database.transaction() as session:
+        await ChangeFeed(session).next_number()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await GroupService(database).delete(group)
+        await add_topic(session)
