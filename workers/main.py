@@ -115,6 +115,8 @@ class Worker:
                     await self._stop(parts)
                 raise _Stopped  # noqa: TRY301 - raised within, it ends the tasks of the group
         except* _Stopped:
+            # After the last heartbeat, which would bring it back.
+            await self._sign_off()
             _log.info("worker_stopped", worker=self.id)
 
     async def _built(self, stack: AsyncExitStack, tasks: asyncio.TaskGroup) -> "_Parts":
@@ -148,14 +150,21 @@ class Worker:
             reporter=Reporter(self.id, lines, status, interval=self._seams.report_interval),
         )
 
-    async def _stop(self, parts: "_Parts") -> None:
+    @staticmethod
+    async def _stop(parts: "_Parts") -> None:
         cursors = await parts.supervisor.stop()
         try:
             await parts.reporter.write(cursors)
-            await self._seams.status.remove()
         except UnavailableError as exc:
             # The log has the positions and the counts; the next worker reports them.
             _log.warning("last_report_failed", error=exc.message)
+
+    async def _sign_off(self) -> None:
+        try:
+            await self._seams.status.remove()
+        except UnavailableError as exc:
+            # Its heartbeat ends all the same, and is too old in a few seconds.
+            _log.warning("sign_off_failed", error=exc.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
