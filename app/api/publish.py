@@ -57,7 +57,7 @@ class PublishRoute:
             body=body,
             content_type=headers.content_type,
             partition_key=headers.partition_key,
-            propagated=headers.propagated,
+            propagated=headers.propagated(topic),
         )
         try:
             await self._publisher.publish(topic, record_of(publication, now_ms=now_ms()))

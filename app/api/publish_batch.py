@@ -163,7 +163,7 @@ def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
         body=item.body,
         content_type=item.content_type,
         partition_key=item.key or batch.headers.partition_key,
-        propagated=batch.headers.propagated,
+        propagated=batch.headers.propagated(batch.topic),
     )
     return Outcome(message_id, record_of(publication, now_ms=now_ms()))
 

@@ -1,13 +1,15 @@
 """What headers and query of a publish request say."""
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
 from app.api.body import Headers
-from app.domain.errors import ValidationFailedError
+from app.domain.errors import MessageTooLargeError, ValidationFailedError
+from app.domain.topic import Topic
 
 # Printable ASCII without the dot, which separates the parts of a signed webhook (Standard Webhooks
 # 1.0), and without spaces.
@@ -17,6 +19,8 @@ OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces
 _CONTENT_TYPE: Final = b"content-type"
 _PARTITION_KEY: Final = b"partition-key"
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
+# Names and values of propagated headers together: what a record may have beside its body.
+PROPAGATED_BYTES_MAX: Final = 8 * 1024
 _TRACE: Final = b"traceparent"
 _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY})
 
@@ -27,21 +31,35 @@ class PublishHeaders:
     `given_id` is the publisher's own id as it came: see `own_id`.
     """
 
-    __slots__ = ("content_type", "given_id", "partition_key", "propagated")
+    __slots__ = ("_all", "content_type", "given_id", "partition_key")
 
     def __init__(self, headers: Headers) -> None:
+        self._all = headers
         first: dict[bytes, bytes] = {}
-        propagated: list[tuple[bytes, bytes]] = []
-        for pair in headers:
-            name = pair[0]
+        for name, value in headers:
             if name in _FIRST:
-                first.setdefault(name, pair[1])
-            elif name == _TRACE:
-                propagated.append(pair)
+                first.setdefault(name, value)
         self.content_type = first.get(_CONTENT_TYPE)
         self.partition_key = first.get(_PARTITION_KEY) or None
         self.given_id = first.get(_IDEMPOTENCY_KEY)
-        self.propagated = tuple(propagated)
+
+    def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:
+        """Those that go to the topic's subscribers, repetitions included.
+
+        MessageTooLargeError when they are larger than the log has room for.
+        """
+        names = _propagated_names(topic.propagated_headers)
+        found = tuple((name, value) for name, value in self._all if name in names)
+        if found and sum(len(name) + len(value) for name, value in found) > PROPAGATED_BYTES_MAX:
+            message = f"The propagated headers are larger than {PROPAGATED_BYTES_MAX} bytes"
+            raise MessageTooLargeError(message)
+        return found
+
+
+@lru_cache(maxsize=1024)
+def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
+    # As in a request that has arrived: in lower case.
+    return frozenset((_TRACE, *(name.lower().encode("ascii") for name in names)))
 
 
 def is_own_id(given: bytes) -> bool:

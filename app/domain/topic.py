@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from app.domain.errors import ValidationFailedError
+from app.domain.headers import require_header_names
 from app.domain.names import group_of, topic_name
 from app.domain.owner import Owner
 
@@ -26,6 +27,7 @@ class Topic:
     """A topic and its settings; `change` is the number of the change that last touched it.
 
     `alternate_topic` takes what is published here as `mandatory` while nobody subscribes.
+    Request headers named in `propagated_headers` go with a published message to its subscribers.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Topic:
     ack: Ack = Ack.LEADER
     message_size_max: int = 51_200
     alternate_topic: str | None = None
+    propagated_headers: tuple[str, ...] = ()
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0
@@ -50,6 +53,7 @@ class Topic:
             raise ValidationFailedError.of(
                 "maxMessageSize", f"must be {MESSAGE_SIZE_MIN} to {MESSAGE_SIZE_MAX} bytes"
             )
+        require_header_names(self.propagated_headers, path="propagatedHeaders")
 
         if self.alternate_topic is not None:
             topic_name(self.alternate_topic, path="alternateTopic")

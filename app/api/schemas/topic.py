@@ -25,6 +25,7 @@ from app.api.schemas.base import (
 )
 from app.api.schemas.owner import OwnerBody
 from app.domain.errors import ValidationFailedError
+from app.domain.headers import HEADERS_MAX
 from app.domain.names import topic_name
 from app.domain.topic import MESSAGE_SIZE_MAX, MESSAGE_SIZE_MIN, PARTITIONS_MAX, Ack, Topic
 
@@ -98,6 +99,12 @@ class TopicBody(Schema):
         description="takes what is published here with `mandatory=true` while nobody subscribes",
         examples=["shop.unrouted"],
     )
+    propagated_headers: list[str] = Field(
+        default=[],
+        max_length=HEADERS_MAX,
+        description="request headers of a publication that are sent on to subscribers",
+        examples=[["X-Tenant"]],
+    )
 
     def to_domain(self) -> Topic:
         """The topic it describes; ValidationFailedError. Hermes treats NONE as LEADER."""
@@ -110,6 +117,7 @@ class TopicBody(Schema):
             message_size_max=self.max_message_size,
             partitions=self.partitions,
             alternate_topic=self.alternate_topic,
+            propagated_headers=tuple(self.propagated_headers),
         )
 
     @classmethod
@@ -124,6 +132,7 @@ class TopicBody(Schema):
             max_message_size=topic.message_size_max,
             partitions=topic.partitions,
             alternate_topic=topic.alternate_topic,
+            propagated_headers=list(topic.propagated_headers),
         )
 
 

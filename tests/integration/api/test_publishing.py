@@ -153,3 +153,39 @@ async def test_a_process_that_only_manages_does_not_publish(
         assert (refused.status_code, refused.json()["code"]) == (405, "OTHER")
         assert (await management.get(f"/topics/{topic}")).status_code == 200
     assert (await api.get("/status/ping")).text == "UP"
+
+
+async def test_headers_that_the_topic_names_go_with_the_message_and_no_others(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    changed = await api.put(f"/topics/{topic}", json={"propagatedHeaders": ["X-Tenant", "X-Flag"]})
+    assert changed.json()["propagatedHeaders"] == ["X-Tenant", "X-Flag"]
+    given = [("x-tenant", "acme"), ("X-FLAG", "1"), ("x-flag", "2"), ("X-Other", "no")]
+    await api.post(f"/topics/{topic}", content=b"x", headers=given)
+    (record,) = log.records(topic)
+    assert [pair for pair in record.headers if pair[0].startswith(b"h-")] == [
+        (b"h-x-tenant", b"acme"),
+        (b"h-x-flag", b"1"),
+        (b"h-x-flag", b"2"),
+    ]
+
+
+async def test_headers_for_which_the_log_has_no_room_are_refused(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    await api.put(f"/topics/{topic}", json={"propagatedHeaders": ["X-Tenant"]})
+    answer = await api.post(f"/topics/{topic}", headers={"X-Tenant": "a" * 8 * 1024})
+    assert (answer.status_code, answer.json()["message"]) == (
+        413,
+        "The propagated headers are larger than 8192 bytes",
+    )
+    assert log.records(topic) == []
+
+
+@pytest.mark.parametrize("name", ["a b", "Transfer-Encoding", ""])
+async def test_a_topic_names_only_headers_that_can_be_sent_on(
+    api: httpx.AsyncClient, topic: str, name: str
+) -> None:
+    refused = await api.put(f"/topics/{topic}", json={"propagatedHeaders": ["X-A", name]})
+    assert refused.status_code == 400
+    assert refused.json()["details"][0]["path"] == "propagatedHeaders.1"
