@@ -2,6 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How a subscriber is treated: as healthy, as recovering, or as down (one probe at a time)."""
+
+    NORMAL = "NORMAL"
+    SLOW = "SLOW"
+    HEARTBEAT = "HEARTBEAT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,10 @@ class DeliveryPolicy:
     retry_client_errors: bool = False
     in_flight_max: int = 100
     retry_buffer_max: int = 10_000
+    # Send less than `rate` while the subscriber does not take it well.
+    adaptive_rate: bool = True
+    # The longest gap between two probes of a subscriber that is down.
+    heartbeat_max: timedelta = timedelta(seconds=60)
     max_retries: int | None = None
     first_retry_immediate: bool = False
     publish_ttl: timedelta | None = None
@@ -75,6 +79,8 @@ FIELD_NAMES: Final[Mapping[str, str]] = {
     "retry_client_errors": "retryClientErrors",
     "in_flight_max": "inflightSize",
     "retry_buffer_max": "retryBufferSize",
+    "adaptive_rate": "adaptiveRate",
+    "heartbeat_max": "heartbeatMax",
     "max_retries": "maxRetries",
     "first_retry_immediate": "firstRetryImmediate",
     "publish_ttl": "publishTtl",
@@ -91,6 +97,7 @@ _LIMITS: Final = (
     ("backoff_interval_max", 1, 600, _SECOND),
     ("in_flight_max", 1, IN_FLIGHT_MAX, 1),
     ("retry_buffer_max", 1, 1_000_000, 1),
+    ("heartbeat_max", 1, 3600, _SECOND),
     ("max_retries", 0, RETRIES_MAX, 1),
     ("publish_ttl", 1, PUBLISH_TTL_MAX // _SECOND, _SECOND),
 )

@@ -1,6 +1,7 @@
 """A model of a subscriber and of a sender with a backlog, in simulated time."""
 
 import heapq
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -111,6 +112,7 @@ def simulate(
 ) -> Curve:
     """What the sender sends to the subscriber in that time, if it always has another message."""
     model, curve, now = _Model(subscriber), Curve(), 0.0
+    dice = random.Random(1)
     in_air: list[tuple[float, int, Landed]] = []
     parked: list[float] = []
     while now < seconds:
@@ -132,6 +134,6 @@ def simulate(
         while in_air and in_air[0][0] <= now:
             _, _, landed = heapq.heappop(in_air)
             if isinstance(landed.outcome, Retry):
-                heapq.heappush(parked, now + BACKOFF_S)
+                heapq.heappush(parked, now + BACKOFF_S * dice.uniform(0.9, 1.1))
             sender.landed(landed, now)
     return curve

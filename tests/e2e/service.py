@@ -135,7 +135,13 @@ class Service:
             "endpoint": endpoint,
             "owner": {"source": "Plaintext", "id": "tests"},
             # A test process that is busy for a second must not look like a subscriber that hangs.
-            "subscriptionPolicy": {"rate": 100_000, "requestTimeout": 20_000, **policy},
+            "subscriptionPolicy": {
+                "rate": 100_000,
+                "requestTimeout": 20_000,
+                # The backlog of a test is drained at once.
+                "adaptiveRate": False,
+                **policy,
+            },
         }
         created(await self.http.post(f"/topics/{topic}/subscriptions", json=body))
         return f"/topics/{topic}/subscriptions/{name}"

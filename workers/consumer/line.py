@@ -34,7 +34,7 @@ from workers.consumer.cursor import Cursor
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.turns import Turns
 from workers.consumer.undelivered import UndeliveredLog
-from workers.delivery.rate import RateLimiter
+from workers.delivery.pace import Landed, Output, Pace
 
 _log = structlog.get_logger()
 
@@ -73,7 +73,7 @@ class DeliveryLine:
         self._endpoint = endpoint
         self._parts = parts
         self._loop = asyncio.get_running_loop()
-        self._limiter = RateLimiter(float(subscription.policy.rate))
+        self._pace = Pace(subscription.policy, time.monotonic())
         self._ready: deque[Cursor] = deque()
         self._park = RetryPark()
         self._quiet_until = 0.0
@@ -95,12 +95,17 @@ class DeliveryLine:
         """Deliver by new settings from the next attempt on."""
         self.subscription = subscription
         self._endpoint = endpoint
+        self._pace.configure(subscription.policy, time.monotonic())
         self.pump()
 
     def share(self, rate: float) -> None:
         """Send at most `rate` messages a second from now on."""
-        self._limiter.set_rate(rate)
+        self._pace.share(rate)
         self.pump()
+
+    def output(self) -> Output:
+        """What may leave now, and why no more."""
+        return self._pace.output(time.monotonic())
 
     # ---- what cursors say -----------------------------------------------------------------------
 
@@ -141,17 +146,23 @@ class DeliveryLine:
         if self._is_suspended():
             return None
         now = time.monotonic()
-        wait = max(self._limiter.wait(now), self._quiet_until - now)
+        wait = max(self._pace.wait(now), self._quiet_until - now)
         if wait > 0:
             self._wake_after(wait, now)
             return None
-        job = self._due_retry(now) or self._next_message(now)
+        job = self._chosen(now)
         if job is None:
             self._wake_for_retries(now)
             return None
         if job.refused is None:
-            self._limiter.sent(now)
+            job.sent_at, job.epoch = now, self._pace.sent(now)
         return job
+
+    def _chosen(self, now: float) -> Job | None:
+        if self._pace.cautious:
+            # Another message may arrive where one fails forever: that one is no probe.
+            return self._next_message(now) or self._due_retry(now)
+        return self._due_retry(now) or self._next_message(now)
 
     def _due_retry(self, now: float) -> Job | None:
         job = self._park.take(now)
@@ -229,6 +240,7 @@ class DeliveryLine:
             asked = self.subscription
             outcome = await self._attempt(job)
             self.counts.add(outcome, size=len(job.message.body or b""), retried=job.attempts > 0)
+            self._learn(job, outcome)
             job.attempts += 1
             job.status = outcome.status
             match outcome:
@@ -244,6 +256,14 @@ class DeliveryLine:
                     assert_never(outcome)
         finally:
             job.cursor.landed()
+
+    def _learn(self, job: Job, outcome: Outcome) -> None:
+        now = time.monotonic()
+        full = self.in_air >= self.subscription.policy.in_flight_max
+        landed = Landed(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
+        if self._pace.landed(landed, now):
+            # Not before this outcome is dealt with: it may ask for quiet.
+            self._loop.call_soon(self.pump)
 
     async def _attempt(self, job: Job) -> Outcome:
         try:

@@ -14,7 +14,17 @@ class Job:
     One that is `refused` is not sent any more. `status` is the last that was answered.
     """
 
-    __slots__ = ("attempts", "backoffs", "cursor", "deadline", "message", "refused", "status")
+    __slots__ = (
+        "attempts",
+        "backoffs",
+        "cursor",
+        "deadline",
+        "epoch",
+        "message",
+        "refused",
+        "sent_at",
+        "status",
+    )
 
     def __init__(self, message: Message, cursor: Cursor, deadline: float) -> None:
         self.message = message
@@ -22,6 +32,9 @@ class Job:
         self.deadline = deadline
         self.attempts = 0
         self.backoffs = 0
+        # Of its last attempt: when it left, and in which epoch of its line's pace.
+        self.sent_at = 0.0
+        self.epoch = 0
         self.refused: Discarded | None = None
         self.status: int | None = None
 

@@ -28,7 +28,6 @@ UNSUPPORTED: Final = {
     "batchTime": Unsupported(harmless=never),
     "batchVolume": Unsupported(harmless=never),
     "onExhausted": Unsupported(harmless=only("WAIT"), refused=True),
-    "heartbeatMax": Unsupported(harmless=never),
 }
 
 
@@ -48,6 +47,12 @@ class PolicyBody(Schema):
     retry_client_errors: bool = Field(default=False, description="retry on 4xx, too")
     inflight_size: int = Field(default=100, ge=1, le=IN_FLIGHT_MAX)
     retry_buffer_size: int = Field(default=10_000, ge=1, le=1_000_000)
+    adaptive_rate: bool = Field(
+        default=True, description="send less than `rate` while the subscriber fails"
+    )
+    heartbeat_max: int = Field(
+        default=60, ge=1, le=3600, description="seconds between probes of a dead subscriber"
+    )
     max_retries: int | None = Field(
         default=None, ge=0, le=RETRIES_MAX, description="attempts after the first, at most"
     )
@@ -73,6 +78,8 @@ class PolicyBody(Schema):
             retry_client_errors=self.retry_client_errors,
             in_flight_max=self.inflight_size,
             retry_buffer_max=self.retry_buffer_size,
+            adaptive_rate=self.adaptive_rate,
+            heartbeat_max=self.heartbeat_max * _SECOND,
             max_retries=self.max_retries,
             first_retry_immediate=self.first_retry_immediate,
             publish_ttl=None if self.publish_ttl is None else self.publish_ttl * _SECOND,
@@ -109,6 +116,8 @@ def _values(policy: DeliveryPolicy) -> dict[str, Any]:
         "retry_client_errors": policy.retry_client_errors,
         "inflight_size": policy.in_flight_max,
         "retry_buffer_size": policy.retry_buffer_max,
+        "adaptive_rate": policy.adaptive_rate,
+        "heartbeat_max": policy.heartbeat_max // _SECOND,
         "max_retries": policy.max_retries,
         "first_retry_immediate": policy.first_retry_immediate,
         "publish_ttl": None if policy.publish_ttl is None else policy.publish_ttl // _SECOND,

@@ -59,6 +59,8 @@ async def test_the_smallest_body_of_the_old_documents_creates_a_subscription(
         "retryClientErrors": False,
         "inflightSize": 100,
         "retryBufferSize": 10000,
+        "adaptiveRate": True,
+        "heartbeatMax": 60,
         "firstRetryImmediate": False,
         "socketTimeout": 0,
         "sendingDelay": 0,

@@ -1,0 +1,53 @@
+"""How fast a whole worker sends to one subscription."""
+
+from datetime import timedelta
+
+import pytest
+
+from app.domain.delivery import Delivered, Outcome, Retry
+from tests.fakes.worker import Attempt, World, delivered
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+async def test_a_new_subscription_is_not_hit_by_its_whole_limit_at_once(world: World) -> None:
+    topic = await world.topic()
+    await world.subscribe(topic, adaptive_rate=True)
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, *numbered(100))
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) >= 50)
+    times = [attempt.at for attempt in world.endpoints.attempts]
+    assert times[20] - times[0] > 0.9
+    assert times[49] - times[0] < 2.5
+
+
+async def test_a_subscriber_that_is_down_gets_one_probe_at_a_time_and_all_its_messages_later(
+    world: World,
+) -> None:
+    topic = await world.topic()
+    backoff = timedelta(milliseconds=5)
+    subscription = await world.subscribe(topic, adaptive_rate=True, message_backoff=backoff)
+    up = False
+
+    def answer(_: Attempt) -> Outcome:
+        return Delivered(status=200) if up else Retry(reason="down", status=500)
+
+    world.endpoints.replies[subscription.endpoint] = answer
+    attempts = world.endpoints.attempts
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, *numbered(30))
+        await world.endpoints.until(
+            lambda: len(attempts) > 1 and attempts[-1].at - attempts[-2].at > 0.9
+        )
+        up = True
+        await world.plane.until(lambda: delivered(world, subscription.id) == 30)
+    assert len(attempts) < 100

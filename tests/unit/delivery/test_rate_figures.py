@@ -1,0 +1,52 @@
+"""The published figures, on simulated time: how soon the rate follows its subscriber."""
+
+import pytest
+
+from app.domain.subscription import DeliveryPolicy
+from tests.benchmarks import rate_figures
+from tests.benchmarks.rate_makers import OURS
+from tests.benchmarks.rate_model import Curve, Subscriber, simulate
+from workers.delivery.pace import Pace
+
+
+def at_limit_of(limit: int, subscriber: Subscriber, seconds: float) -> Curve:
+    return simulate(Pace(DeliveryPolicy(rate=limit), 0.0), subscriber, seconds=seconds)
+
+
+def test_a_new_subscription_reaches_90_percent_of_400_a_second_within_8_s() -> None:
+    assert rate_figures.start(OURS) <= 8
+
+
+# Of several lengths: when the next probe is due makes the difference.
+@pytest.mark.parametrize("length", [60.0, 61.5, 63.0, 64.5])
+def test_an_outage_of_a_minute_costs_little_and_is_over_within_15_s(length: float) -> None:
+    figures = rate_figures.outage(OURS, length)
+    assert figures.per_second <= 2
+    assert figures.recovery_s <= 15
+    # Two seconds at the limit, until most of the attempts have failed for so long.
+    assert figures.requests <= 2 * rate_figures.LIMIT
+
+
+@pytest.mark.parametrize("share", [0.5, 0.25, 0.05])
+def test_what_a_small_subscriber_takes_is_used_and_little_of_it_refused(share: float) -> None:
+    figures = rate_figures.capacity(OURS, share, since_s=20.0)
+    assert figures.used >= 0.9
+    assert figures.refused <= 0.05
+
+
+def test_a_slow_subscriber_that_queues_is_not_sent_more_than_it_answers() -> None:
+    subscriber = Subscriber(capacity=200, queues=True)
+    curve = at_limit_of(400, subscriber, 60)
+    assert curve.count_taken(20, 60) / 40 >= 0.95 * 200
+    assert curve.refused_ratio(0, 60) == 0
+
+
+def test_a_flaky_subscriber_that_fails_one_in_two_hundred_gets_its_whole_limit() -> None:
+    curve = at_limit_of(400, Subscriber(fails_each=200), 30)
+    assert curve.count(20, 30) >= 0.97 * 4_000
+
+
+def test_an_outage_of_ten_minutes_ends_within_the_longest_gap() -> None:
+    figures = rate_figures.outage(OURS, 600.0)
+    assert figures.per_second <= 0.1
+    assert figures.recovery_s <= 60 + 8
