@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from app.api.body import ClientGoneError
 from app.api.dependencies import Services
 from app.api.errors import install_error_handlers
-from app.api.routes import groups, status, subscriptions, topics, undelivered
+from app.api.routes import filters, groups, status, subscriptions, topics, undelivered
 
 TITLE: Final = "Angelia"
 VERSION: Final = "1"
@@ -26,6 +26,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
     topics.router,
     subscriptions.router,
+    filters.router,
     undelivered.router,
 )
 

@@ -11,13 +11,19 @@ from pydantic.json_schema import models_json_schema
 from app.api.management import management_app
 from app.api.publish_documented import batch_operation, publish_operation
 from app.api.schemas.base import Schema
+from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
 
 _REF: Final = "#/components/schemas/{model}"
 # Read by the routes themselves, so FastAPI does not know them.
-_BODIES: Final[Sequence[type[Schema]]] = (GroupBody, TopicBody, SubscriptionBody)
+_BODIES: Final[Sequence[type[Schema]]] = (
+    GroupBody,
+    TopicBody,
+    SubscriptionBody,
+    FilterTrialBody,
+)
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9_/.{}$-]*( [A-Za-z0-9_/.{}$-]+)*")
 _NOT_TEXT: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 

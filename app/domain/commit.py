@@ -7,8 +7,8 @@ unfinished message was
 opened (its time to live goes on), and the lifetime counts (so that a message counts once, whatever
 dies).
 
-Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} v={volume} t={opened ms}
-f={finished}`; parts that
+Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
+t={opened ms} f={finished}`; parts that
 are zero are left out, unknown ones ignored. `finished` is base64 of varints: run lengths from the
 committed offset on,
 alternately unfinished and finished.
@@ -22,7 +22,7 @@ from typing import Final
 
 # Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
-# Version, id and four numbers take at most 170 bytes; base64 turns three bytes into four
+# Version, id and five numbers take at most 190 bytes; base64 turns three bytes into four
 # characters.
 FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200) * 3 // 4
 # Both lengths of a run pair, for partitions of up to 2**35 unfinished messages in a row.
@@ -43,6 +43,7 @@ class Progress:
     oldest_opened_ms: int | None = None
     delivered: int = 0
     discarded: int = 0
+    filtered: int = 0
     volume: int = 0
 
     def metadata(self) -> str:
@@ -50,6 +51,7 @@ class Progress:
         parts = {
             "d": self.delivered or None,
             "x": self.discarded or None,
+            "o": self.filtered or None,
             "v": self.volume or None,
             "t": self.oldest_opened_ms,
             "f": base64.b64encode(encode_runs(self.offset, self.finished)).decode("ascii") or None,
@@ -85,6 +87,7 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             oldest_opened_ms=int(parts["t"]) if "t" in parts else None,
             delivered=int(parts.get("d", "0")),
             discarded=int(parts.get("x", "0")),
+            filtered=int(parts.get("o", "0")),
             volume=int(parts.get("v", "0")),
         )
     except (ValueError, binascii.Error):

@@ -51,3 +51,5 @@ _HEADER_FIELDS: Final = ("header", "path")
 def _require_text(name: str, value: str) -> None:
     if not 1 <= len(value) <= EXPRESSION_LENGTH_MAX:
         raise ValidationFailedError.of(name, f"must have 1 to {EXPRESSION_LENGTH_MAX} characters")
+    if "\0" in value:
+        raise ValidationFailedError.of(name, "must be without zero characters")

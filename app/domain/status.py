@@ -47,6 +47,7 @@ class CursorStatus:
     delivered: int
     discarded: int
     volume: int
+    filtered: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from app.domain.errors import ValidationFailedError
+from app.domain.filters import FILTERS_MAX, Filter
 from app.domain.headers import Header, require_headers
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
@@ -111,7 +112,8 @@ class Subscription:
     another one, so that nothing of the old one (commits, counters, undelivered messages) is taken
     for the new one's. `change` is the number of the change that last touched it. `start` is the
     first offset of each partition that belongs to it: the end of the topic when it was created. A
-    partition that is not in it was added later and belongs to it from its beginning.
+    partition that is not in it was added later and belongs to it from its beginning. It gets the
+    messages that pass all its `filters`.
 
     A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
     endpoint that answers 410 suspends the subscription. `state_reason` says why it is in its state
@@ -136,6 +138,7 @@ class Subscription:
     headers: tuple[Header, ...] = ()
     identity_headers: bool = False
     idempotency_key: bool = True
+    filters: tuple[Filter, ...] = ()
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0
@@ -147,6 +150,8 @@ class Subscription:
         endpoint_url(self.endpoint)
         require_headers(self.headers, path="headers")
         self._check_codes()
+        if len(self.filters) > FILTERS_MAX:
+            raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
 
     def _check_codes(self) -> None:
         if not all(code in ERROR_CODES for code in self.retryable_codes):

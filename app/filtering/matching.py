@@ -37,13 +37,17 @@ class FilterChain:
     """All filters of a subscription: a message is wanted if every one of them matches.
 
     As in Hermes, a path without a result, a header that is missing and an error of any kind mean
-    that the message is not wanted. Headers are found whatever the case of their names.
-
-    Raises ValidationFailedError for filters that cannot be compiled, naming each.
+    that the message is not wanted. Headers are found whatever the case of their names. Filters are
+    checked when they are created (`check_filters`): one that cannot be compiled all the same wants
+    nothing, and `problem` says why.
     """
 
     def __init__(self, filters: Sequence[Filter], bodies: ParsedBodies) -> None:
-        self._conditions = _compiled(filters, bodies)
+        self._conditions, problems = _compiled(filters, bodies)
+        self.problem = "; ".join(f"{problem.path} {problem.message}" for problem in problems)
+        if problems:
+            unusable = Verdict(wanted=False, error=self.problem)
+            self._conditions.insert(0, lambda _: unusable)
 
     def judge(self, message: Message) -> Verdict:
         """Whether the message is wanted. Never raises."""
@@ -55,11 +59,15 @@ class FilterChain:
 
 
 def check_filters(filters: Sequence[Filter]) -> None:
-    """ValidationFailedError if any of them cannot be compiled."""
-    _compiled(filters, ParsedBodies())
+    """ValidationFailedError if any of them cannot be compiled, naming each."""
+    _, problems = _compiled(filters, ParsedBodies())
+    if problems:
+        raise ValidationFailedError(problems)
 
 
-def _compiled(filters: Sequence[Filter], bodies: ParsedBodies) -> list[_Condition]:
+def _compiled(
+    filters: Sequence[Filter], bodies: ParsedBodies
+) -> tuple[list[_Condition], list[FieldProblem]]:
     conditions: list[_Condition] = []
     problems: list[FieldProblem] = []
     for index, each in enumerate(filters):
@@ -70,9 +78,7 @@ def _compiled(filters: Sequence[Filter], bodies: ParsedBodies) -> list[_Conditio
                 FieldProblem(path=f"filters.{index}.{item.path}", message=item.message)
                 for item in exc.details
             ]
-    if problems:
-        raise ValidationFailedError(problems)
-    return conditions
+    return conditions, problems
 
 
 def _condition(each: Filter, bodies: ParsedBodies) -> _Condition:

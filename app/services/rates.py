@@ -17,6 +17,7 @@ class SubscriptionFigures:
 
     delivered: int
     discarded: int
+    filtered: int
     volume: int
     inflight: int
     lag: int
@@ -47,6 +48,7 @@ def subscription_figures(
     return SubscriptionFigures(
         delivered=sum(cursor.delivered for cursor in cursors),
         discarded=sum(cursor.discarded for cursor in cursors),
+        filtered=sum(cursor.filtered for cursor in cursors),
         volume=sum(cursor.volume for cursor in cursors),
         inflight=sum(load.in_flight for load in loads),
         lag=lag,

@@ -158,6 +158,7 @@ class CursorRow(Base):
     delivered: Mapped[int] = mapped_column(BigInteger)
     discarded: Mapped[int] = mapped_column(BigInteger)
     volume: Mapped[int] = mapped_column(BigInteger)
+    filtered: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 

@@ -21,12 +21,13 @@ T = TypeVar("T")
 # may report after the next one: the counts, which only grow, never go back.
 _WRITE_CURSORS: Final = text("""
 INSERT INTO cursors AS known
-       (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume)
+       (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume,
+        filtered)
 SELECT report.*
   FROM unnest(CAST(:subscription_id AS text[]), CAST(:partition AS int[]), CAST(:topic AS text[]),
               CAST(:worker_id AS text[]), CAST(:offset AS bigint[]), CAST(:end AS bigint[]),
               CAST(:delivered AS bigint[]), CAST(:discarded AS bigint[]),
-              CAST(:volume AS bigint[])) AS report (subscription_id)
+              CAST(:volume AS bigint[]), CAST(:filtered AS bigint[])) AS report (subscription_id)
   JOIN subscriptions ON subscriptions.id = report.subscription_id
 ON CONFLICT (subscription_id, partition) DO UPDATE SET
   topic = excluded.topic, worker_id = excluded.worker_id, "offset" = excluded."offset",
@@ -34,6 +35,7 @@ ON CONFLICT (subscription_id, partition) DO UPDATE SET
   delivered = greatest(known.delivered, excluded.delivered),
   discarded = greatest(known.discarded, excluded.discarded),
   volume = greatest(known.volume, excluded.volume),
+  filtered = greatest(known.filtered, excluded.filtered),
   seen_at = clock_timestamp()
 """)
 
@@ -137,6 +139,7 @@ def _cursor_values(cursor: CursorStatus) -> dict[str, Any]:
         "delivered": cursor.delivered,
         "discarded": cursor.discarded,
         "volume": cursor.volume,
+        "filtered": cursor.filtered,
     }
 
 
@@ -151,6 +154,7 @@ def _cursor_of(row: CursorRow) -> CursorStatus:
         delivered=row.delivered,
         discarded=row.discarded,
         volume=row.volume,
+        filtered=row.filtered,
     )
 
 

@@ -110,6 +110,7 @@ class Reporter:
             end=cursor.end,
             delivered=committed.delivered,
             discarded=committed.discarded,
+            filtered=committed.filtered,
             volume=committed.volume,
         )
 

@@ -101,5 +101,6 @@ def _copied_progress(
         offset=copy.offset,
         delivered=copy.delivered,
         discarded=copy.discarded,
+        filtered=copy.filtered,
         volume=copy.volume,
     )

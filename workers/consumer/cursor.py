@@ -95,9 +95,7 @@ class Cursor:
                 self._offsets.pass_over(message.offset + 1)
                 continue
             # In flight before anything about it can fail: from here on no commit passes it.
-            opened_ms = self._offsets.open(message.offset, time.time_ns() // 1_000_000)
-            self._started()
-            return message, opened_ms
+            return message, self._offsets.open(message.offset, time.time_ns() // 1_000_000)
         return None
 
     def _next(self) -> Message | None:
@@ -180,6 +178,11 @@ class Cursor:
         self._offsets.discarded += 1
         self._close(message)
 
+    def filtered(self, message: Message) -> None:
+        """The subscription does not want it."""
+        self._offsets.filtered += 1
+        self._close(message)
+
     def landed(self) -> None:
         """A request of ours is over, whatever came of it."""
         self.in_air -= 1
@@ -188,7 +191,8 @@ class Cursor:
 
     def started(self) -> None:
         """A request of ours is about to leave."""
-        self._started()
+        self.in_air += 1
+        self._idle.clear()
 
     def halt(self) -> None:
         """Open nothing more and leave the feed; what is in the air goes on."""
@@ -199,10 +203,6 @@ class Cursor:
     async def idle(self) -> None:
         """Wait until no request of ours is in the air."""
         await self._idle.wait()
-
-    def _started(self) -> None:
-        self.in_air += 1
-        self._idle.clear()
 
     def _close(self, message: Message) -> None:
         blocked = not self._offsets.may_open()

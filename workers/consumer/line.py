@@ -10,7 +10,6 @@ backlog costs no task per message and an idle subscription costs none at all.
 import asyncio
 import random
 import time
-from collections import deque
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, assert_never
 
@@ -31,8 +30,8 @@ from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.undelivered import Undelivered
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
+from workers.consumer.intake import Intake, IntakeParts, Opened
 from workers.consumer.retries import Job, RetryPark
-from workers.consumer.turns import Turns
 from workers.consumer.undelivered import UndeliveredLog
 from workers.delivery.pace import Landed, Output, Pace
 
@@ -53,11 +52,10 @@ class Suspensions(Protocol):
         """See to it that it is suspended, as long as nobody else changes it meanwhile."""
 
 
-class LineParts(Protocol):
+class LineParts(IntakeParts, Protocol):
     """What every line of a worker shares."""
 
     tasks: asyncio.TaskGroup
-    turns: Turns
     undelivered: UndeliveredLog
     suspensions: Suspensions
 
@@ -74,7 +72,8 @@ class DeliveryLine:
         self._parts = parts
         self._loop = asyncio.get_running_loop()
         self._pace = Pace(subscription.policy, time.monotonic())
-        self._ready: deque[Cursor] = deque()
+        self._intake = Intake(parts, self.pump)
+        self._intake.filter_by(subscription.filters)
         self._park = RetryPark()
         self._quiet_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -96,6 +95,7 @@ class DeliveryLine:
         self.subscription = subscription
         self._endpoint = endpoint
         self._pace.configure(subscription.policy, time.monotonic())
+        self._intake.filter_by(subscription.filters)
         self.pump()
 
     def share(self, rate: float) -> None:
@@ -111,9 +111,7 @@ class DeliveryLine:
 
     def readable(self, cursor: Cursor) -> None:
         """`cursor` may have a message to take."""
-        if not cursor.queued:
-            cursor.queued = True
-            self._ready.append(cursor)
+        self._intake.add(cursor)
         self.pump()
 
     def moved(self, cursor: Cursor) -> None:
@@ -122,6 +120,7 @@ class DeliveryLine:
 
     def release(self, cursor: Cursor) -> None:
         """Forget what waits of `cursor`, which is closing: it stays unfinished."""
+        self._intake.release(cursor)
         self._park.remove(lambda job: job.cursor is cursor)
 
     def stop(self) -> None:
@@ -148,12 +147,14 @@ class DeliveryLine:
         now = time.monotonic()
         wait = max(self._pace.wait(now), self._quiet_until - now)
         if wait > 0:
+            self._intake.look_ahead()
             self._wake_after(wait, now)
             return None
         job = self._chosen(now)
         if job is None:
             self._wake_for_retries(now)
             return None
+        job.cursor.started()
         if job.refused is None:
             job.sent_at, job.epoch = now, self._pace.sent(now)
         return job
@@ -166,30 +167,19 @@ class DeliveryLine:
 
     def _due_retry(self, now: float) -> Job | None:
         job = self._park.take(now)
-        if job is not None:
-            job.cursor.started()
-            if now > job.deadline:
-                # It was due in time, and held back by the rate or by what others were told.
-                job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
+        if job is not None and now > job.deadline:
+            # It was due in time, and held back by the rate or by what others were told.
+            job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 
     def _next_message(self, now: float) -> Job | None:
         if len(self._park) >= self.subscription.policy.retry_buffer_max:
             return None  # a retry that leaves the park makes room
-        ready = self._ready
-        while ready:
-            cursor = ready[0]
-            if cursor.lagging and not self._parts.turns.take(self.pump):
-                return None
-            taken = cursor.take()
-            if taken is not None:
-                ready.rotate(-1)  # the partitions take turns
-                return self._opened(cursor, *taken, now=now)
-            ready.popleft()
-            cursor.queued = False
-        return None
+        opened = self._intake.take()
+        return self._job(opened, now) if opened else None
 
-    def _opened(self, cursor: Cursor, message: Message, opened_ms: int, *, now: float) -> Job:
+    def _job(self, opened: Opened, now: float) -> Job:
+        cursor, message, opened_ms = opened
         policy, now_ms = self.subscription.policy, time.time_ns() / 1e6
         elapsed = (now_ms - opened_ms) / 1e3
         ttl = policy.message_ttl.total_seconds()
@@ -205,7 +195,7 @@ class DeliveryLine:
 
     def _wake_after(self, wait: float, now: float) -> None:
         """One timer for all that waits: the earliest counts."""
-        if not (self._ready or self._park):
+        if not (self._intake or self._park):
             return
         due = now + max(wait, 0.0)
         if self._timer is not None:

@@ -8,10 +8,11 @@ from typing import NamedTuple, Protocol
 from app.domain.commit import Progress
 from app.domain.message import Partition
 from app.domain.subscription import Subscription
+from app.filtering.bodies import ParsedBodies
 from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
 from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
-from workers.consumer.turns import Turns
+from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
 from workers.reading.reader import Reader
 
@@ -52,7 +53,10 @@ class Lines:
         self._to_report: dict[CursorKey, Cursor] = {}
         self.undelivered = undelivered
         self.suspensions = suspensions
-        self.turns = Turns(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self.turns = Turns(loop)
+        self.filter_turns = Turns(loop, starts=FILTERS_PER_TURN, seconds=FILTER_SECONDS_PER_TURN)
+        self.bodies = ParsedBodies()
         self.tasks = tasks
 
     def __contains__(self, key: CursorKey) -> bool:

@@ -34,6 +34,7 @@ class OffsetTracker:
         "_start",
         "delivered",
         "discarded",
+        "filtered",
         "position",
         "volume",
     )
@@ -50,6 +51,7 @@ class OffsetTracker:
         self.position = start.offset
         self.delivered = start.delivered
         self.discarded = start.discarded
+        self.filtered = start.filtered
         self.volume = start.volume
 
     @property
@@ -118,6 +120,7 @@ class OffsetTracker:
             oldest_opened_ms=self._opened.get(offset),
             delivered=self.delivered,
             discarded=self.discarded,
+            filtered=self.filtered,
             volume=self.volume,
         )
 

@@ -11,6 +11,7 @@ class SubscriptionMetricsRead(Schema):
 
     delivered: int
     discarded: int
+    filtered: int = Field(description="messages that its filters kept from it")
     volume: int = Field(description="bytes delivered")
     inflight: int
     lag: int = Field(description="messages not finished yet")
@@ -30,6 +31,7 @@ class SubscriptionMetricsRead(Schema):
         return cls(
             delivered=figures.delivered,
             discarded=figures.discarded,
+            filtered=figures.filtered,
             volume=figures.volume,
             inflight=figures.inflight,
             lag=figures.lag,

@@ -23,9 +23,11 @@ from app.api.schemas.base import (
     parse,
 )
 from app.api.schemas.endpoint import masked, plain_endpoint
+from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import OLD_DEFAULT_RATE, PolicyBody, PolicyRead
 from app.domain.errors import ValidationFailedError
+from app.domain.filters import FILTERS_MAX
 from app.domain.headers import HEADERS_MAX, Header
 from app.domain.names import subscription_name
 from app.domain.owner import Owner
@@ -53,7 +55,6 @@ OTHER_FIELDS: Final = OtherFields(
         "contentType": Unsupported(harmless=only("JSON"), refused=True),
         "deliveryType": Unsupported(harmless=only("SERIAL"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
-        "filters": Unsupported(harmless=only([]), refused=True),
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
         "ordering": Unsupported(harmless=only("NONE"), refused=True),
         "circuitBreaker": Unsupported(harmless=never, refused=True),
@@ -102,6 +103,9 @@ class SubscriptionBody(Schema):
     support_team: Text | None = Field(default=None, min_length=1, max_length=OWNER_LENGTH_MAX)
     state: Literal["PENDING", "ACTIVE", "SUSPENDED"] = "ACTIVE"
     subscription_policy: PolicyBody = PolicyBody()
+    filters: list[FilterBody] = Field(
+        default=[], max_length=FILTERS_MAX, description="it gets the messages that match them all"
+    )
     retryable_status_codes: list[ErrorCode] = Field(
         default=[],
         max_length=200,
@@ -132,6 +136,7 @@ class SubscriptionBody(Schema):
             support_team=subscription.owner.id,
             state=subscription.state.value,
             subscription_policy=PolicyBody.of(subscription.policy),
+            filters=[FilterBody.of(each) for each in subscription.filters],
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
             headers=_header_bodies(subscription),
@@ -150,6 +155,7 @@ class SubscriptionBody(Schema):
             contact=self.contact,
             owner=self._owner(base.owner),
             policy=self.subscription_policy.to_domain(),
+            filters=filters_of(self.filters),
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
             headers=tuple(Header(name=each.name, value=each.value) for each in self.headers),
@@ -206,7 +212,7 @@ class SubscriptionRead(Schema):
     tracking_enabled: bool = False
     tracking_mode: Literal["trackingOff"] = "trackingOff"
     monitoring_details: MonitoringRead = MonitoringRead()
-    filters: tuple[()] = ()
+    filters: tuple[FilterBody, ...] = ()
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
     http2_enabled: bool = False
     auto_delete_with_topic_enabled: bool = False
@@ -228,6 +234,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         state=state.value,
         state_reason=subscription.state_reason or None,
         subscription_policy=PolicyRead.of(subscription.policy),
+        filters=tuple(FilterBody.of(each) for each in subscription.filters),
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
         headers=tuple(_header_bodies(subscription)),

@@ -217,13 +217,29 @@ REQUESTS = {
     "a broadcast": Bad(
         "POST", SUBSCRIPTIONS, NEW + ', "mode": "BROADCAST"}', 400, "VALIDATION_ERROR", "mode"
     ),
-    "filters": Bad(
+    "a filter without its regex": Bad(
         "POST",
         SUBSCRIPTIONS,
-        NEW + ', "filters": [{"type": "header"}]}',
+        NEW + ', "filters": [{"type": "header", "header": "h"}]}',
         400,
         "VALIDATION_ERROR",
-        "filters",
+        "filters.0.matcher",
+    ),
+    "a filter for a topic that does not exist": Bad(
+        "POST",
+        "/filters/shop.none",
+        '{"filters": [], "message": ""}',
+        404,
+        "TOPIC_NOT_EXISTS",
+        "shop.none",
+    ),
+    "a message to filter that is no base64": Bad(
+        "POST",
+        "/filters/shop.orders",
+        '{"filters": [], "message": "!"}',
+        400,
+        "VALIDATION_ERROR",
+        "base64",
     ),
     "a wrong state": Bad(
         "PUT", f"{BILLING}/state", '"STOPPED"', 400, "VALIDATION_ERROR", "SUSPENDED"

@@ -60,6 +60,7 @@ async def test_figures_sum_up_what_the_workers_report(
             end=5,
             delivered=10,
             discarded=1,
+            filtered=4,
             volume=100,
         )
         for index in range(2)
@@ -83,6 +84,7 @@ async def test_figures_sum_up_what_the_workers_report(
     assert (await api.get(f"{subscription}/metrics")).json() == {
         "delivered": 20,
         "discarded": 2,
+        "filtered": 8,
         "volume": 200,
         "inflight": 6,
         "lag": 0,

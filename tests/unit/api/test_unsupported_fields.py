@@ -13,7 +13,6 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"contentType": "AVRO"},
     {"deliveryType": "BATCH"},
     {"mode": "BROADCAST"},
-    {"filters": [{"type": "header"}]},
     {"oAuthPolicy": {"grantType": "clientCredentials"}},
     {"ordering": "KEY"},
     {"circuitBreaker": {"errorsThreshold": 3}},

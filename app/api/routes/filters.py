@@ -1,0 +1,28 @@
+"""`/filters/{topic}`: the filter debugger."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.api.dependencies import ServicesOf, TopicName
+from app.api.documented import answers, errors, takes
+from app.api.media import answer, json_request
+from app.api.schemas.filters import FilterTrialBody, FilterTrialRead, tried
+
+router = APIRouter(prefix="/filters", tags=["subscriptions"])
+
+_EXAMPLE = {
+    "filters": [{"type": "jsonpath", "path": "$.country", "matcher": "PL|DE"}],
+    "message": "eyJjb3VudHJ5IjoiUEwifQ==",
+}
+
+
+@router.post(
+    "/{topic}",
+    responses=answers(FilterTrialRead) | errors(400, 404, 413, 415),
+    openapi_extra=takes(FilterTrialBody, _EXAMPLE),
+)
+async def try_filters(request: Request, topic: TopicName, services: ServicesOf) -> Response:
+    """Try filters on a message, by the code that delivers; nothing is published."""
+    asked = await json_request(request)
+    await services.topics.get(topic)
+    return answer(tried(topic, asked.body, strict=asked.strict))

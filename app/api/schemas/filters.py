@@ -1,0 +1,133 @@
+"""Filters of a subscription, in Hermes' form, and the debugger that tries them on a message."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, merged, parse
+from app.domain.errors import FieldProblem, ValidationFailedError
+from app.domain.filters import EXPRESSION_LENGTH_MAX, Filter, FilterType, MatchingStrategy
+from app.domain.message import HEADER_PROPAGATED_PREFIX, Message, Partition, Record
+from app.filtering.bodies import ParsedBodies
+from app.filtering.matching import FilterChain, Verdict, check_filters
+
+
+class FilterBody(Schema):
+    """One filter: `path` belongs to jsonpath filters, `header` to header filters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["jsonpath", "header"]
+    path: str | None = Field(
+        default=None,
+        max_length=EXPRESSION_LENGTH_MAX,
+        description="JSONPath (RFC 9535) into the body",
+        examples=["$.customer.country"],
+    )
+    header: str | None = Field(
+        default=None,
+        max_length=EXPRESSION_LENGTH_MAX,
+        description="name of a header that the publisher sent and that is propagated",
+    )
+    matcher: str = Field(
+        min_length=1,
+        max_length=EXPRESSION_LENGTH_MAX,
+        description="regex (RE2 syntax) that matches a whole value",
+        examples=["PL|DE"],
+    )
+    matching_strategy: Literal["all", "any"] | None = Field(
+        default=None, description="of several values that the path finds; all by default"
+    )
+
+    @classmethod
+    def of(cls, each: Filter) -> "FilterBody":
+        """The body that describes `each`."""
+        by_path = each.type is FilterType.JSONPATH
+        return cls(
+            type=each.type.value,
+            path=each.path or None,
+            header=each.header or None,
+            matcher=each.matcher,
+            matching_strategy=each.matching_strategy.value if by_path else None,
+        )
+
+    def to_domain(self) -> Filter:
+        """The filter it describes; ValidationFailedError."""
+        return Filter(
+            type=FilterType(self.type),
+            path=self.path or "",
+            header=self.header or "",
+            matcher=self.matcher,
+            matching_strategy=MatchingStrategy(self.matching_strategy or "all"),
+        )
+
+
+def filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:
+    """The filters they describe, all of which can be compiled; ValidationFailedError names each."""
+    filters = _filters_of(bodies)
+    check_filters(filters)
+    return filters
+
+
+def _filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:
+    filters: list[Filter] = []
+    problems: list[FieldProblem] = []
+    for index, body in enumerate(bodies):
+        try:
+            filters.append(body.to_domain())
+        except ValidationFailedError as exc:
+            problems += [
+                FieldProblem(path=f"filters.{index}.{item.path}", message=item.message)
+                for item in exc.details
+            ]
+    if problems:
+        raise ValidationFailedError(problems)
+    return tuple(filters)
+
+
+class FilterTrialBody(Schema):
+    """A message, and the filters to try on it."""
+
+    filters: list[FilterBody]
+    message: str = Field(description="the body, in base64", examples=["eyJjb3VudHJ5IjoiUEwifQ=="])
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="its propagated headers, for header filters"
+    )
+
+
+class FilterTrialRead(Schema):
+    """What becomes of the message. With ERROR, which filters it out, too, `errorMessage` says why.
+
+    A body that is not JSON is an error of jsonpath filters.
+    """
+
+    status: Literal["MATCHED", "NOT_MATCHED", "ERROR"]
+    error_message: str | None = None
+
+
+def tried(topic: str, body: JsonObject, *, strict: bool) -> FilterTrialRead:
+    """What the filters in `body` make of the message in it; ValidationFailedError."""
+    trial = parse(FilterTrialBody, merged({}, body), Rules(others=OtherFields(), strict=strict))
+    chain = FilterChain(_filters_of(trial.filters), ParsedBodies())
+    return _trial_read(chain.judge(_message_of(topic, trial)))
+
+
+def _message_of(topic: str, trial: FilterTrialBody) -> Message:
+    try:
+        value = base64.b64decode(trial.message, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise ValidationFailedError.of("message", "must be base64") from exc
+    headers = [
+        (HEADER_PROPAGATED_PREFIX + name.encode(), text.encode())
+        for name, text in trial.headers.items()
+    ]
+    return Message(Record(0, 0, None, value, headers), Partition(topic, 0))
+
+
+def _trial_read(verdict: Verdict) -> FilterTrialRead:
+    if verdict.error is not None:
+        return FilterTrialRead(status="ERROR", error_message=verdict.error)
+    return FilterTrialRead(status="MATCHED" if verdict.wanted else "NOT_MATCHED")

@@ -1,0 +1,106 @@
+import base64
+from typing import Any
+
+import pytest
+
+from app.api.schemas.filters import tried
+from app.api.schemas.subscription import (
+    changed_subscription,
+    new_subscription,
+    subscription_read,
+)
+from app.domain.errors import ValidationFailedError
+from app.domain.filters import FILTERS_MAX
+from app.domain.subscription import State
+
+BODY = {"name": "s", "endpoint": "http://h.test/"}
+BY_PATH = {"type": "jsonpath", "path": "$.a", "matcher": "x.*", "matchingStrategy": "any"}
+BY_HEADER = {"type": "header", "header": "tenant", "matcher": "acme"}
+
+
+def refused_paths(filters: list[dict[str, Any]]) -> list[str]:
+    with pytest.raises(ValidationFailedError) as refused:
+        new_subscription("a.b", BODY | {"filters": filters}, strict=False)
+    return [problem.path for problem in refused.value.details]
+
+
+def test_filters_are_answered_as_they_were_given() -> None:
+    made = new_subscription("a.b", BODY | {"filters": [BY_PATH, BY_HEADER]}, strict=True)
+    read = subscription_read(made, State.ACTIVE).answered()
+    assert read["filters"] == [BY_PATH, BY_HEADER]
+
+
+def test_all_values_must_match_unless_told_otherwise() -> None:
+    given = {name: value for name, value in BY_PATH.items() if name != "matchingStrategy"}
+    made = new_subscription("a.b", BODY | {"filters": [given]}, strict=True)
+    read = subscription_read(made, State.ACTIVE).answered()
+    assert read["filters"] == [given | {"matchingStrategy": "all"}]
+
+
+def test_a_patch_replaces_all_filters_and_null_takes_them_away() -> None:
+    made = new_subscription("a.b", BODY | {"filters": [BY_PATH]}, strict=True)
+    same = changed_subscription(made, {"description": "d"}, strict=True)
+    assert same.filters == made.filters
+    replaced = changed_subscription(made, {"filters": [BY_HEADER]}, strict=True)
+    assert [each.header for each in replaced.filters] == ["tenant"]
+    assert changed_subscription(made, {"filters": None}, strict=True).filters == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"type": "avropath", "path": ".a", "matcher": "x"}, "type"),
+        ({"type": "jsonpath", "path": "$.a"}, "matcher"),
+        ({"type": "jsonpath", "path": "$.a", "matcher": ""}, "matcher"),
+        ({"type": "jsonpath", "path": "$.a", "matcher": "("}, "matcher"),
+        ({"type": "jsonpath", "path": "$.a", "matcher": "(?=x)"}, "matcher"),
+        ({"type": "jsonpath", "path": "$.a", "matcher": "x\0"}, "matcher"),
+        ({"type": "jsonpath", "path": "$.a", "matcher": "x" * 1_001}, "matcher"),
+        ({"type": "jsonpath", "matcher": "x"}, "path"),
+        ({"type": "jsonpath", "path": "a.b", "matcher": "x"}, "path"),
+        ({"type": "jsonpath", "path": "$.a", "header": "h", "matcher": "x"}, "header"),
+        ({"type": "header", "header": "h", "path": "$.a", "matcher": "x"}, "path"),
+        ({"type": "header", "matcher": "x"}, "header"),
+        (BY_PATH | {"matchingStrategy": "some"}, "matchingStrategy"),
+        (BY_PATH | {"match": "x"}, "match"),
+    ],
+)
+def test_a_wrong_filter_is_refused_and_its_field_named(wrong: dict[str, Any], path: str) -> None:
+    assert refused_paths([BY_PATH, wrong]) == [f"filters.1.{path}"]
+
+
+def test_there_are_not_more_filters_than_the_bound() -> None:
+    assert refused_paths([BY_PATH] * (FILTERS_MAX + 1)) == ["filters"]
+
+
+@pytest.mark.parametrize(
+    ("message", "filters", "status"),
+    [
+        (b'{"a":"xy"}', [BY_PATH], "MATCHED"),
+        (b'{"a":"y"}', [BY_PATH], "NOT_MATCHED"),
+        (b'{"a":"xy"}', [BY_PATH, BY_HEADER], "MATCHED"),
+        (b"{}", [], "MATCHED"),
+        (b"not json", [BY_PATH], "ERROR"),
+        (b"not json", [BY_HEADER], "MATCHED"),
+        (b"{}", [BY_PATH | {"matcher": "("}], "ERROR"),
+        (b"{}", [BY_PATH | {"path": "a"}], "ERROR"),
+    ],
+)
+def test_the_debugger_says_what_becomes_of_a_message(
+    message: bytes, filters: list[dict[str, Any]], status: str
+) -> None:
+    body = {
+        "filters": filters,
+        "message": base64.b64encode(message).decode(),
+        "headers": {"Tenant": "acme"},
+    }
+    answered = tried("a.b", body, strict=True).answered()
+    assert answered["status"] == status
+    assert ("errorMessage" in answered) is (status == "ERROR")
+
+
+@pytest.mark.parametrize("message", ["not base64!", "ab", "zażółć"])
+def test_the_debugger_takes_a_message_in_base64_alone(message: str) -> None:
+    with pytest.raises(ValidationFailedError) as refused:
+        tried("a.b", {"filters": [], "message": message}, strict=False)
+    assert [problem.path for problem in refused.value.details] == ["message"]
