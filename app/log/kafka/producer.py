@@ -307,12 +307,15 @@ class Producer:
     async def _locating(self, state: _Topic) -> None:
         """Ask for the topic's leaders until they are known, or nobody waits for them any more."""
         tries = 0
-        while not self._client.closed and not await self._try_to_locate(state, tries):
-            tries += 1
-            if not self._awaited(state):
-                break
-            await self._io.sleep(RETRY_S)
-        state.locating = False
+        try:
+            while not self._client.closed and not await self._try_to_locate(state, tries):
+                tries += 1
+                if not self._awaited(state):
+                    break
+                await self._io.sleep(RETRY_S)
+        finally:
+            # Whatever went wrong, the next message for this topic looks for it again.
+            state.locating = False
         if self._client.closed:
             self._fail_calls(_waiting(state), LogUnavailableError("the log is closed"))
         self._send_ready([state])
