@@ -110,7 +110,7 @@ async def _running(
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(database_url))
         log = await stack.enter_async_context(open_a_log(settings, database_url=database_url))
-        applied = _applied_changes(database, lambda: refresher.refresh())
+        applied = _applied_changes(database, lambda: refresher.refresh())  # noqa: PLW0108 - made below
         topics = TopicService(database, log)
         directory = TopicDirectory(topics.get)
         publisher = await stack.enter_async_context(Publisher(log))

@@ -23,9 +23,16 @@ _ERRORS: Final[Mapping[int, tuple[str, str, str]]] = {
     409: ("Nobody takes it", "UNROUTABLE", "Topic shop.orders has no active subscription"),
     413: ("Too large", "VALIDATION_ERROR", "The body is larger than the limit of 1048576 bytes"),
     415: ("Not JSON", "VALIDATION_ERROR", "Content-Type must be application/json, not text/plain"),
+    429: (
+        "Too much at once",
+        "THROUGHPUT_QUOTA_VIOLATION",
+        "Topic shop.orders takes at most 1048576 bytes a second",
+    ),
     500: ("A defect of ours", "OTHER", "Internal error"),
     503: ("Not now: try again", "SENDING_TO_KAFKA_TIMEOUT", "Message not acknowledged in time"),
 }
+
+_LATER: Final = frozenset({429, 503})
 
 IGNORED_HEADER: Final = {
     "Angelia-Ignored-Fields": {
@@ -96,6 +103,6 @@ def _error(status: int) -> dict[str, Any]:
         "model": ErrorRead,
         "content": {"application/json": {"example": {"message": message, "code": code}}},
     }
-    if status == 503:  # noqa: PLR2004 - the status named in `_ERRORS`
+    if status in _LATER:
         documented["headers"] = RETRY_HEADER
     return documented

@@ -22,6 +22,7 @@ from app.domain.errors import (
     MessageTooLargeError,
     NotFoundError,
     SubscriptionNotFoundError,
+    ThroughputQuotaError,
     TopicNotEmptyError,
     UnavailableError,
     UnroutableError,
@@ -46,6 +47,7 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (FormatInvalidError, 400),
     (GroupNameInvalidError, 400),
     (MessageTooLargeError, 413),
+    (ThroughputQuotaError, 429),
     (UnavailableError, 503),
 )
 
@@ -75,7 +77,8 @@ def error_body(error: AngeliaError) -> dict[str, Any]:
 
 def error_headers(error: AngeliaError) -> Mapping[str, str]:
     """`Retry-After` (seconds) when the same request may work later."""
-    return {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, UnavailableError) else {}
+    later = isinstance(error, UnavailableError | ThroughputQuotaError)
+    return {"retry-after": str(RETRY_AFTER_S)} if later else {}
 
 
 def error_response(error: AngeliaError) -> JSONResponse:

@@ -1,6 +1,7 @@
 """`POST /topics/{topic}` as a raw ASGI application: the one route that must be lean."""
 
 import time
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 from uuid import uuid4
@@ -9,9 +10,17 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.body import ClientGoneError, read_body
 from app.api.publish_answers import Answer, failure, send_answer
-from app.api.publish_headers import PublishHeaders, own_id
+from app.api.publish_events import (
+    NO_EVENT,
+    STRUCTURED,
+    Event,
+    event_in_binary_mode,
+    event_of,
+)
+from app.api.publish_headers import PublishHeaders, media_type, own_id
 from app.api.publish_topic import publish_topic, said_of_topic
 from app.domain.errors import TopicNotFoundError, UnroutableError
+from app.domain.topic import Topic
 from app.services.directory import TopicDirectory
 from app.services.publishing import Publication, Publisher, record_of
 
@@ -35,10 +44,24 @@ class PublishRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 201 once the log has the message, else the error."""
         message_id = str(uuid4()).encode()
+        name = published_topic(scope) or ""
         headers = PublishHeaders(scope["headers"])
         try:
             message_id = own_id(headers) or message_id
-            answer = await self._published(scope, receive, headers, message_id=message_id)
+            topic = await publish_topic(name, scope, self._directory)
+            body = await read_body(receive, scope["headers"], size_max=topic.message_size_max)
+            propagated = headers.propagated(topic)
+            event = _event(headers, propagated, body)
+            if event.id and headers.given_id is None:
+                message_id = event.id
+            publication = Publication(
+                id=message_id,
+                body=body,
+                content_type=headers.content_type,
+                partition_key=headers.partition_key or event.key,
+                propagated=propagated,
+            )
+            answer = await self._stored(topic, publication, asked_for=name)
         except ClientGoneError:
             return
         except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
@@ -46,27 +69,23 @@ class PublishRoute:
         answer.headers.append((b"hermes-message-id", message_id))
         await send_answer(send, answer)
 
-    async def _published(
-        self, scope: Scope, receive: Receive, headers: PublishHeaders, *, message_id: bytes
-    ) -> Answer:
-        name = published_topic(scope) or ""
-        topic = await publish_topic(name, scope, self._directory)
-        body = await read_body(receive, scope["headers"], size_max=topic.message_size_max)
-        publication = Publication(
-            id=message_id,
-            body=body,
-            content_type=headers.content_type,
-            partition_key=headers.partition_key,
-            propagated=headers.propagated(topic),
-        )
+    async def _stored(self, topic: Topic, publication: Publication, *, asked_for: str) -> Answer:
         try:
             await self._publisher.publish(topic, record_of(publication, now_ms=now_ms()))
         except TopicNotFoundError as error:
             self._directory.forget(topic)
-            if topic.name != name:
-                raise UnroutableError(f"Topic {name} has lost its alternate topic") from error
+            if topic.name != asked_for:
+                raise UnroutableError(f"Topic {asked_for} lost its alternate topic") from error
             raise
-        return Answer(HTTPStatus.CREATED, said_of_topic(topic, name, self._directory))
+        return Answer(HTTPStatus.CREATED, said_of_topic(topic, asked_for, self._directory))
+
+
+def _event(
+    headers: PublishHeaders, propagated: Sequence[tuple[bytes, bytes]], body: bytes
+) -> Event:
+    if media_type(headers.content_type) == STRUCTURED:
+        return event_of(body)
+    return event_in_binary_mode(propagated) if propagated else NO_EVENT
 
 
 def now_ms() -> int:

@@ -81,7 +81,14 @@ class BatchRoute:
         topic = await publish_topic(name, scope, self._directory)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
         outcomes = await _outcomes(
-            _Batch(topic=topic, headers=headers, body=body, form=form, envelope=envelope)
+            _Batch(
+                topic=topic,
+                partition_key=headers.partition_key,
+                propagated=headers.propagated(topic),
+                body=body,
+                form=form,
+                envelope=envelope,
+            )
         )
         await self._store(topic, [outcome for outcome in outcomes if outcome.record])
         answer = answer_of(outcomes)
@@ -100,7 +107,8 @@ class BatchRoute:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
     topic: Topic
-    headers: PublishHeaders
+    partition_key: bytes | None
+    propagated: tuple[tuple[bytes, bytes], ...]
     body: bytes
     form: Form
     envelope: bool
@@ -162,8 +170,8 @@ def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
         id=message_id,
         body=item.body,
         content_type=item.content_type,
-        partition_key=item.key or batch.headers.partition_key,
-        propagated=batch.headers.propagated(batch.topic),
+        partition_key=item.key or batch.partition_key,
+        propagated=batch.propagated,
     )
     return Outcome(message_id, record_of(publication, now_ms=now_ms()))
 

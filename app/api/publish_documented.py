@@ -61,8 +61,10 @@ def publish_operation(topic: Json) -> Json:
         "description": (
             "Store a message. It is kept byte for byte, whatever it is; 201 says that the log has "
             "it. After 503, or without an answer, it may be stored or not: publish it again with "
-            "the same Idempotency-Key, and subscribers can tell. Subscriptions are counted as this "
-            "process knows them: changes made elsewhere are known a moment later."
+            "the same Idempotency-Key, and subscribers can tell. A CloudEvent, in binary or in "
+            "structured mode, gives its id to its message, unless there is an Idempotency-Key. "
+            "Subscriptions are counted as this process knows them: changes made elsewhere are "
+            "known a moment later."
         ),
         "operationId": "publish",
         "parameters": [
@@ -71,7 +73,7 @@ def publish_operation(topic: Json) -> Json:
             _PARTITION_KEY,
             _header(
                 "Idempotency-Key",
-                "the id of the message, instead of a random one",
+                "the id of the message, instead of a random one or that of its event",
                 pattern=_ID_PATTERN,
             ),
             _TRACE,
@@ -81,7 +83,7 @@ def publish_operation(topic: Json) -> Json:
             "content": {"*/*": {"schema": {}, "example": {"order": 4711, "total": 12.5}}},
         },
         "responses": {"201": {"description": "Stored", "headers": _ID_HEADER | _TOPIC_HEADERS}}
-        | _refusals(400, 404, 408, 409, 413, headers=_ID_HEADER),
+        | _refusals(400, 404, 408, 409, 413, 429, headers=_ID_HEADER),
     }
 
 
@@ -112,7 +114,7 @@ def batch_operation(topic: Json) -> Json:
         "responses": {
             "201": _results("All are stored", [_STORED]),
             "207": _results("Some are stored", [_STORED, _REFUSED]),
-            **_refusals(400, 404, 408, 409, 413, 415),
+            **_refusals(400, 404, 408, 409, 413, 415, 429),
         },
     }
 

@@ -1,5 +1,6 @@
 """CloudEvents 1.0 as they are published: what of an event is of use to us (pure)."""
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -7,6 +8,10 @@ import orjson
 from app.api.publish_headers import is_own_id
 from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailedError
 
+STRUCTURED: Final = "application/cloudevents+json"
+
+_BINARY_ID: Final = b"ce-id"
+_BINARY_KEY: Final = b"ce-partitionkey"
 _REQUIRED: Final = ("id", "source", "type")
 
 
@@ -15,6 +20,9 @@ class Event(NamedTuple):
 
     id: bytes | None
     key: bytes | None
+
+
+NO_EVENT: Final = Event(id=None, key=None)
 
 
 def event_of(raw: bytes) -> Event:
@@ -32,6 +40,15 @@ def event_of(raw: bytes) -> Event:
     return Event(
         id=given_id if is_own_id(given_id) else None,
         key=key.encode() if isinstance(key, str) and key else None,
+    )
+
+
+def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]]) -> Event:
+    """The event whose attributes are among these headers, taken as it is; NO_EVENT's if none is."""
+    attributes = dict(reversed(propagated))
+    given_id = attributes.get(_BINARY_ID, b"")
+    return Event(
+        id=given_id if is_own_id(given_id) else None, key=attributes.get(_BINARY_KEY) or None
     )
 
 

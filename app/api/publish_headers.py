@@ -22,6 +22,8 @@ _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 # Names and values of propagated headers together: what a record may have beside its body.
 PROPAGATED_BYTES_MAX: Final = 8 * 1024
 _TRACE: Final = b"traceparent"
+# The attributes of a CloudEvent in binary mode.
+_EVENT_PREFIX: Final = b"ce-"
 _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY})
 
 
@@ -49,7 +51,11 @@ class PublishHeaders:
         MessageTooLargeError when they are larger than the log has room for.
         """
         names = _propagated_names(topic.propagated_headers)
-        found = tuple((name, value) for name, value in self._all if name in names)
+        found = tuple(
+            (name, value)
+            for name, value in self._all
+            if name in names or name.startswith(_EVENT_PREFIX)
+        )
         if found and sum(len(name) + len(value) for name, value in found) > PROPAGATED_BYTES_MAX:
             message = f"The propagated headers are larger than {PROPAGATED_BYTES_MAX} bytes"
             raise MessageTooLargeError(message)

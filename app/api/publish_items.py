@@ -10,12 +10,12 @@ from typing import Any, Final
 import orjson
 
 from app.api.errors import RequestRefusedError
-from app.api.publish_events import event_of
+from app.api.publish_events import STRUCTURED, event_of
 from app.api.publish_headers import OWN_ID_RULE, is_own_id
 from app.domain.errors import AngeliaError, FormatInvalidError, ValidationFailedError
 
 JSON: Final = b"application/json"
-EVENT: Final = b"application/cloudevents+json"
+EVENT: Final = STRUCTURED.encode()
 _ENVELOPE_MEMBERS: Final = frozenset({"id", "key", "message"})
 
 

@@ -18,6 +18,7 @@
     │   ├── TopicNotEmptyError          TOPIC_NOT_EMPTY
     │   └── UnroutableError             UNROUTABLE
     ├── MessageTooLargeError        VALIDATION_ERROR, a body over the topic's limit
+    ├── ThroughputQuotaError        THROUGHPUT_QUOTA_VIOLATION
     └── UnavailableError            a part we need did not answer in time
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
         └── StorageUnavailableError     STORAGE_UNAVAILABLE
@@ -145,6 +146,12 @@ class MessageTooLargeError(AngeliaError):
     """A published body is larger than its topic allows."""
 
     code = "VALIDATION_ERROR"
+
+
+class ThroughputQuotaError(AngeliaError):
+    """A topic's publishers send more than its quota; the same request works a second later."""
+
+    code = "THROUGHPUT_QUOTA_VIOLATION"
 
 
 class UnavailableError(AngeliaError):

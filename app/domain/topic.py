@@ -13,6 +13,8 @@ from app.domain.owner import Owner
 MESSAGE_SIZE_MIN: Final = 1024
 MESSAGE_SIZE_MAX: Final = 2 * 1024 * 1024
 PARTITIONS_MAX: Final = 1000
+THROUGHPUT_QUOTA_MIN: Final = 1024
+THROUGHPUT_QUOTA_MAX: Final = 1024 * 1024 * 1024
 
 
 class Ack(StrEnum):
@@ -27,6 +29,7 @@ class Topic:
     """A topic and its settings; `change` is the number of the change that last touched it.
 
     `alternate_topic` takes what is published here as `mandatory` while nobody subscribes.
+    `throughput_quota` is in bytes a second.
     Request headers named in `propagated_headers` go with a published message to its subscribers.
     """
 
@@ -38,6 +41,7 @@ class Topic:
     ack: Ack = Ack.LEADER
     message_size_max: int = 51_200
     alternate_topic: str | None = None
+    throughput_quota: int | None = None
     propagated_headers: tuple[str, ...] = ()
     created_at: datetime | None = None
     modified_at: datetime | None = None
@@ -54,7 +58,12 @@ class Topic:
                 "maxMessageSize", f"must be {MESSAGE_SIZE_MIN} to {MESSAGE_SIZE_MAX} bytes"
             )
         require_header_names(self.propagated_headers, path="propagatedHeaders")
-
+        quota = self.throughput_quota
+        if quota is not None and not THROUGHPUT_QUOTA_MIN <= quota <= THROUGHPUT_QUOTA_MAX:
+            raise ValidationFailedError.of(
+                "throughputQuota",
+                f"must be {THROUGHPUT_QUOTA_MIN} to {THROUGHPUT_QUOTA_MAX} bytes a second",
+            )
         if self.alternate_topic is not None:
             topic_name(self.alternate_topic, path="alternateTopic")
 

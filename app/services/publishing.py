@@ -21,6 +21,7 @@ from app.domain.message import (
 )
 from app.domain.topic import Topic
 from app.log.interface import MessageLog
+from app.services.publish_quota import ThroughputQuotas
 
 _log = structlog.get_logger(__name__)
 
@@ -70,6 +71,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
 
     def __init__(self, log: MessageLog, *, timeout: timedelta = APPEND_TIMEOUT) -> None:
         self._log = log
+        self._quotas = ThroughputQuotas()
         self._timeout = timeout.total_seconds()
         self._stack = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
@@ -93,7 +95,9 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
 
         Raises LogUnavailableError when it has not within the time limit; the record may then be
         stored all the same. TopicNotFoundError when the log has no such topic.
+        ThroughputQuotaError when the topic has had enough for now.
         """
+        self._quotas.admit(topic, len(record.value))
         append = self._begun(topic, (record,))
         done, _ = await asyncio.wait((append,), timeout=self._timeout)
         if not done:
@@ -108,8 +112,9 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
 
         Records with one key keep their order. They are appended in calls of up to CALL_RECORDS_MAX
         records, or of records with keys: what one call does not get acknowledged may be stored, as
-        in `publish`, and is never said to be.
+        in `publish`, and is never said to be. ThroughputQuotaError: nothing is stored.
         """
+        self._quotas.admit(topic, sum(len(record.value) for record in records))
         answers: list[AngeliaError | None] = [None] * len(records)
         calls: dict[asyncio.Task[AngeliaError | None], Sequence[int]] = {}
         for places in calls_of(records):

@@ -27,7 +27,15 @@ from app.api.schemas.owner import OwnerBody
 from app.domain.errors import ValidationFailedError
 from app.domain.headers import HEADERS_MAX
 from app.domain.names import topic_name
-from app.domain.topic import MESSAGE_SIZE_MAX, MESSAGE_SIZE_MIN, PARTITIONS_MAX, Ack, Topic
+from app.domain.topic import (
+    MESSAGE_SIZE_MAX,
+    MESSAGE_SIZE_MIN,
+    PARTITIONS_MAX,
+    THROUGHPUT_QUOTA_MAX,
+    THROUGHPUT_QUOTA_MIN,
+    Ack,
+    Topic,
+)
 
 Unit = Literal["SECONDS", "MINUTES", "HOURS", "DAYS"]
 
@@ -99,6 +107,12 @@ class TopicBody(Schema):
         description="takes what is published here with `mandatory=true` while nobody subscribes",
         examples=["shop.unrouted"],
     )
+    throughput_quota: int | None = Field(
+        default=None,
+        ge=THROUGHPUT_QUOTA_MIN,
+        le=THROUGHPUT_QUOTA_MAX,
+        description="bytes a second that each API process takes; more is refused with 429",
+    )
     propagated_headers: list[str] = Field(
         default=[],
         max_length=HEADERS_MAX,
@@ -117,6 +131,7 @@ class TopicBody(Schema):
             message_size_max=self.max_message_size,
             partitions=self.partitions,
             alternate_topic=self.alternate_topic,
+            throughput_quota=self.throughput_quota,
             propagated_headers=tuple(self.propagated_headers),
         )
 
@@ -132,6 +147,7 @@ class TopicBody(Schema):
             max_message_size=topic.message_size_max,
             partitions=topic.partitions,
             alternate_topic=topic.alternate_topic,
+            throughput_quota=topic.throughput_quota,
             propagated_headers=list(topic.propagated_headers),
         )
 

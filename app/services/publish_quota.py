@@ -1,0 +1,64 @@
+"""Throughput quotas: how many bytes a second publishers of one topic may store (per process)."""
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from app.domain.errors import ThroughputQuotaError
+from app.domain.topic import Topic
+
+SLOT_S: Final = 0.1
+# The current slot and those of the second before it: no second holds more than the quota.
+_SLOTS: Final = 11
+_TOPICS_MAX: Final = 10_000
+
+Clock = Callable[[], float]
+
+
+class ThroughputQuotas:
+    """Counts what is published to topics with a quota, in a window that slides over a second."""
+
+    def __init__(self, clock: Clock = monotonic) -> None:
+        self._clock = clock
+        self._windows: dict[str, _Window] = {}
+
+    def admit(self, topic: Topic, size: int) -> None:
+        """Count `size` bytes, if they fit; else ThroughputQuotaError, and nothing is counted.
+
+        What is larger than the quota itself is admitted when nothing was for a second.
+        """
+        if topic.throughput_quota is None:
+            return
+        window = self._windows.get(topic.name) or self._opened(topic.name)
+        now = int(self._clock() / SLOT_S)
+        if not window.take(size, now=now, quota=topic.throughput_quota):
+            raise ThroughputQuotaError(
+                f"Topic {topic.name} takes at most {topic.throughput_quota} bytes a second"
+            )
+
+    def _opened(self, name: str) -> "_Window":
+        # Windows of topics that are gone are not kept for ever; those in use begin anew.
+        if len(self._windows) >= _TOPICS_MAX:
+            self._windows.clear()
+        return self._windows.setdefault(name, _Window())
+
+
+class _Window:
+    """Bytes by slot, the oldest first, and their sum."""
+
+    __slots__ = ("_slots", "_sum")
+
+    def __init__(self) -> None:
+        self._slots: deque[tuple[int, int]] = deque()
+        self._sum = 0
+
+    def take(self, size: int, *, now: int, quota: int) -> bool:
+        while self._slots and now - self._slots[0][0] >= _SLOTS:
+            self._sum -= self._slots.popleft()[1]
+        if self._sum and self._sum + size > quota:
+            return False
+        counted = self._slots.pop()[1] if self._slots and self._slots[-1][0] == now else 0
+        self._slots.append((now, counted + size))
+        self._sum += size
+        return True
