@@ -1,6 +1,6 @@
 """What workers report of themselves and of the subscriptions they deliver."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -65,10 +65,20 @@ class AttemptCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What leaves at most, in requests per second; in which mode, why, and since when."""
+
+    rate: float = 0.0
+    mode: Mode = Mode.NORMAL
+    reason: str = ""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLoad:
     """What one worker does for one subscription.
 
-    `counts` are over the last `window`; `in_flight` and `parked` are what is open right now.
+    `counts` are over the last `window`; `in_flight`, `parked` and `output` are as of right now.
     """
 
     subscription_id: str
@@ -77,3 +87,4 @@ class SubscriptionLoad:
     in_flight: int
     parked: int
     counts: AttemptCounts
+    output: Output = field(default_factory=Output)

@@ -1,18 +1,22 @@
 """Figures of a subscription or a topic, from what workers report (pure)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from app.domain.message import Partition
-from app.domain.status import CursorStatus, SubscriptionLoad
+from app.domain.status import CursorStatus, Mode, Output, SubscriptionLoad
 from app.log.interface import Bounds
+
+_SEVERITY: Final = (Mode.NORMAL, Mode.SLOW, Mode.HEARTBEAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionFigures:
     """Lifetime counts, what is open now, and per-second rates over the last report of each worker.
 
-    `rate` counts requests, `throughput` delivered bytes. `lag` is in messages.
+    `rate` counts requests, `throughput` delivered bytes. `lag` is in messages. `output` is what
+    leaves at most over all workers, in the mode of the one that fares worst; None: none reports.
     """
 
     delivered: int
@@ -29,6 +33,7 @@ class SubscriptionFigures:
     codes_4xx: float = 0.0
     codes_5xx: float = 0.0
     retries: float = 0.0
+    output: Output | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,7 @@ def subscription_figures(
         volume=sum(cursor.volume for cursor in cursors),
         inflight=sum(load.in_flight for load in loads),
         lag=lag,
+        output=_output([load.output for load in loads]),
         **_rates(loads),
     )
 
@@ -73,6 +79,13 @@ def delivery_rates(loads: Iterable[SubscriptionLoad]) -> tuple[float, float]:
     reports = [(load.counts, load.window.total_seconds()) for load in loads if load.window]
     rate = sum(counts.codes_2xx / seconds for counts, seconds in reports)
     return rate, sum(counts.bytes / seconds for counts, seconds in reports)
+
+
+def _output(outputs: Sequence[Output]) -> Output | None:
+    if not outputs:
+        return None
+    worst = max(outputs, key=lambda output: _SEVERITY.index(output.mode))
+    return replace(worst, rate=sum(output.rate for output in outputs))
 
 
 def _end(cursor: CursorStatus, fresh: Bounds | None) -> int:

@@ -2,18 +2,20 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
-from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
+from app.domain.status import AttemptCounts, CursorStatus, Output, SubscriptionLoad
+from app.storage.models import CursorRow, Json, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 from app.storage.settings import from_json, to_json
 
 # Rows of one statement: as many arrays as there are columns, each of this length.
 ROWS_MAX: Final = 5_000
+
+_OUTPUT: Final = "output"
 
 T = TypeVar("T")
 
@@ -165,7 +167,8 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "window": load.window,
         "in_flight": load.in_flight,
         "parked": load.parked,
-        "counts": json.dumps(to_json(load.counts)),
+        # One JSON for all that is only shown: what is added to it needs no column.
+        "counts": json.dumps({**to_json(load.counts), _OUTPUT: _output_values(load.output)}),
     }
 
 
@@ -177,4 +180,15 @@ def _load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
         in_flight=row.in_flight,
         parked=row.parked,
         counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
+        output=_output_of(row.counts.get(_OUTPUT, {})),
     )
+
+
+def _output_values(output: Output) -> Json:
+    return to_json(output) | {"since": output.since.timestamp() if output.since else None}
+
+
+def _output_of(stored: Json) -> Output:
+    since = stored.get("since")
+    known = from_json(Output, {name: value for name, value in stored.items() if name != "since"})
+    return Output(**known, since=None if since is None else datetime.fromtimestamp(since, UTC))

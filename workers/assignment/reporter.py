@@ -134,6 +134,7 @@ class Reporter:
             in_flight=line.in_air,
             parked=line.parked,
             counts=line.counts.totals(),
+            output=line.output(),
         )
 
 

@@ -26,6 +26,7 @@ from app.domain.delivery import (
     Retry,
 )
 from app.domain.message import Message
+from app.domain.status import Output
 from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.undelivered import Undelivered
 from workers.consumer.counts import RecentCounts
@@ -33,7 +34,7 @@ from workers.consumer.cursor import Cursor
 from workers.consumer.intake import Intake, IntakeParts, Opened
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.undelivered import UndeliveredLog
-from workers.delivery.pace import Landed, Output, Pace
+from workers.delivery.pace import Landed, Pace
 
 _log = structlog.get_logger()
 

@@ -1,10 +1,10 @@
 """When the next request of a subscription may leave: the hard limit, and what it takes below."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from app.domain.delivery import Outcome
-from app.domain.status import Mode
+from app.domain.status import Mode, Output
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.adaptive import AdaptiveRate
 from workers.delivery.health import is_healthy
@@ -19,15 +19,6 @@ class Landed(NamedTuple):
     seconds: float
     retried: bool
     full: bool
-
-
-class Output(NamedTuple):
-    """What leaves now at most, in requests per second; in which mode, why, and for how long."""
-
-    rate: float
-    mode: Mode
-    reason: str
-    age: timedelta
 
 
 class Pace:
@@ -49,9 +40,9 @@ class Pace:
         """Adapt, or not, by the settings of `policy`."""
         heartbeat_max = policy.heartbeat_max.total_seconds()
         if not policy.adaptive_rate:
+            self._since = self._since if self._adaptive is None else now
             self._adaptive = None
         elif self._adaptive is None:
-            self._since = now
             self._adaptive = AdaptiveRate(limit=self._limit, heartbeat_max=heartbeat_max, now=now)
         else:
             self._adaptive.heartbeat_max = heartbeat_max
@@ -89,15 +80,25 @@ class Pace:
         return True
 
     def output(self, now: float) -> Output:
-        """What leaves, and why."""
+        """What leaves at most, and why."""
         adaptive = self._adaptive
         if adaptive is None:
-            age = timedelta(seconds=now - self._since)
-            return Output(self._limit, Mode.NORMAL, "at its limit: adaptiveRate is off", age)
-        age = timedelta(seconds=now - adaptive.since)
-        return Output(adaptive.effective_rate, adaptive.mode, adaptive.reason, age)
+            return Output(
+                rate=self._limit, reason="adaptiveRate is off", since=_time_of(self._since, now)
+            )
+        return Output(
+            rate=adaptive.effective_rate,
+            mode=adaptive.mode,
+            reason=adaptive.reason,
+            since=_time_of(adaptive.since, now),
+        )
 
     def _apply(self) -> None:
         rate = self._adaptive.rate if self._adaptive else self._limit
         if rate != self._limiter.rate:
             self._limiter.set_rate(rate)
+
+
+def _time_of(instant: float, now: float) -> datetime:
+    """When it was `instant` by the clock that says `now`, to the second: it is told each second."""
+    return (datetime.now(UTC) - timedelta(seconds=now - instant)).replace(microsecond=0)

@@ -1,5 +1,7 @@
 """Metrics as answered: Hermes' names, numbers instead of its strings."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from app.api.schemas.base import Schema
@@ -24,10 +26,20 @@ class SubscriptionMetricsRead(Schema):
     codes4xx: float = Field(alias="codes4xx")
     codes5xx: float = Field(alias="codes5xx")
     retries: float
+    output_rate: float | None = Field(
+        default=None, description="requests per second that may leave now, by limit and mode"
+    )
+    mode: Literal["NORMAL", "SLOW", "HEARTBEAT"] | None = Field(
+        default=None,
+        description="HEARTBEAT: taken for down, one probe at a time; absent while nothing is sent",
+    )
+    mode_reason: str | None = Field(default=None, description="why no more leaves")
+    mode_since: float | None = Field(default=None, description="seconds since the epoch")
 
     @classmethod
     def of(cls, figures: SubscriptionFigures) -> "SubscriptionMetricsRead":
         """The answer for `figures`."""
+        output = figures.output
         return cls(
             delivered=figures.delivered,
             discarded=figures.discarded,
@@ -43,6 +55,10 @@ class SubscriptionMetricsRead(Schema):
             codes4xx=figures.codes_4xx,
             codes5xx=figures.codes_5xx,
             retries=figures.retries,
+            output_rate=output.rate if output else None,
+            mode=output.mode.value if output else None,
+            mode_reason=output.reason if output else None,
+            mode_since=output.since.timestamp() if output and output.since else None,
         )
 
 

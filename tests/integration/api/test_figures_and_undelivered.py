@@ -5,7 +5,7 @@ import httpx
 import pytest
 
 from app.domain.message import Partition
-from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
+from app.domain.status import AttemptCounts, CursorStatus, Mode, Output, SubscriptionLoad
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.storage.database import Database
@@ -76,8 +76,12 @@ async def test_figures_sum_up_what_the_workers_report(
             in_flight=3,
             parked=1,
             counts=counts,
+            output=output,
         )
-        for worker in ("w1", "w2")
+        for worker, output in (
+            ("w1", Output(rate=0.5, mode=Mode.HEARTBEAT, reason="it is down", since=NOON)),
+            ("w2", Output(rate=100, reason="rising", since=NOON)),
+        )
     ]
     async with database.transaction() as session:
         await StatusRepository(session).write(cursors, loads)
@@ -97,6 +101,10 @@ async def test_figures_sum_up_what_the_workers_report(
         "codes4xx": 2.0,
         "codes5xx": 4.0,
         "retries": 6.0,
+        "outputRate": 100.5,
+        "mode": "HEARTBEAT",
+        "modeReason": "it is down",
+        "modeSince": NOON.timestamp(),
     }
 
 

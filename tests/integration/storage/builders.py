@@ -7,7 +7,14 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad, WorkerStatus
+from app.domain.status import (
+    AttemptCounts,
+    CursorStatus,
+    Mode,
+    Output,
+    SubscriptionLoad,
+    WorkerStatus,
+)
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
@@ -63,6 +70,7 @@ def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> Sub
         in_flight=3,
         parked=2,
         counts=AttemptCounts(codes_2xx=5, timeouts=1, bytes=512),
+        output=Output(rate=1.5, mode=Mode.SLOW, reason="it was down", since=NOON),
     )
     return replace(load, **settings)
 

@@ -5,12 +5,18 @@ from datetime import timedelta
 import pytest
 
 from app.domain.delivery import Delivered, Outcome, Retry
+from app.domain.status import Mode
 from tests.fakes.worker import Attempt, World, delivered
 
 
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+def mode(world: World) -> Mode:
+    (load,) = world.plane.loads.values()
+    return load.output.mode
 
 
 def numbered(count: int) -> list[bytes]:
@@ -48,6 +54,8 @@ async def test_a_subscriber_that_is_down_gets_one_probe_at_a_time_and_all_its_me
         await world.endpoints.until(
             lambda: len(attempts) > 1 and attempts[-1].at - attempts[-2].at > 0.9
         )
+        await world.plane.until(lambda: mode(world) is Mode.HEARTBEAT)
+        assert world.plane.loads[subscription.id].output.rate <= 1
         up = True
         await world.plane.until(lambda: delivered(world, subscription.id) == 30)
     assert len(attempts) < 100
