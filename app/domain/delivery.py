@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 TTL_ELAPSED: Final = "Total timeout elapsed"
 PUBLISH_TTL_ELAPSED: Final = "Older than publishTtl before the first attempt"
 RETRIES_EXHAUSTED: Final = "Maximum number of retries reached"
+BUFFER_FULL: Final = "The retry buffer is full"
 GONE: Final = "The endpoint answered 410 Gone"
 
 

@@ -22,6 +22,21 @@ PUBLISH_TTL_MAX: Final = timedelta(days=30)
 ERROR_CODES: Final = range(400, 600)
 
 
+class OnExhausted(StrEnum):
+    """What happens to a message that is to be retried when the retry buffer is full.
+
+    WAIT: nothing new is sent until a retry makes room. RUN: nor then, and retries do not wait for
+    their backoff. DISCARD: it is discarded. DISCARD_OLDEST: the oldest in the buffer is. ABORT: the
+    subscription is suspended.
+    """
+
+    WAIT = "WAIT"
+    DISCARD = "DISCARD"
+    DISCARD_OLDEST = "DISCARD_OLDEST"
+    ABORT = "ABORT"
+    RUN = "RUN"
+
+
 class State(StrEnum):
     """What a subscription does now. PENDING: created, not yet taken up by a worker."""
 
@@ -37,7 +52,8 @@ class DeliveryPolicy:
     This is Hermes' subscriptionPolicy, with its limits, and more. `max_retries` bounds the attempts
     after the first; `first_retry_immediate` puts a retry without delay before those that back off.
     A message older than `publish_ttl`, counted from its publication, before its first attempt is
-    discarded.
+    discarded. A message is sent `sending_delay` after its publication at the earliest; until then
+    it waits in the retry buffer.
     """
 
     rate: int = 400
@@ -56,6 +72,8 @@ class DeliveryPolicy:
     max_retries: int | None = None
     first_retry_immediate: bool = False
     publish_ttl: timedelta | None = None
+    on_exhausted: OnExhausted = OnExhausted.WAIT
+    sending_delay: timedelta = timedelta()
 
     def __post_init__(self) -> None:
         for name, low, high, unit in _LIMITS:
@@ -67,6 +85,11 @@ class DeliveryPolicy:
                 raise ValidationFailedError.of(
                     f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
                 )
+        if self.on_exhausted is OnExhausted.RUN and self.sending_delay:
+            # What waits for the delay may not be sent, and what fails could not be told from it.
+            raise ValidationFailedError.of(
+                "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
+            )
 
 
 # The public (Hermes) name of each setting, for messages and for the API.
@@ -85,6 +108,8 @@ FIELD_NAMES: Final[Mapping[str, str]] = {
     "max_retries": "maxRetries",
     "first_retry_immediate": "firstRetryImmediate",
     "publish_ttl": "publishTtl",
+    "on_exhausted": "onExhausted",
+    "sending_delay": "sendingDelay",
 }
 
 _SECOND = timedelta(seconds=1)
@@ -100,6 +125,7 @@ _LIMITS: Final = (
     ("retry_buffer_max", 1, 1_000_000, 1),
     ("heartbeat_max", 1, 3600, _SECOND),
     ("max_retries", 0, RETRIES_MAX, 1),
+    ("sending_delay", 0, 5_000, _MILLISECOND),
     ("publish_ttl", 1, PUBLISH_TTL_MAX // _SECOND, _SECOND),
 )
 

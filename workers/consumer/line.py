@@ -8,15 +8,17 @@ backlog costs no task per message and an idle subscription costs none at all.
 """
 
 import asyncio
+import math
 import random
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
 import structlog
 
 from app.domain.backoff import retry_delay
 from app.domain.delivery import (
+    BUFFER_FULL,
     PUBLISH_TTL_ELAPSED,
     RETRIES_EXHAUSTED,
     TTL_ELAPSED,
@@ -27,7 +29,7 @@ from app.domain.delivery import (
 )
 from app.domain.message import Message
 from app.domain.status import Output
-from app.domain.subscription import DeliveryPolicy, State, Subscription
+from app.domain.subscription import DeliveryPolicy, OnExhausted, State, Subscription
 from app.domain.undelivered import Undelivered
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
@@ -35,6 +37,9 @@ from workers.consumer.intake import Intake, IntakeParts, Opened
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.undelivered import UndeliveredLog
 from workers.delivery.pace import Landed, Pace
+
+# What makes new messages wait while the retry buffer is full.
+_WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})
 
 _log = structlog.get_logger()
 
@@ -167,25 +172,47 @@ class DeliveryLine:
         return self._due_retry(now) or self._next_message(now)
 
     def _due_retry(self, now: float) -> Job | None:
-        job = self._park.take(now)
-        if job is not None and now > job.deadline:
+        job = self._park.take(self._retries_due(now))
+        if job is not None and job.attempts > 0 and now > job.deadline:
             # It was due in time, and held back by the rate or by what others were told.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 
-    def _next_message(self, now: float) -> Job | None:
-        if len(self._park) >= self.subscription.policy.retry_buffer_max:
-            return None  # a retry that leaves the park makes room
-        opened = self._intake.take()
-        return self._job(opened, now) if opened else None
+    def _retries_due(self, now: float) -> float:
+        """When those that are tried again now have become due."""
+        run = self.subscription.policy.on_exhausted is OnExhausted.RUN
+        return math.inf if run and self._is_full() else now
 
-    def _job(self, opened: Opened, now: float) -> Job:
+    def _is_full(self) -> bool:
+        return len(self._park) >= self.subscription.policy.retry_buffer_max
+
+    def _next_message(self, now: float) -> Job | None:
+        """The next message that may be sent now; those that may not yet are parked."""
+        now_ms = time.time_ns() / 1e6
+        while not (self._is_full() and self._waits_for_room()):
+            opened = self._intake.take()
+            if opened is None:
+                return None
+            job = self._job(opened, now=now, now_ms=now_ms)
+            if job.due <= now:
+                return job
+            self._park.park(job, job.due)
+        return None  # a job that leaves the park makes room
+
+    def _waits_for_room(self) -> bool:
+        policy = self.subscription.policy
+        return bool(policy.sending_delay) or policy.on_exhausted in _WAITING
+
+    def _job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
         cursor, message, opened_ms = opened
-        policy, now_ms = self.subscription.policy, time.time_ns() / 1e6
+        policy = self.subscription.policy
+        delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
         elapsed = (now_ms - opened_ms) / 1e3
         ttl = policy.message_ttl.total_seconds()
-        job = Job(message, cursor, now + ttl - max(elapsed, 0.0))
-        if is_stale(message, policy, now_ms=now_ms):
+        due = now + delay_ms / 1e3
+        job = Job(message, cursor, due + ttl - max(elapsed, 0.0))
+        job.due = due
+        if is_stale(message, policy, now_ms=now_ms + delay_ms):
             job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)
         return job
 
@@ -274,7 +301,29 @@ class DeliveryLine:
         if reason := self._given_up(job, due):
             await self._discard(job, Discarded(reason=reason, status=outcome.status))
         elif not job.cursor.closing:
-            self._park.park(job, due)
+            await self._keep(job, due)
+
+    async def _keep(self, job: Job, due: float) -> None:
+        """Park `job` until `due`, or do what is to be done when there is no room."""
+        policy, full = self.subscription.policy, self._is_full()
+        if full and policy.on_exhausted is OnExhausted.DISCARD:
+            await self._discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
+            return
+        oldest = None
+        if full and policy.on_exhausted is OnExhausted.DISCARD_OLDEST:
+            oldest = self._park.take_oldest()
+        self._park.park(job, due)
+        if oldest is not None:
+            await self._discard_parked(oldest)
+        elif full and policy.on_exhausted is OnExhausted.ABORT:
+            self._suspend(self.subscription, BUFFER_FULL)
+
+    async def _discard_parked(self, job: Job) -> None:
+        job.cursor.started()  # it is not handed over before this has been recorded
+        try:
+            await self._discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
+        finally:
+            job.cursor.landed()
 
     def _given_up(self, job: Job, due: float) -> str | None:
         """Why there will be no retry at `due`, if there is a reason."""
@@ -326,6 +375,12 @@ class DeliveryLine:
             body=message.body or b"",
             headers=_shown(message),
         )
+
+
+def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
+    """How long the message may not be sent yet; never more than the delay, whatever clocks say."""
+    delay_ms = policy.sending_delay.total_seconds() * 1e3
+    return min(max(message.published_ms + delay_ms - now_ms, 0.0), delay_ms)
 
 
 def is_stale(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> bool:

@@ -2,16 +2,21 @@
 
 import heapq
 from collections.abc import Callable
+from typing import Final
 
 from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nobody
 from app.domain.message import Message
 from workers.consumer.cursor import Cursor
 
+# So many of those that are gone are no reason to tidy up.
+_GONE_MIN: Final = 64
+
 
 class Job:
     """One message on its way: what was read, where, and how often it was tried.
 
-    One that is `refused` is not sent any more. `status` is the last that was answered.
+    One that is `refused` is not sent any more. `status` is the last that was answered. Its first
+    attempt may be made from `due` on.
     """
 
     __slots__ = (
@@ -19,6 +24,7 @@ class Job:
         "backoffs",
         "cursor",
         "deadline",
+        "due",
         "epoch",
         "message",
         "refused",
@@ -30,6 +36,7 @@ class Job:
         self.message = message
         self.cursor = cursor
         self.deadline = deadline
+        self.due = 0.0
         self.attempts = 0
         self.backoffs = 0
         # Of its last attempt: when it left, and in which epoch of its line's pace.
@@ -43,30 +50,56 @@ class RetryPark:
     """Jobs by the time at which they may be tried again (monotonic seconds)."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Job]] = []
+        # The two heaps may name jobs that are gone; these are the ones that wait, with their times.
+        self._waiting: dict[int, tuple[float, Job]] = {}
+        self._by_due: list[tuple[float, int]] = []
+        self._by_age: list[tuple[float, int]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
         """Jobs that wait."""
-        return len(self._heap)
+        return len(self._waiting)
 
     @property
     def next_due(self) -> float | None:
         """When the first of them is due."""
-        return self._heap[0][0] if self._heap else None
+        number = self._first(self._by_due)
+        return None if number is None else self._waiting[number][0]
 
     def park(self, job: Job, due: float) -> None:
         """Keep `job` until `due`."""
         self._sequence += 1
-        heapq.heappush(self._heap, (due, self._sequence, job))
+        self._waiting[self._sequence] = (due, job)
+        heapq.heappush(self._by_due, (due, self._sequence))
+        heapq.heappush(self._by_age, (job.due, self._sequence))
+        if max(len(self._by_due), len(self._by_age)) > 2 * len(self._waiting) + _GONE_MIN:
+            self._tidy()
 
     def take(self, now: float) -> Job | None:
         """The job that has been due longest."""
-        if self._heap and self._heap[0][0] <= now:
-            return heapq.heappop(self._heap)[2]
-        return None
+        due = self.next_due
+        return None if due is None or due > now else self._taken(self._by_due)
+
+    def take_oldest(self) -> Job | None:
+        """The job whose first attempt was due first, due again or not."""
+        return self._taken(self._by_age)
 
     def remove(self, unwanted: Callable[[Job], bool]) -> None:
         """Forget the jobs that are `unwanted`."""
-        self._heap = [entry for entry in self._heap if not unwanted(entry[2])]
-        heapq.heapify(self._heap)
+        self._waiting = {n: kept for n, kept in self._waiting.items() if not unwanted(kept[1])}
+        self._tidy()
+
+    def _taken(self, heap: list[tuple[float, int]]) -> Job | None:
+        number = self._first(heap)
+        return None if number is None else self._waiting.pop(number)[1]
+
+    def _first(self, heap: list[tuple[float, int]]) -> int | None:
+        while heap and heap[0][1] not in self._waiting:
+            heapq.heappop(heap)
+        return heap[0][1] if heap else None
+
+    def _tidy(self) -> None:
+        self._by_due = [(due, number) for number, (due, _) in self._waiting.items()]
+        self._by_age = [(job.due, number) for number, (_, job) in self._waiting.items()]
+        heapq.heapify(self._by_due)
+        heapq.heapify(self._by_age)

@@ -1,7 +1,7 @@
 """`subscriptionPolicy`: Hermes' names and units."""
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from app.domain.subscription import (
     RATE_MAX,
     RETRIES_MAX,
     DeliveryPolicy,
+    OnExhausted,
 )
 
 # The rate of subscriptions created with the old documents' bodies (`supportTeam`).
@@ -23,11 +24,9 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 READ_ONLY: Final = frozenset({"backoffMaxIntervalMillis"})
 UNSUPPORTED: Final = {
     "socketTimeout": Unsupported(harmless=only(0)),
-    "sendingDelay": Unsupported(harmless=only(0), refused=True),
     "batchSize": Unsupported(harmless=never),
     "batchTime": Unsupported(harmless=never),
     "batchVolume": Unsupported(harmless=never),
-    "onExhausted": Unsupported(harmless=only("WAIT"), refused=True),
 }
 
 
@@ -65,6 +64,12 @@ class PolicyBody(Schema):
         le=PUBLISH_TTL_MAX // _SECOND,
         description="seconds since its publication, after which a message gets no first attempt",
     )
+    on_exhausted: Literal["WAIT", "DISCARD", "DISCARD_OLDEST", "ABORT", "RUN"] = Field(
+        default="WAIT", description="what happens when the retry buffer is full"
+    )
+    sending_delay: int = Field(
+        default=0, ge=0, le=5_000, description="ms from publication until a message may be sent"
+    )
 
     def to_domain(self) -> DeliveryPolicy:
         """The policy it describes."""
@@ -83,6 +88,8 @@ class PolicyBody(Schema):
             max_retries=self.max_retries,
             first_retry_immediate=self.first_retry_immediate,
             publish_ttl=None if self.publish_ttl is None else self.publish_ttl * _SECOND,
+            on_exhausted=OnExhausted(self.on_exhausted),
+            sending_delay=self.sending_delay * _MILLISECOND,
         )
 
     @classmethod
@@ -96,7 +103,6 @@ class PolicyRead(PolicyBody):
 
     backoff_max_interval_millis: int
     socket_timeout: int = 0
-    sending_delay: int = 0
 
     @classmethod
     def of(cls, policy: DeliveryPolicy) -> "PolicyRead":
@@ -121,4 +127,6 @@ def _values(policy: DeliveryPolicy) -> dict[str, Any]:
         "max_retries": policy.max_retries,
         "first_retry_immediate": policy.first_retry_immediate,
         "publish_ttl": None if policy.publish_ttl is None else policy.publish_ttl // _SECOND,
+        "on_exhausted": policy.on_exhausted.value,
+        "sending_delay": policy.sending_delay // _MILLISECOND,
     }

@@ -22,6 +22,8 @@ SETTINGS: list[tuple[str, Any, Any]] = [
     ("subscriptionPolicy.maxRetries", None, 0),
     ("subscriptionPolicy.firstRetryImmediate", False, True),
     ("subscriptionPolicy.publishTtl", None, 60),
+    ("subscriptionPolicy.onExhausted", "WAIT", "DISCARD_OLDEST"),
+    ("subscriptionPolicy.sendingDelay", 0, 5000),
 ]
 OUT_OF_RANGE: list[tuple[str, Any, str]] = [
     ("retryableStatusCodes", [399], "must be 400 to 599 each"),
@@ -31,6 +33,8 @@ OUT_OF_RANGE: list[tuple[str, Any, str]] = [
     ("subscriptionPolicy.maxRetries", 1001, "must be 0 to 1000"),
     ("subscriptionPolicy.publishTtl", 0, "must be 1 to 2592000"),
     ("subscriptionPolicy.publishTtl", 2592001, "must be 1 to 2592000"),
+    ("subscriptionPolicy.sendingDelay", -1, "must be 0 to 5000"),
+    ("subscriptionPolicy.sendingDelay", 5001, "must be 0 to 5000"),
     ("subscriptionPolicy.requestTimeout", 99, "must be 100 to 300000"),
     ("subscriptionPolicy.messageTtl", 7201, "must be 0 to 7200"),
 ]

@@ -62,6 +62,7 @@ async def test_the_smallest_body_of_the_old_documents_creates_a_subscription(
         "adaptiveRate": True,
         "heartbeatMax": 60,
         "firstRetryImmediate": False,
+        "onExhausted": "WAIT",
         "socketTimeout": 0,
         "sendingDelay": 0,
     }

@@ -19,8 +19,6 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"deadLetter": {"topic": "a.dead"}},
     {"failureExpression": "status != 202"},
     {"contentMode": "CE_BINARY"},
-    {"subscriptionPolicy": {"sendingDelay": 100}},
-    {"subscriptionPolicy": {"onExhausted": "DISCARD"}},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [
     {"trackingEnabled": True},

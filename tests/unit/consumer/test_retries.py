@@ -1,5 +1,9 @@
 """The park of retries: who is due, in which order, and who is forgotten."""
 
+import weakref
+
+import pytest
+
 from app.domain.commit import Progress
 from app.domain.message import Message
 from tests.fakes.reading import ORDERS, a_record
@@ -41,6 +45,31 @@ def test_of_those_due_at_the_same_time_gives_the_first_parked_first() -> None:
     park, jobs = parked(1.0, 1.0, 1.0)
     assert [park.take(1.0) for _ in jobs] == jobs
     assert park.next_due is None
+
+
+def test_gives_the_oldest_though_it_is_not_due_and_not_again() -> None:
+    park, jobs = parked(1.0, 2.0, 3.0)
+    for job, first_due in zip(jobs, (30.0, 10.0, 20.0), strict=True):
+        park.remove(lambda each, job=job: each is job)  # type: ignore[misc]  # bound in the loop
+        job.due = first_due
+        park.park(job, 60.0 - first_due)
+    assert [park.take_oldest(), park.take_oldest()] == [jobs[1], jobs[2]]
+    assert (len(park), park.next_due) == (1, 30.0)
+    assert [park.take(99.0), park.take(99.0), park.take_oldest()] == [jobs[0], None, None]
+
+
+@pytest.mark.parametrize("by_age", [False, True])
+def test_keeps_nothing_of_those_that_are_gone(*, by_age: bool) -> None:
+    park, [job] = parked(0.0)
+    cursor = weakref.ref(job.cursor)
+    for _ in range(10_000):
+        taken = park.take_oldest() if by_age else park.take(0.0)
+        assert taken is job
+        park.park(job, 0.0)
+    assert park.take(0.0) is job
+    assert sum(len(heap) for heap in (park._by_due, park._by_age)) < 1_000  # noqa: SLF001 - memory cannot be seen from outside
+    del job, taken
+    assert cursor() is None
 
 
 def test_forgets_the_unwanted_and_keeps_the_order_of_the_others() -> None:
