@@ -13,6 +13,7 @@ from app.domain.filters import FILTERS_MAX, Filter
 from app.domain.headers import Header, require_headers
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
+from app.domain.templates import template_problem
 
 RATE_MAX: Final = 1_000_000
 IN_FLIGHT_MAX: Final = 10_000
@@ -200,7 +201,7 @@ class Subscription:
 
 
 def endpoint_url(text: str) -> str:
-    """`text`, if a message can be POSTed to it.
+    """`text`, if a message can be POSTed to it, with the values of its place holders.
 
     Raises:
         ValidationFailedError: it cannot; the field is `endpoint`.
@@ -221,4 +222,4 @@ def _endpoint_problem(text: str) -> str | None:
         return "must be an http:// or https:// URI"
     if not parts.hostname or not text.isascii() or not text.isprintable() or " " in text:
         return "must be a URI with a host, in printable ASCII: http://host/path"
-    return None
+    return template_problem(parts)

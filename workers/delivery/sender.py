@@ -10,6 +10,8 @@ import httpx
 from app.domain.delivery import Answer, Answered, Discarded, Outcome, Unanswered
 from app.domain.message import Message
 from app.domain.subscription import Subscription
+from app.domain.templates import EndpointTemplate, TemplateError
+from app.filtering.bodies import BodyError, ParsedBodies
 from workers.delivery.classification import classify
 from workers.delivery.request import RequestHeaders
 from workers.transport.dialing import Origin
@@ -29,16 +31,28 @@ class Destination:
     When the subscription changes, ask the sender for another one.
     """
 
-    __slots__ = ("_clock", "_extensions", "_headers", "_subscription", "_transport", "_url")
+    __slots__ = (
+        "_bodies",
+        "_clock",
+        "_extensions",
+        "_headers",
+        "_subscription",
+        "_template",
+        "_transport",
+        "_url",
+    )
 
     def __init__(
         self,
-        url: httpx.URL,
         subscription: Subscription,
         *,
         transport: DeliveryTransport,
         clock: Clock,
+        bodies: ParsedBodies,
     ) -> None:
+        self._template = EndpointTemplate.of(subscription.endpoint)
+        self._bodies = bodies
+        url = httpx.URL(self._template.sample if self._template else subscription.endpoint)
         self._subscription = subscription
         self._transport = transport
         self._clock = clock
@@ -57,14 +71,23 @@ class Destination:
         """
         if message.body is None:
             return Discarded(reason="malformed: the record has no value")
+        try:
+            url = self._url if self._template is None else self._filled(self._template, message)
+        except (TemplateError, BodyError) as exc:
+            return Discarded(reason=f"The endpoint's template cannot be filled: {exc}")
         request = httpx.Request(
             "POST",
-            self._url,
+            url,
             headers=self._headers.of(message, retry_count),
             stream=httpx.ByteStream(message.body),
             extensions=self._extensions,
         )
         return classify(await self._answer(request), self._subscription, self._clock())
+
+    def _filled(self, template: EndpointTemplate, message: Message) -> httpx.URL:
+        target = template.target(self._bodies.of(message))
+        # Only path and query: the host is the one that was checked, whatever the message says.
+        return self._url.copy_with(raw_path=target.encode("ascii"))
 
     async def _answer(self, request: httpx.Request) -> Answer:
         try:
@@ -113,6 +136,7 @@ class Sender:
     def __init__(self, *, limits: TransportLimits | None = None, clock: Clock = _utc_now) -> None:
         self._limits = limits
         self._clock = clock
+        self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
 
     async def __aenter__(self) -> Self:
@@ -140,7 +164,8 @@ class Sender:
     def destination(self, subscription: Subscription) -> Destination | UnusableDestination:
         """Where to send its messages, and how. Never raises for what the endpoint is."""
         try:
-            url = httpx.URL(subscription.endpoint)
-            return Destination(url, subscription, transport=self.transport, clock=self._clock)
+            return Destination(
+                subscription, transport=self.transport, clock=self._clock, bodies=self._bodies
+            )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             return UnusableDestination(str(exc))

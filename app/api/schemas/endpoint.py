@@ -22,11 +22,8 @@ def masked(text: str) -> str:
 def plain_endpoint(text: str) -> str:
     """`text`, if messages can be POSTed to it as it stands; else ValidationFailedError.
 
-    A masked endpoint is refused: it would send the mask as a password. So is a template, whose
-    place holders are not filled in yet.
+    A masked endpoint is refused: it would send the mask as a password.
     """
     if f":{MASK}@" in text:
         raise ValidationFailedError.of("endpoint", "has a masked password: give the real one")
-    if "{" in text or "}" in text:
-        raise ValidationFailedError.of("endpoint", "must be a plain URI: templates do not work yet")
     return endpoint_url(text)

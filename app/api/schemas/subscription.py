@@ -95,7 +95,8 @@ class SubscriptionBody(Schema):
     name: Annotated[str, checked(subscription_name)] = Field(examples=["billing"])
     topic_name: str | None = None
     endpoint: Annotated[str, checked(plain_endpoint)] = Field(
-        examples=["http://127.0.0.1:9000/orders"]
+        description="its path and query may have {placeholders} for fields of the body",
+        examples=["http://127.0.0.1:9000/orders"],
     )
     description: Text = Field(default="", max_length=_TEXT_MAX)
     contact: Text = Field(default="", max_length=_TEXT_MAX)

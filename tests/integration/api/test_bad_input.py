@@ -166,13 +166,13 @@ REQUESTS = {
     "an endpoint that is a number": Bad(
         "POST", SUBSCRIPTIONS, '{"name": "new", "endpoint": 7}', 400, "VALIDATION_ERROR", "endpoint"
     ),
-    "an endpoint template": Bad(
+    "a template of the host": Bad(
         "POST",
         SUBSCRIPTIONS,
-        '{"name": "new", "endpoint": "http://h.test/{id}"}',
+        '{"name": "new", "endpoint": "http://{a}.test/", "supportTeam": "T"}',
         400,
         "VALIDATION_ERROR",
-        "templates",
+        "in its path and its query alone",
     ),
     "another topic in the body": Bad(
         "POST",

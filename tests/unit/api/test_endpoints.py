@@ -15,6 +15,7 @@ from app.domain.errors import ValidationFailedError
         ("http://:secret@h.test/", "http://:*****@h.test/"),
         ("http://user@h.test/", "http://user@h.test/"),
         ("https://u:p@[::1]:8443/?a=b#c", "https://u:*****@[::1]:8443/?a=b#c"),
+        ("http://u:p@h.test/{a}?x={b.c}", "http://u:*****@h.test/{a}?x={b.c}"),
     ],
 )
 def test_a_password_is_never_shown(endpoint: str, shown: str) -> None:
@@ -31,7 +32,20 @@ def test_a_password_is_never_shown(endpoint: str, shown: str) -> None:
         "http://",
         "http://h.test:x/",
         "http://u:*****@h.test/",
-        "http://h/{a}",
+        "http://{a}/",
+        "http://h.{a}/",
+        "http://h.test:{a}/",
+        "http://{a}@h.test/",
+        "http://h.test{a}",
+        "{a}://h.test/",
+        "http://h.test/#{a}",
+        "http://h.test/{}",
+        "http://h.test/{a b}",
+        "http://h.test/{a..b}",
+        "http://h.test/{a",
+        "http://h.test/a}",
+        "http://h.test/{{a}}",
+        "http://h.test/{a?x=b}",
     ],
 )
 def test_what_cannot_be_posted_to_is_refused(endpoint: str) -> None:

@@ -1,0 +1,86 @@
+"""Endpoint templates: `http://host/{a}/{b.c}` with values from the body of each message.
+
+Place holders stand in the path and the query alone, and values are percent-encoded whole, so that
+no message can choose the host, add a segment, or go up one.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import SplitResult, quote, urlsplit
+
+TARGET_LENGTH_MAX: Final = 8_000
+
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*")
+
+
+class TemplateError(ValueError):
+    """This message gives no endpoint; the text says why."""
+
+
+def template_problem(parts: SplitResult) -> str | None:
+    """What is wrong with the place holders of an endpoint, if anything is."""
+    if _has_braces(parts.netloc) or _has_braces(parts.fragment):
+        return "may have {placeholders} in its path and its query alone"
+    names = _PLACEHOLDER.findall(parts.path + parts.query)
+    rest = _PLACEHOLDER.sub("", parts.path) + _PLACEHOLDER.sub("", parts.query)
+    if _has_braces(rest) or not all(_NAME.fullmatch(name) for name in names):
+        return "must name a field of the body in each placeholder: {field} or {object.field}"
+    return None
+
+
+class EndpointTemplate:
+    """A valid endpoint with place holders; `of` gives None for one without any."""
+
+    __slots__ = ("_keys", "_literals", "sample")
+
+    def __init__(self, endpoint: str) -> None:
+        parts = urlsplit(endpoint)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        texts = _PLACEHOLDER.split(target)
+        self._literals = texts[::2]
+        self._keys = [tuple(name.split(".")) for name in texts[1::2]]
+        # The same endpoint with some values, for all that does not depend on them.
+        self.sample = _PLACEHOLDER.sub("x", endpoint)
+
+    @classmethod
+    def of(cls, endpoint: str) -> "EndpointTemplate | None":
+        """The template that `endpoint` is, if it is one."""
+        return cls(endpoint) if _PLACEHOLDER.search(endpoint) else None
+
+    def target(self, body: object) -> str:
+        """Path and query for a message with this (parsed) body; TemplateError."""
+        target = "".join(self._parts(body))
+        if len(target) > TARGET_LENGTH_MAX:
+            raise TemplateError(f"the URL is longer than {TARGET_LENGTH_MAX} characters")
+        if any(segment in {".", ".."} for segment in target.partition("?")[0].split("/")):
+            raise TemplateError("a segment of the path is only dots")
+        return target
+
+    def _parts(self, body: object) -> Iterator[str]:
+        yield self._literals[0]
+        for keys, literal in zip(self._keys, self._literals[1:], strict=True):
+            yield quote(_text(body, keys), safe="")
+            yield literal
+
+
+def _text(body: Any, keys: tuple[str, ...]) -> str:  # noqa: ANN401 - JSON is of any type
+    value = body
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case None:
+            raise TemplateError(f"the body has no {'.'.join(keys)}")
+        case _:
+            raise TemplateError(f"{'.'.join(keys)} is not a text, a number or a boolean")
+
+
+def _has_braces(text: str) -> bool:
+    return "{" in text or "}" in text
