@@ -104,6 +104,11 @@ class DeliveryLine:
         self._intake.filter_by(subscription.filters)
         self.pump()
 
+    def resume(self, subscription: Subscription, endpoint: Endpoint) -> None:
+        """Work again, on what was known when it stopped."""
+        self._stopped = False
+        self.configure(subscription, endpoint)
+
     def share(self, rate: float) -> None:
         """Send at most `rate` messages a second from now on."""
         self._pace.share(rate)
@@ -134,6 +139,7 @@ class DeliveryLine:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     # ---- deciding -------------------------------------------------------------------------------
 

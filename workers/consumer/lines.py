@@ -1,9 +1,10 @@
 """All delivery lines of a worker: opening and closing cursors, one line a subscription."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, KeysView, Mapping
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from app.domain.commit import Progress
 from app.domain.message import Partition
@@ -15,6 +16,9 @@ from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
 from workers.reading.reader import Reader
+
+# Lines that rest are remembered up to here; most of what they know is stale after a second.
+RESTING_MAX: Final = 1_000
 
 
 class CursorKey(NamedTuple):
@@ -32,7 +36,7 @@ class Endpoints(Protocol):
 
 
 class Lines:
-    """Owns the lines and their cursors. A line exists while it has cursors."""
+    """Owns the lines and their cursors. A line works while it has cursors, then it rests."""
 
     def __init__(
         self,
@@ -48,6 +52,9 @@ class Lines:
         self._reader = reader
         self._committer = committer
         self._lines: dict[str, DeliveryLine] = {}
+        # Without cursors, the last to stop last: one that is resumed goes on with what it has sent
+        # in the last second, and with the quiet that its subscriber asked for.
+        self._resting: OrderedDict[str, DeliveryLine] = OrderedDict()
         self._cursors: dict[CursorKey, Cursor] = {}
         # Closed, and at most one of each key: where they stood is still to be reported.
         self._to_report: dict[CursorKey, Cursor] = {}
@@ -148,18 +155,28 @@ class Lines:
         abandon(halted)
 
     def _opened(self, subscription: Subscription, partition: Partition, start: Progress) -> Cursor:
-        line = self._lines.get(subscription.id)
-        if line is None:
-            line = DeliveryLine(subscription, self._endpoints.destination(subscription), self)
-            self._lines[subscription.id] = line
+        line = self._lines.get(subscription.id) or self._begun(subscription)
         cursor = Cursor(line, partition, start)
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 
+    def _begun(self, subscription: Subscription) -> DeliveryLine:
+        endpoint = self._endpoints.destination(subscription)
+        line = self._resting.pop(subscription.id, None)
+        if line is None:
+            line = DeliveryLine(subscription, endpoint, self)
+        else:
+            line.resume(subscription, endpoint)
+        self._lines[subscription.id] = line
+        return line
+
     def _drop_empty_lines(self) -> None:
         used = {key.subscription_id for key in self._cursors}
         for subscription_id in [known for known in self._lines if known not in used]:
-            self._lines.pop(subscription_id).stop()
+            line = self._resting[subscription_id] = self._lines.pop(subscription_id)
+            line.stop()
+        while len(self._resting) > RESTING_MAX:
+            self._resting.popitem(last=False)
 
 
 def abandon(halted: Collection[tuple[str, Cursor]]) -> None:

@@ -38,12 +38,12 @@ def filtered(world: World, subscription: Subscription) -> int:
     return sum(s.filtered for (i, _), s in world.plane.statuses.items() if i == subscription.id)
 
 
-def quiet_at_first(world: World) -> None:
-    """The first attempt asks for a minute of quiet."""
+def quiet_at_first(world: World, quiet: timedelta = QUIET) -> None:
+    """The first attempt asks for quiet."""
 
     def reply(_: Attempt) -> Outcome:
         if len(world.endpoints.attempts) == 1:
-            return Retry(reason="busy", status=503, retry_after=QUIET)
+            return Retry(reason="busy", status=503, retry_after=quiet)
         return Delivered(status=200)
 
     world.endpoints.replies["http://s.test/"] = reply
@@ -100,7 +100,7 @@ async def test_what_waits_for_the_rate_waits_for_a_suspended_subscription_too(
 ) -> None:
     topic = await world.topic(partitions=1)
     subscription = await subscribed(world, topic)
-    quiet_at_first(world)
+    quiet_at_first(world, timedelta(milliseconds=500))
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbers([0]))

@@ -323,3 +323,41 @@ async def test_the_rate_is_shared_by_owned_partitions(world: World) -> None:
     times = [a.at for a in world.endpoints.attempts]
     # The limiter is exact; here a request leaves a little after it was counted.
     assert all(later - earlier > 0.95 for earlier, later in zip(times, times[20:], strict=False))
+
+
+async def test_a_resumption_does_not_forget_what_left_in_the_last_second(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=20)
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, *numbered(40))
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 15)
+        suspended = world.suspend(subscription)
+        await world.plane.until_applied()
+        world.resume(suspended)
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 40)
+    times = [a.at for a in world.endpoints.attempts]
+    assert all(later - earlier > 0.95 for earlier, later in zip(times, times[20:], strict=False))
+
+
+async def test_a_resumption_keeps_the_quiet_that_was_asked_for(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic)
+    quiet = timedelta(milliseconds=600)
+
+    def first_refused(_: Attempt) -> Outcome:
+        if len(world.endpoints.attempts) == 1:
+            return Retry(reason="busy", status=503, retry_after=quiet)
+        return Delivered(status=200)
+
+    world.endpoints.replies["http://s.test/"] = first_refused
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"0")
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 1)
+        suspended = world.suspend(subscription)
+        await world.plane.until_applied()
+        world.resume(suspended)
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 2)
+    first, second = world.endpoints.attempts
+    assert second.at - first.at >= quiet.total_seconds()
