@@ -10,6 +10,7 @@ from contextlib import (
     asynccontextmanager,
 )
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, Literal, NoReturn, Protocol
 
 import structlog
@@ -31,6 +32,7 @@ from app.services.directory import TopicDirectory
 from app.services.groups import GroupService
 from app.services.metrics import MetricsService
 from app.services.pruning import Pruner
+from app.services.publish_deduplication import IdempotentPublisher, IdForgetter
 from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
 from app.services.refreshing import Refresher
@@ -40,6 +42,7 @@ from app.services.undelivered import UndeliveredService
 from app.storage.configured import database_url as opened_database_url
 from app.storage.database import Database, open_database
 from app.storage.notices import APPLIED, CHANGES, listen
+from app.storage.published_ids import claimed_ids
 from app.storage.workers import WorkerRepository
 from app.telemetry import configure_logging
 
@@ -113,13 +116,18 @@ async def _running(
         applied = _applied_changes(database, lambda: refresher.refresh())  # noqa: PLW0108 - made below
         topics = TopicService(database, log)
         directory = TopicDirectory(topics.get)
-        publisher = await stack.enter_async_context(Publisher(log))
+        publisher = IdempotentPublisher(
+            await stack.enter_async_context(Publisher(log)),
+            # Connections of its own: publishers that wait for each other leave the others alone.
+            partial(claimed_ids, await stack.enter_async_context(open_database(database_url))),
+        )
         notices = await stack.enter_async_context(listen(database_url, (CHANGES, APPLIED)))
         refresher = Refresher(database, directory, applied)
         await refresher.refresh()
         await stack.enter_async_context(_background(refresher.run(notices)))
         kept = timedelta(days=settings.undelivered_days)
         await stack.enter_async_context(_background(Pruner(database, undelivered_kept=kept).run()))
+        await stack.enter_async_context(_background(IdForgetter(database, directory).run()))
         services = Services(
             groups=GroupService(database),
             topics=topics,

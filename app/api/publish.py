@@ -22,8 +22,10 @@ from app.api.publish_topic import publish_topic, said_of_topic
 from app.domain.errors import TopicNotFoundError, UnroutableError
 from app.domain.topic import Topic
 from app.services.directory import TopicDirectory
-from app.services.publishing import Publication, Publisher, record_of
+from app.services.publish_deduplication import IdempotentPublisher
+from app.services.publishing import Publication, record_of
 
+DUPLICATE: Final = (b"angelia-duplicate", b"true")
 _PREFIX: Final = "/topics/"
 
 
@@ -37,7 +39,7 @@ def published_topic(scope: Scope) -> str | None:
 class PublishRoute:
     """Stores a published body; every answer carries `Hermes-Message-Id`, errors too."""
 
-    def __init__(self, directory: TopicDirectory, publisher: Publisher) -> None:
+    def __init__(self, directory: TopicDirectory, publisher: IdempotentPublisher) -> None:
         self._directory = directory
         self._publisher = publisher
 
@@ -61,7 +63,12 @@ class PublishRoute:
                 partition_key=headers.partition_key or event.key,
                 propagated=propagated,
             )
-            answer = await self._stored(topic, publication, asked_for=name)
+            # The id that its publisher gave it, if it is not ours.
+            own = message_id if headers.given_id is not None or event.id else None
+            duplicate = await self._stored(topic, publication, own, asked_for=name)
+            answer = Answer(HTTPStatus.CREATED, said_of_topic(topic, name, self._directory))
+            if duplicate:
+                answer.headers.append(DUPLICATE)
         except ClientGoneError:
             return
         except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
@@ -69,15 +76,17 @@ class PublishRoute:
         answer.headers.append((b"hermes-message-id", message_id))
         await send_answer(send, answer)
 
-    async def _stored(self, topic: Topic, publication: Publication, *, asked_for: str) -> Answer:
+    async def _stored(
+        self, topic: Topic, publication: Publication, own_id: bytes | None, *, asked_for: str
+    ) -> bool:
+        record = record_of(publication, now_ms=now_ms())
         try:
-            await self._publisher.publish(topic, record_of(publication, now_ms=now_ms()))
+            return await self._publisher.publish(topic, record, own_id)
         except TopicNotFoundError as error:
             self._directory.forget(topic)
             if topic.name != asked_for:
                 raise UnroutableError(f"Topic {asked_for} lost its alternate topic") from error
             raise
-        return Answer(HTTPStatus.CREATED, said_of_topic(topic, asked_for, self._directory))
 
 
 def _event(

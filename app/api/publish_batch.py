@@ -26,7 +26,8 @@ from app.domain.errors import (
 from app.domain.message import NewRecord
 from app.domain.topic import Topic
 from app.services.directory import TopicDirectory
-from app.services.publishing import Publication, Publisher, record_of
+from app.services.publish_deduplication import IdempotentPublisher
+from app.services.publishing import Publication, record_of
 
 BATCH_MESSAGES_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -36,10 +37,15 @@ _BYTES_PER_TURN: Final = 256 * 1024
 
 @dataclass(slots=True)
 class Outcome:
-    """What becomes of one message: `record` is None, and `error` says why, once it is refused."""
+    """What becomes of one message: `record` is None, and `error` says why, once it is refused.
+
+    `own`: its publisher gave it its id.
+    """
 
     id: bytes
+    own: bool = False
     record: NewRecord | None = None
+    duplicate: bool = False
     error: AngeliaError | None = None
 
     @property
@@ -52,13 +58,15 @@ class Outcome:
         said: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
         if self.error is not None:
             said |= {"code": self.error.code, "message": self.error.message}
+        if self.duplicate:
+            said["duplicate"] = True
         return said
 
 
 class BatchRoute:
     """Stores each message that can be, and answers for each of them, in their order."""
 
-    def __init__(self, directory: TopicDirectory, publisher: Publisher) -> None:
+    def __init__(self, directory: TopicDirectory, publisher: IdempotentPublisher) -> None:
         self._directory = directory
         self._publisher = publisher
 
@@ -97,10 +105,14 @@ class BatchRoute:
 
     async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> None:
         records = [outcome.record for outcome in outcomes if outcome.record]
-        errors = await self._publisher.publish_all(topic, records)
-        for outcome, error in zip(outcomes, errors, strict=True):
-            outcome.error = error
-        if any(isinstance(error, TopicNotFoundError) for error in errors):
+        own_ids = [outcome.id if outcome.own else None for outcome in outcomes]
+        answers = await self._publisher.publish_all(topic, records, own_ids)
+        for outcome, answer in zip(outcomes, answers, strict=True):
+            if isinstance(answer, AngeliaError):
+                outcome.error = answer
+            else:
+                outcome.duplicate = answer
+        if any(isinstance(answer, TopicNotFoundError) for answer in answers):
             self._directory.forget(topic)
 
 
@@ -173,7 +185,8 @@ def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
         partition_key=item.key or batch.partition_key,
         propagated=batch.propagated,
     )
-    return Outcome(message_id, record_of(publication, now_ms=now_ms()))
+    record = record_of(publication, now_ms=now_ms())
+    return Outcome(message_id, own=item.id is not None, record=record)
 
 
 def _new_id() -> bytes:

@@ -16,6 +16,13 @@ _ID_HEADER: Final = {
         "schema": {"type": "string"},
     }
 }
+_DUPLICATE_HEADER: Final = {
+    "Angelia-Duplicate": {
+        "description": "true when the topic has `deduplication` and knows the id that its "
+        "publisher gave to the message, which is not stored again",
+        "schema": {"type": "string", "enum": ["true"]},
+    }
+}
 _TOPIC_HEADERS: Final = {
     "Angelia-Subscriptions": {
         "description": "how many subscriptions the topic has, suspended ones too",
@@ -34,6 +41,7 @@ _RESULT: Final = {
         "status": {"type": "integer"},
         "code": {"type": "string"},
         "message": {"type": "string"},
+        "duplicate": {"type": "boolean"},
     },
 }
 _RESULTS: Final = {"type": "array", "items": _RESULT}
@@ -82,7 +90,12 @@ def publish_operation(topic: Json) -> Json:
             "required": True,
             "content": {"*/*": {"schema": {}, "example": {"order": 4711, "total": 12.5}}},
         },
-        "responses": {"201": {"description": "Stored", "headers": _ID_HEADER | _TOPIC_HEADERS}}
+        "responses": {
+            "201": {
+                "description": "Stored",
+                "headers": _ID_HEADER | _TOPIC_HEADERS | _DUPLICATE_HEADER,
+            }
+        }
         | _refusals(400, 404, 408, 409, 413, 429, headers=_ID_HEADER),
     }
 

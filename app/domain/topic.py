@@ -13,6 +13,8 @@ from app.domain.owner import Owner
 MESSAGE_SIZE_MIN: Final = 1024
 MESSAGE_SIZE_MAX: Final = 2 * 1024 * 1024
 PARTITIONS_MAX: Final = 1000
+DEDUPLICATION_TTL_MAX: Final = timedelta(days=7)
+DEDUPLICATION_ENTRIES_MAX: Final = 1_000_000
 THROUGHPUT_QUOTA_MIN: Final = 1024
 THROUGHPUT_QUOTA_MAX: Final = 1024 * 1024 * 1024
 
@@ -22,6 +24,26 @@ class Ack(StrEnum):
 
     LEADER = "LEADER"
     ALL = "ALL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deduplication:
+    """The idempotent filter: a message whose id its publisher gave before is not stored again.
+
+    Ids are remembered for `ttl`, and the newest `entries_max` of them at least.
+    """
+
+    ttl: timedelta = timedelta(hours=1)
+    entries_max: int = 100_000
+
+    def __post_init__(self) -> None:
+        longest = DEDUPLICATION_TTL_MAX // timedelta(seconds=1)
+        if not timedelta(seconds=1) <= self.ttl <= DEDUPLICATION_TTL_MAX:
+            raise ValidationFailedError.of("deduplication.ttl", f"must be 1 to {longest} seconds")
+        if not 1 <= self.entries_max <= DEDUPLICATION_ENTRIES_MAX:
+            raise ValidationFailedError.of(
+                "deduplication.maxEntries", f"must be 1 to {DEDUPLICATION_ENTRIES_MAX}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +64,7 @@ class Topic:
     message_size_max: int = 51_200
     alternate_topic: str | None = None
     throughput_quota: int | None = None
+    deduplication: Deduplication | None = None
     propagated_headers: tuple[str, ...] = ()
     created_at: datetime | None = None
     modified_at: datetime | None = None

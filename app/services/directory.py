@@ -56,6 +56,10 @@ class TopicDirectory:
         """Whether the topic has an active subscription, as the feed said last."""
         return self._subscribers.some_active(name)
 
+    def deduplicated(self) -> list[Topic]:
+        """The topics in memory that have an idempotent filter."""
+        return [topic for topic in self._topics.values() if topic.deduplication]
+
     async def get(self, name: str) -> Topic:
         """The topic; TopicNotFoundError.
 

@@ -209,6 +209,19 @@ class UndeliveredRow(Base):
     headers: Mapped[list[list[str]]]
 
 
+class PublishedIdRow(Base):
+    """An id that its publisher gave to a message. Gone with its topic: the next one starts anew."""
+
+    __tablename__ = "published_ids"
+    __table_args__ = (Index("ix_published_ids_age", "topic", "recorded_at"),)
+
+    topic: Mapped[str] = mapped_column(
+        ForeignKey("topics.name", ondelete="CASCADE"), primary_key=True
+    )
+    message_id: Mapped[str] = mapped_column(primary_key=True)
+    recorded_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+
+
 class RecorderPositionRow(Base):
     """How far a partition of a stream has been recorded."""
 

@@ -28,12 +28,15 @@ from app.domain.errors import ValidationFailedError
 from app.domain.headers import HEADERS_MAX
 from app.domain.names import topic_name
 from app.domain.topic import (
+    DEDUPLICATION_ENTRIES_MAX,
+    DEDUPLICATION_TTL_MAX,
     MESSAGE_SIZE_MAX,
     MESSAGE_SIZE_MIN,
     PARTITIONS_MAX,
     THROUGHPUT_QUOTA_MAX,
     THROUGHPUT_QUOTA_MIN,
     Ack,
+    Deduplication,
     Topic,
 )
 
@@ -66,7 +69,7 @@ OTHER_FIELDS: Final = OtherFields(
         "subscribingRestricted": Unsupported(harmless=off, refused=True),
         "chaos": Unsupported(harmless=_chaos_off, refused=True),
         "schema": Unsupported(harmless=only(""), refused=True),
-        "deduplication": Unsupported(harmless=never, refused=True),
+        "deduplication.expression": Unsupported(harmless=never, refused=True),
     },
 )
 
@@ -91,6 +94,32 @@ class RetentionBody(Schema):
         return cls(duration=retention // _UNITS[unit], retention_unit=unit)
 
 
+class DeduplicationBody(Schema):
+    """Messages are not stored again under an id that their publisher gave before."""
+
+    ttl: int = Field(
+        default=3600,
+        ge=1,
+        le=int(DEDUPLICATION_TTL_MAX.total_seconds()),
+        description="seconds for which an id is remembered",
+    )
+    max_entries: int = Field(
+        default=100_000,
+        ge=1,
+        le=DEDUPLICATION_ENTRIES_MAX,
+        description="ids that are remembered; of more, the oldest are forgotten within a minute",
+    )
+
+    def to_domain(self) -> Deduplication:
+        """The rule it describes."""
+        return Deduplication(ttl=timedelta(seconds=self.ttl), entries_max=self.max_entries)
+
+    @classmethod
+    def of(cls, rule: Deduplication) -> "DeduplicationBody":
+        """The body that describes `rule`."""
+        return cls(ttl=int(rule.ttl.total_seconds()), max_entries=rule.entries_max)
+
+
 class TopicBody(Schema):
     """A topic to create, or as changed."""
 
@@ -113,6 +142,7 @@ class TopicBody(Schema):
         le=THROUGHPUT_QUOTA_MAX,
         description="bytes a second that each API process takes; more is refused with 429",
     )
+    deduplication: DeduplicationBody | None = None
     propagated_headers: list[str] = Field(
         default=[],
         max_length=HEADERS_MAX,
@@ -132,6 +162,7 @@ class TopicBody(Schema):
             partitions=self.partitions,
             alternate_topic=self.alternate_topic,
             throughput_quota=self.throughput_quota,
+            deduplication=self.deduplication.to_domain() if self.deduplication else None,
             propagated_headers=tuple(self.propagated_headers),
         )
 
@@ -148,6 +179,9 @@ class TopicBody(Schema):
             partitions=topic.partitions,
             alternate_topic=topic.alternate_topic,
             throughput_quota=topic.throughput_quota,
+            deduplication=(
+                DeduplicationBody.of(topic.deduplication) if topic.deduplication else None
+            ),
             propagated_headers=list(topic.propagated_headers),
         )
 

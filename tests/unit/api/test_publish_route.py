@@ -1,4 +1,6 @@
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Collection, MutableMapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -10,8 +12,10 @@ from app.domain.message import NewRecord
 from app.domain.topic import Ack, Topic
 from app.log.interface import Position
 from app.services.directory import TopicDirectory
+from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import WAITING_BYTES_MAX, Publisher
 from app.services.topics import log_topic
+from app.storage.published_ids import Claim
 from tests.fakes.memory_log import MemoryLog
 
 TOPIC = Topic(name="a.b")
@@ -63,6 +67,12 @@ class BrokenLog(MemoryLog):
         raise RuntimeError(message)
 
 
+def no_claims(
+    topic: str, ids: Collection[str], *, ttl: timedelta
+) -> AbstractAsyncContextManager[Claim]:
+    raise AssertionError(f"claimed without a filter: {topic} {ids} {ttl}")
+
+
 async def look_up(name: str) -> Topic:
     assert name == TOPIC.name
     return TOPIC
@@ -71,7 +81,7 @@ async def look_up(name: str) -> Topic:
 async def exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
     await log.create_topic(log_topic(TOPIC))
     async with Publisher(log) as publisher:
-        route = PublishRoute(TopicDirectory(look_up), publisher)
+        route = PublishRoute(TopicDirectory(look_up), IdempotentPublisher(publisher, no_claims))
         await route(exchange.scope, exchange.receive, exchange.send)
     return exchange
 
@@ -115,7 +125,7 @@ async def test_a_topic_that_the_log_has_lost_is_not_found() -> None:
 
     async with Publisher(log) as publisher:
         exchange = Exchange(part(b"x"))
-        route = PublishRoute(TopicDirectory(look_up), publisher)
+        route = PublishRoute(TopicDirectory(look_up), IdempotentPublisher(publisher, no_claims))
         await route(exchange.scope, exchange.receive, exchange.send)
     assert (exchange.status, exchange.json["code"]) == (404, "TOPIC_NOT_EXISTS")
 

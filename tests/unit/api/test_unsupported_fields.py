@@ -69,7 +69,6 @@ def test_null_means_the_default_for_fields_that_are_not_supported_too(name: str)
         {"subscribingRestricted": True},
         {"schema": "{}"},
         {"chaos": {"mode": "GLOBAL"}},
-        {"deduplication": {"ttl": 60}},
     ],
     ids=path_of,
 )

@@ -1,0 +1,152 @@
+"""The idempotent filter: what a publisher sends twice under one id is stored once."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import AngeliaError, StorageUnavailableError
+from app.domain.message import NewRecord
+from app.domain.topic import Topic
+from app.services.directory import TopicDirectory
+from app.services.publishing import Publisher
+from app.storage.database import Database
+from app.storage.published_ids import DROP_MAX, Claim, drop_published_ids
+
+_log = structlog.get_logger(__name__)
+
+FORGET_EVERY: Final = timedelta(seconds=20)
+_AFTER_DEFECT_S: Final = 20.0
+
+
+class Claims(Protocol):
+    """Claims ids for a block."""
+
+    def __call__(
+        self, topic: str, ids: Collection[str], *, ttl: timedelta
+    ) -> AbstractAsyncContextManager[Claim]:
+        """See `app.storage.published_ids.claimed_ids`."""
+
+
+class IdempotentPublisher:
+    """Publishes each message, unless its topic has a filter and its publisher's id is known there.
+
+    Ids are claimed in a transaction that is committed once the log has the messages: whoever sends
+    the same id meanwhile waits for that. A process that dies in between, or a log that does not
+    answer, leaves no id behind: the message is stored again rather than lost. For topics with a
+    filter the database must answer; for all others it is not asked.
+    """
+
+    def __init__(self, publisher: Publisher, claims: Claims) -> None:
+        self._publisher = publisher
+        self._claims = claims
+
+    async def publish(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
+        """Whether it is a duplicate, and so not stored; else as `Publisher.publish`.
+
+        `own_id` is the id its publisher gave to the message, if any. StorageUnavailableError.
+        """
+        if topic.deduplication is None or own_id is None:
+            await self._publisher.publish(topic, record)
+            return False
+        stored = False
+        try:
+            async with self._claims(
+                topic.name, (own_id.decode(),), ttl=topic.deduplication.ttl
+            ) as claim:
+                if not claim.new:
+                    return True
+                await self._publisher.publish(topic, record)
+                stored = True
+        except StorageUnavailableError as error:
+            _require(stored, topic, error)
+        return False
+
+    async def publish_all(
+        self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
+    ) -> Sequence[AngeliaError | bool]:
+        """As `Publisher.publish_all`, with an answer for each: an error, or as from `publish`.
+
+        Of records with one id the first is published, and the others are its duplicates.
+        """
+        ids = {each.decode() for each in own_ids if each is not None}
+        if topic.deduplication is None or not ids:
+            errors = await self._publisher.publish_all(topic, records)
+            return [error or False for error in errors]
+        answers: Sequence[AngeliaError | bool] | None = None
+        try:
+            async with self._claims(topic.name, ids, ttl=topic.deduplication.ttl) as claim:
+                answers, unstored = await self._claimed(topic, records, own_ids, new=claim.new)
+                if unstored:
+                    await claim.give_up(unstored)
+        except StorageUnavailableError as error:
+            _require(answers is not None, topic, error)
+        return answers or ()
+
+    async def _claimed(
+        self,
+        topic: Topic,
+        records: Sequence[NewRecord],
+        own_ids: Sequence[bytes | None],
+        *,
+        new: frozenset[str],
+    ) -> tuple[Sequence[AngeliaError | bool], set[str]]:
+        """The answers, and the new ids under which nothing is stored."""
+        names = [None if each is None else each.decode() for each in own_ids]
+        first = {name: place for place, name in reversed(list(enumerate(names)))}
+        wanted = [
+            place
+            for place, name in enumerate(names)
+            if name is None or (name in new and first[name] == place)
+        ]
+        errors = await self._publisher.publish_all(topic, [records[place] for place in wanted])
+        refused = {
+            place: error for place, error in zip(wanted, errors, strict=True) if error is not None
+        }
+        published = set(wanted)
+        answers = [
+            refused.get(place if name is None else first[name], place not in published)
+            for place, name in enumerate(names)
+        ]
+        return answers, {name for place in refused if (name := names[place]) is not None}
+
+
+def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - reads as a sentence
+    """Raise, unless the log has the messages: then only their ids are lost."""
+    if not stored:
+        raise error
+    _log.warning("published_ids_lost", topic=topic.name, reason=error.message)
+
+
+class IdForgetter:
+    """Drops published ids that are old or too many.
+
+    Every API process does it; two at a time do no harm.
+    """
+
+    def __init__(self, database: Database, directory: TopicDirectory) -> None:
+        self._database = database
+        self._directory = directory
+
+    async def run(self, *, every: timedelta = FORGET_EVERY) -> None:
+        """Never ends; survives a database that is down, and defects of its own."""
+        while True:
+            await asyncio.sleep(every.total_seconds())
+            try:
+                await self.forget()
+            except StorageUnavailableError as error:
+                _log.warning("published_ids_not_dropped", reason=error.message)
+            except Exception:  # noqa: BLE001 - the API goes on without it
+                _log.exception("forgetting_broke")
+                await asyncio.sleep(_AFTER_DEFECT_S)
+
+    async def forget(self) -> None:
+        """Drop all that is to go now, a transaction for each few; StorageUnavailableError."""
+        for topic in self._directory.deduplicated():
+            while topic.deduplication is not None:
+                dropped = await drop_published_ids(self._database, topic.name, topic.deduplication)
+                if dropped < DROP_MAX:
+                    break

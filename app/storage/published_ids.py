@@ -1,0 +1,88 @@
+"""The ids that publishers gave to messages of topics with an idempotent filter."""
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import TopicNotFoundError
+from app.domain.topic import Deduplication
+from app.storage.database import Database
+from app.storage.models import PublishedIdRow
+
+# Dropped in one transaction.
+DROP_MAX: Final = 5_000
+
+
+class Claim:
+    """Ids that are recorded as published when their transaction ends: `new` ones only."""
+
+    def __init__(self, session: AsyncSession, topic: str, new: Collection[str]) -> None:
+        self._session = session
+        self._topic = topic
+        self.new = frozenset(new)
+
+    async def give_up(self, ids: Collection[str]) -> None:
+        """Record these after all not: they may be published again."""
+        given_up = delete(PublishedIdRow).where(
+            PublishedIdRow.topic == self._topic, PublishedIdRow.message_id.in_(ids)
+        )
+        await self._session.execute(given_up)
+
+
+@asynccontextmanager
+async def claimed_ids(
+    database: Database, topic: str, ids: Collection[str], *, ttl: timedelta
+) -> AsyncIterator[Claim]:
+    """The ids that were not published within `ttl`, kept from everyone else during the block.
+
+    Who claims one of them meanwhile waits for the end of the block. They are recorded when it ends;
+    when it raises, or the process dies, nothing is. TopicNotFoundError, StorageUnavailableError.
+    """
+    row = PublishedIdRow
+    # In one order everywhere, so that no two claims wait for each other.
+    added = insert(row).values([{"topic": topic, "message_id": each} for each in sorted(set(ids))])
+    claimed = added.on_conflict_do_update(
+        index_elements=[row.topic, row.message_id],
+        set_={"recorded_at": func.clock_timestamp()},
+        where=row.recorded_at <= func.clock_timestamp() - ttl,
+    ).returning(row.message_id)
+    async with database.transaction() as session:
+        try:
+            new = (await session.scalars(claimed)).all()
+        except IntegrityError as exc:
+            raise TopicNotFoundError(f"Topic {topic} does not exist") from exc
+        yield Claim(session, topic, new)
+
+
+async def drop_published_ids(database: Database, topic: str, rule: Deduplication) -> int:
+    """Drop ids that are older than the rule's `ttl`, or too many; how many, at most DROP_MAX."""
+    row = PublishedIdRow
+    newest = (
+        select(row.recorded_at)
+        .where(row.topic == topic)
+        .order_by(row.recorded_at.desc())
+        .offset(rule.entries_max)
+        .limit(1)
+        .scalar_subquery()
+    )
+    # NULL, where there are not too many, is passed over by greatest().
+    until = func.greatest(func.clock_timestamp() - rule.ttl, newest)
+    old = (
+        select(row.topic, row.message_id)
+        .where(row.topic == topic, row.recorded_at <= until)
+        .limit(DROP_MAX)
+        # One that is being claimed anew is not old any more.
+        .with_for_update(skip_locked=True)
+    )
+    async with database.transaction() as session:
+        keys = (await session.execute(old)).all()
+        if keys:
+            key = tuple_(row.topic, row.message_id)
+            await session.execute(delete(row).where(key.in_([tuple(each) for each in keys])))
+    return len(keys)
