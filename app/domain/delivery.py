@@ -47,11 +47,13 @@ Outcome = Delivered | Retry | Discarded
 class Answered(NamedTuple):
     """The subscriber answered. `headers` are found by their lower-case names.
 
-    A tuple, because there is one for every request that is sent.
+    `body` is what was read of it, and empty for a subscription that does not look at it. A tuple,
+    because there is one for every request that is sent.
     """
 
     status: int
     headers: Mapping[str, str]
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,11 @@ class Unanswered:
 
 
 Answer = Answered | Unanswered
+
+
+def failed_reason(status: int) -> str:
+    """For an answer that counts as a failure because the subscription's expression says so."""
+    return f"The failure expression is true of an answer with status code:{status}"
 
 
 def status_reason(status: int) -> str:

@@ -143,7 +143,8 @@ class Subscription:
     messages that pass all its `filters`.
 
     A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
-    endpoint that answers 410 suspends the subscription. `state_reason` says why it is in its state
+    endpoint that answers 410 suspends the subscription. An answer of which `failure_expression`
+    (CEL) is true is retried whatever its status. `state_reason` says why it is in its state
     when Angelia put it there; its owner needs none.
 
     `headers` are sent with every message; with `identity_headers` so are the names of topic and
@@ -161,6 +162,7 @@ class Subscription:
     policy: DeliveryPolicy = field(default_factory=DeliveryPolicy)
     retryable_codes: frozenset[int] = frozenset()
     suspend_on_gone: bool = True
+    failure_expression: str | None = None
     state_reason: str = ""
     headers: tuple[Header, ...] = ()
     identity_headers: bool = False

@@ -12,7 +12,7 @@ from app.domain.message import Message
 from app.domain.subscription import Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
 from app.filtering.bodies import BodyError, ParsedBodies
-from workers.delivery.classification import classify
+from workers.delivery.judge import Judge
 from workers.delivery.request import RequestHeaders
 from workers.transport.dialing import Origin
 from workers.transport.limits import TransportLimits
@@ -36,6 +36,7 @@ class Destination:
         "_clock",
         "_extensions",
         "_headers",
+        "_judge",
         "_subscription",
         "_template",
         "_transport",
@@ -54,6 +55,7 @@ class Destination:
         self._bodies = bodies
         url = httpx.URL(self._template.sample if self._template else subscription.endpoint)
         self._subscription = subscription
+        self._judge = Judge(subscription)
         self._transport = transport
         self._clock = clock
         self._url = url.copy_with(username=None, password=None)
@@ -82,7 +84,7 @@ class Destination:
             stream=httpx.ByteStream(message.body),
             extensions=self._extensions,
         )
-        return classify(await self._answer(request), self._subscription, self._clock())
+        return self._judge.outcome(await self._answer(request), self._clock())
 
     def _filled(self, template: EndpointTemplate, message: Message) -> httpx.URL:
         target = template.target(self._bodies.of(message))
@@ -96,7 +98,8 @@ class Destination:
             return Unanswered(
                 reason=self._reason(exc), timed_out=isinstance(exc, httpx.TimeoutException)
             )
-        return Answered(response.status_code, response.headers)
+        body = _body(response) if self._judge.reads_bodies else b""
+        return Answered(response.status_code, response.headers, body)
 
     def _reason(self, exc: httpx.TransportError) -> str:
         total = self._subscription.policy.request_timeout
@@ -114,6 +117,12 @@ class Destination:
                 return f"Protocol error: {exc}"
             case _:
                 return f"Connection error: {exc}"
+
+
+def _body(response: httpx.Response) -> bytes:
+    """The body as it came: decompressing it would undo the bound on its size."""
+    stream = response.stream
+    return b"".join(stream) if isinstance(stream, httpx.ByteStream) else b""
 
 
 class UnusableDestination:

@@ -32,6 +32,7 @@ from app.domain.headers import HEADERS_MAX, Header
 from app.domain.names import subscription_name
 from app.domain.owner import Owner
 from app.domain.subscription import State, Subscription
+from app.expressions import checked_expression
 
 _TEXT_MAX: Final = 10_000
 _UNIMPORTANT: Final = {"severity": "NON_IMPORTANT", "reaction": ""}
@@ -59,7 +60,6 @@ OTHER_FIELDS: Final = OtherFields(
         "ordering": Unsupported(harmless=only("NONE"), refused=True),
         "circuitBreaker": Unsupported(harmless=never, refused=True),
         "deadLetter": Unsupported(harmless=never, refused=True),
-        "failureExpression": Unsupported(harmless=never, refused=True),
         "contentMode": Unsupported(harmless=never, refused=True),
         "fetch": Unsupported(harmless=never),
         "trackingEnabled": Unsupported(harmless=off),
@@ -76,6 +76,10 @@ OTHER_FIELDS: Final = OtherFields(
         },
     },
 )
+
+
+def _failure_expression(text: str) -> str:
+    return checked_expression(text, path="failureExpression")
 
 
 # The domain checks the range, and names it for the list as a whole.
@@ -114,6 +118,11 @@ class SubscriptionBody(Schema):
         examples=[[408, 409]],
     )
     suspend_on_gone: bool = Field(default=True, description="suspend it when a 410 is answered")
+    failure_expression: Annotated[str, checked(_failure_expression)] | None = Field(
+        default=None,
+        description="CEL over status, headers and body: an answer of which it is true is retried",
+        examples=["status != 202 || body.contains('error')"],
+    )
     headers: list[HeaderBody] = Field(
         default=[], max_length=HEADERS_MAX, description="sent with every message"
     )
@@ -140,6 +149,7 @@ class SubscriptionBody(Schema):
             filters=[FilterBody.of(each) for each in subscription.filters],
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
+            failure_expression=subscription.failure_expression,
             headers=_header_bodies(subscription),
             subscription_identity_headers_enabled=subscription.identity_headers,
             idempotency_key_enabled=subscription.idempotency_key,
@@ -159,6 +169,7 @@ class SubscriptionBody(Schema):
             filters=filters_of(self.filters),
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
+            failure_expression=self.failure_expression,
             headers=tuple(Header(name=each.name, value=each.value) for each in self.headers),
             identity_headers=self.subscription_identity_headers_enabled,
             idempotency_key=self.idempotency_key_enabled,
@@ -204,6 +215,7 @@ class SubscriptionRead(Schema):
     subscription_policy: PolicyRead
     retryable_status_codes: tuple[int, ...] = ()
     suspend_on_gone: bool = True
+    failure_expression: str | None = None
     headers: tuple[HeaderBody, ...] = ()
     subscription_identity_headers_enabled: bool = False
     idempotency_key_enabled: bool = True
@@ -238,6 +250,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         filters=tuple(FilterBody.of(each) for each in subscription.filters),
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
+        failure_expression=subscription.failure_expression,
         headers=tuple(_header_bodies(subscription)),
         subscription_identity_headers_enabled=subscription.identity_headers,
         idempotency_key_enabled=subscription.idempotency_key,

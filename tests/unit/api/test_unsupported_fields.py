@@ -17,7 +17,6 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"ordering": "KEY"},
     {"circuitBreaker": {"errorsThreshold": 3}},
     {"deadLetter": {"topic": "a.dead"}},
-    {"failureExpression": "status != 202"},
     {"contentMode": "CE_BINARY"},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -292,3 +293,12 @@ async def test_one_that_answers_before_it_is_asked_gets_no_credit() -> None:
     async with Hostile(says(OK), reading=False) as hostile:
         outcome = await attempt(hostile.url)
     assert isinstance(outcome, Delivered | Retry)
+
+
+async def test_an_expression_sees_the_body_as_it_came() -> None:
+    subscription = replace(to("http://s.test/", PATIENT), failure_expression="body == 'no'")
+    reply = Reply(status=200, body=b"no", headers={"Content-Encoding": "gzip"})
+    async with Subscriber(reply) as subscriber, Sender() as sender:
+        here = replace(subscription, endpoint=subscriber.url)
+        outcome = await sender.destination(here).attempt(a_message(), retry_count=0)
+    assert isinstance(outcome, Retry)

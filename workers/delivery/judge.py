@@ -1,0 +1,66 @@
+"""What an answer means to one subscription: its status, and what its expression says of it."""
+
+from datetime import datetime
+
+import structlog
+
+from app.domain.delivery import Answer, Answered, Outcome, Retry, Unanswered, failed_reason
+from app.domain.errors import ValidationFailedError
+from app.domain.subscription import Subscription
+from app.expressions import EvaluationError, Expression
+from workers.delivery.classification import classify
+
+_log = structlog.get_logger()
+
+
+class Judge:
+    """Classifies answers for a subscription; its expression is compiled once.
+
+    An answer of which the expression is true is retried, whatever its status. One of which it is
+    false, or of which nothing can be said (a header is missing, a body is no number), is judged by
+    its status: an expression that does not fit an answer neither repeats nor loses a message.
+    """
+
+    __slots__ = ("_expression", "_subscription", "_warned")
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._expression = _compiled(subscription)
+        self._warned = False
+
+    @property
+    def reads_bodies(self) -> bool:
+        """Whether it matters what the body of an answer is."""
+        return self._expression is not None
+
+    def outcome(self, answer: Answer, now: datetime) -> Outcome:
+        """What becomes of the message; `now` (aware) is when the answer came."""
+        outcome = classify(answer, self._subscription, now)
+        expression = self._expression
+        if expression is None or isinstance(outcome, Retry) or isinstance(answer, Unanswered):
+            return outcome
+        if self._is_failed(expression, answer):
+            return Retry(reason=failed_reason(answer.status), status=answer.status)
+        return outcome
+
+    def _is_failed(self, expression: Expression, answer: Answered) -> bool:
+        try:
+            return expression.is_true(answer)
+        except EvaluationError as exc:
+            if not self._warned:  # once is enough: the next answers are likely to be alike
+                self._warned = True
+                group = self._subscription.group
+                _log.warning("failure_expression_unusable", subscription=group, error=str(exc))
+            return False
+
+
+def _compiled(subscription: Subscription) -> Expression | None:
+    if subscription.failure_expression is None:
+        return None
+    try:
+        return Expression(subscription.failure_expression, path="failureExpression")
+    except ValidationFailedError as exc:
+        # It was checked when it was given, by a version that may have known more than this one.
+        group = subscription.group
+        _log.error("failure_expression_unknown", subscription=group, error=exc.message)
+        return None
