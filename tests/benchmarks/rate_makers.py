@@ -2,12 +2,21 @@
 
 from app.domain.subscription import DeliveryPolicy
 from tests.benchmarks.rate_figures import LIMIT, Makers
-from workers.delivery.pace import Pace
+from workers.delivery.pace import Pace, Share
 
-POLICY = DeliveryPolicy(rate=LIMIT)
+ONLY_WORKER = Share(LIMIT, frozenset({0}), 1)
+
+
+def a_pace() -> Pace:
+    """The pace of a new subscription that is all ours."""
+    pace = Pace(DeliveryPolicy(rate=LIMIT), 0.0)
+    pace.share(ONLY_WORKER, 0.0)
+    return pace
+
+
 OURS = Makers(
-    new=lambda: Pace(POLICY, 0.0),
-    warm=lambda: Pace(POLICY, 0.0),
+    new=a_pace,
+    warm=a_pace,
     settled_s=10.0,
     patience_s=75.0,
 )

@@ -22,7 +22,7 @@ from app.domain.message import Partition
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
 from workers.assignment.registry import Registry
-from workers.assignment.shares import owned_share
+from workers.assignment.shares import by_topic, owned_share
 from workers.assignment.starting import Starts, Wanted
 from workers.consumer.cursor import Cursor
 from workers.consumer.lines import CursorKey, Lines, abandon
@@ -243,13 +243,13 @@ class Supervisor:
         self._reconcile()
 
     def _share(self, subscription_ids: Collection[str]) -> None:
-        owned = Counter(partition.topic for partition in self.owned)
+        owned = by_topic(self.owned)
         for subscription_id in subscription_ids:
             subscription = self.registry.get(subscription_id)
             topic = self.registry.topics.get(subscription.topic) if subscription else None
             if subscription and topic:
-                share = owned_share(topic, owned[topic.name])
-                self._lines.share(subscription_id, subscription.policy.rate * share)
+                share = owned_share(subscription, topic, owned[topic.name])
+                self._lines.share(subscription_id, share)
 
 
 def landing_max(policy: DeliveryPolicy) -> timedelta:

@@ -36,7 +36,7 @@ from workers.consumer.cursor import Cursor
 from workers.consumer.intake import Intake, IntakeParts, Opened
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.undelivered import UndeliveredLog
-from workers.delivery.pace import Landed, Pace
+from workers.delivery.pace import Landed, Pace, Share
 
 # What makes new messages wait while the retry buffer is full.
 _WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})
@@ -109,9 +109,9 @@ class DeliveryLine:
         self._stopped = False
         self.configure(subscription, endpoint)
 
-    def share(self, rate: float) -> None:
-        """Send at most `rate` messages a second from now on."""
-        self._pace.share(rate)
+    def share(self, share: Share) -> None:
+        """Send at most this worker's share of the rate from now on."""
+        self._pace.share(share, time.monotonic())
         self.pump()
 
     def output(self) -> Output:

@@ -15,6 +15,7 @@ from workers.consumer.cursor import Cursor
 from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
+from workers.delivery.pace import Share
 from workers.reading.reader import Reader
 
 # Lines that rest are remembered up to here; most of what they know is stale after a second.
@@ -121,11 +122,11 @@ class Lines:
         if line is not None and line.subscription != subscription:
             line.configure(subscription, self._endpoints.destination(subscription))
 
-    def share(self, subscription_id: str, rate: float) -> None:
-        """Let the subscription send at most `rate` messages a second from here."""
+    def share(self, subscription_id: str, share: Share) -> None:
+        """Let the subscription send at most this share of its rate from here."""
         line = self._lines.get(subscription_id)
         if line is not None:
-            line.share(rate)
+            line.share(share)
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
         """Send nothing more for these; returns what is to be finished, each with its group."""

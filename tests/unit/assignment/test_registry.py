@@ -75,7 +75,8 @@ def test_a_changed_subscription_takes_the_place_of_what_was_known() -> None:
 
 @pytest.mark.parametrize(("owned", "share"), [(1, 0.25), (4, 1.0), (5, 1.0)])
 def test_a_share_of_the_rate_is_that_of_the_partitions(owned: int, share: float) -> None:
-    assert owned_share(Topic(name="shop.orders", partitions=4), owned) == share
+    topic, indexes = Topic(name="shop.orders", partitions=4), frozenset(range(owned))
+    assert owned_share(a_subscription("a"), topic, indexes).rate == 400 * share
 
 
 class Commits:

@@ -50,12 +50,12 @@ async def test_a_subscriber_that_is_down_gets_one_probe_at_a_time_and_all_its_me
     attempts = world.endpoints.attempts
     async with world.worker():
         await world.plane.until_applied()
-        await world.publish(topic, *numbered(30))
+        await world.publish(topic, *numbered(12))
         await world.endpoints.until(
             lambda: len(attempts) > 1 and attempts[-1].at - attempts[-2].at > 0.9
         )
         await world.plane.until(lambda: mode(world) is Mode.HEARTBEAT)
         assert world.plane.loads[subscription.id].output.rate <= 1
         up = True
-        await world.plane.until(lambda: delivered(world, subscription.id) == 30)
+        await world.plane.until(lambda: delivered(world, subscription.id) == 12)
     assert len(attempts) < 100

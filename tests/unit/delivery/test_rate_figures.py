@@ -2,15 +2,9 @@
 
 import pytest
 
-from app.domain.subscription import DeliveryPolicy
 from tests.benchmarks import rate_figures
-from tests.benchmarks.rate_makers import OURS
-from tests.benchmarks.rate_model import Curve, Subscriber, simulate
-from workers.delivery.pace import Pace
-
-
-def at_limit_of(limit: int, subscriber: Subscriber, seconds: float) -> Curve:
-    return simulate(Pace(DeliveryPolicy(rate=limit), 0.0), subscriber, seconds=seconds)
+from tests.benchmarks.rate_makers import OURS, a_pace
+from tests.benchmarks.rate_model import Subscriber, simulate
 
 
 def test_a_new_subscription_reaches_90_percent_of_400_a_second_within_8_s() -> None:
@@ -36,13 +30,13 @@ def test_what_a_small_subscriber_takes_is_used_and_little_of_it_refused(share: f
 
 def test_a_slow_subscriber_that_queues_is_not_sent_more_than_it_answers() -> None:
     subscriber = Subscriber(capacity=200, queues=True)
-    curve = at_limit_of(400, subscriber, 60)
+    curve = simulate(a_pace(), subscriber, seconds=60)
     assert curve.count_taken(20, 60) / 40 >= 0.95 * 200
     assert curve.refused_ratio(0, 60) == 0
 
 
 def test_a_flaky_subscriber_that_fails_one_in_two_hundred_gets_its_whole_limit() -> None:
-    curve = at_limit_of(400, Subscriber(fails_each=200), 30)
+    curve = simulate(a_pace(), Subscriber(fails_each=200), seconds=30)
     assert curve.count(20, 30) >= 0.97 * 4_000
 
 
