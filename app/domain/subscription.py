@@ -17,6 +17,7 @@ from app.domain.templates import template_problem
 
 RATE_MAX: Final = 1_000_000
 IN_FLIGHT_MAX: Final = 10_000
+PARKED_KEYS_MAX: Final = 100_000
 RETRIES_MAX: Final = 1_000
 PUBLISH_TTL_MAX: Final = timedelta(days=30)
 # The status codes that may be listed as worth a retry.
@@ -46,6 +47,17 @@ class State(StrEnum):
     SUSPENDED = "SUSPENDED"
 
 
+class Ordering(StrEnum):
+    """Which messages wait until those before them are delivered or discarded.
+
+    KEY: those with the same Partition-Key. PARTITION: all of one partition.
+    """
+
+    NONE = "NONE"
+    KEY = "KEY"
+    PARTITION = "PARTITION"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
     """How fast, how often and how long delivery is tried.
@@ -66,6 +78,7 @@ class DeliveryPolicy:
     retry_client_errors: bool = False
     in_flight_max: int = 100
     retry_buffer_max: int = 10_000
+    parked_keys_max: int = 1_000
     # Send less than `rate` while the subscriber does not take it well.
     adaptive_rate: bool = True
     # The longest gap between two probes of a subscriber that is down.
@@ -104,6 +117,7 @@ FIELD_NAMES: Final[Mapping[str, str]] = {
     "retry_client_errors": "retryClientErrors",
     "in_flight_max": "inflightSize",
     "retry_buffer_max": "retryBufferSize",
+    "parked_keys_max": "parkedKeysMax",
     "adaptive_rate": "adaptiveRate",
     "heartbeat_max": "heartbeatMax",
     "max_retries": "maxRetries",
@@ -124,6 +138,7 @@ _LIMITS: Final = (
     ("backoff_interval_max", 1, 600, _SECOND),
     ("in_flight_max", 1, IN_FLIGHT_MAX, 1),
     ("retry_buffer_max", 1, 1_000_000, 1),
+    ("parked_keys_max", 1, PARKED_KEYS_MAX, 1),
     ("heartbeat_max", 1, 3600, _SECOND),
     ("max_retries", 0, RETRIES_MAX, 1),
     ("sending_delay", 0, 5_000, _MILLISECOND),
@@ -140,7 +155,7 @@ class Subscription:
     for the new one's. `change` is the number of the change that last touched it. `start` is the
     first offset of each partition that belongs to it: the end of the topic when it was created. A
     partition that is not in it was added later and belongs to it from its beginning. It gets the
-    messages that pass all its `filters`.
+    messages that pass all its `filters`, in the order that `ordering` asks for.
 
     A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
     endpoint that answers 410 suspends the subscription. An answer of which `failure_expression`
@@ -168,6 +183,7 @@ class Subscription:
     identity_headers: bool = False
     idempotency_key: bool = True
     filters: tuple[Filter, ...] = ()
+    ordering: Ordering = Ordering.NONE
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0

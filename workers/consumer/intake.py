@@ -2,26 +2,20 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import structlog
 
 from app.domain.filters import Filter
 from app.domain.message import Message
+from app.domain.subscription import Ordering, Subscription
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from workers.consumer.cursor import Cursor
+from workers.consumer.order import Opened, Order, order_of
 from workers.consumer.turns import Turns
 
 _log = structlog.get_logger()
-
-
-class Opened(NamedTuple):
-    """A message that a cursor has opened, and since when its time to live runs (epoch ms)."""
-
-    cursor: Cursor
-    message: Message
-    opened_ms: int
 
 
 class IntakeParts(Protocol):
@@ -33,7 +27,7 @@ class IntakeParts(Protocol):
 
 
 class Intake:
-    """Hands out messages one by one; those that are filtered out are closed here.
+    """Hands out messages one by one, in their order; those filtered out are closed here.
 
     A message that passed the filters, and cannot be sent yet, is held: one at most, and it is not
     filtered again. `resume` is called when there is more to hand out in a later turn of the loop.
@@ -44,15 +38,33 @@ class Intake:
         self._resume = resume
         self._ready: deque[Cursor] = deque()
         self._held: Opened | None = None
+        # They waited for others to be finished.
+        self._freed: deque[Opened] = deque()
+        self._ordering = Ordering.NONE
+        self._order: Order | None = None
+        # Not to be read on before one of their messages is finished, or the order is another.
+        self._barred: set[Cursor] = set()
         self._filters: tuple[Filter, ...] = ()
         self._chain: FilterChain | None = None
 
     def __bool__(self) -> bool:
         """Whether there may be something to hand out."""
-        return self._held is not None or bool(self._ready)
+        return self._held is not None or bool(self._freed) or bool(self._ready)
 
-    def filter_by(self, filters: tuple[Filter, ...]) -> None:
-        """Hand out what passes these from now on."""
+    def configure(self, subscription: Subscription) -> None:
+        """Filter and order what is read from now on by the subscription's settings."""
+        self._filter_by(subscription.filters)
+        if subscription.ordering is not self._ordering:
+            if self._order is not None:
+                self._freed.extend(self._order.drain())
+            self._ordering = subscription.ordering
+            self._order = order_of(subscription.ordering, subscription.policy)
+        elif self._order is not None:
+            self._order.limit(subscription.policy)
+        while self._barred:
+            self.add(self._barred.pop())
+
+    def _filter_by(self, filters: tuple[Filter, ...]) -> None:
         if filters != self._filters:
             self._filters = filters
             self._chain = FilterChain(filters, self._parts.bodies) if filters else None
@@ -69,6 +81,27 @@ class Intake:
         """Forget what is held of `cursor`, which is closing: it stays unfinished."""
         if self._held is not None and self._held.cursor is cursor:
             self._held = None
+        self._barred.discard(cursor)
+        if self._order is not None:
+            self._order.release(cursor)
+        if self._freed:
+            self._freed = deque(opened for opened in self._freed if opened.cursor is not cursor)
+
+    def failed(self, cursor: Cursor, message: Message) -> None:
+        """It is to be tried again: what comes after it in its order waits."""
+        if self._order is not None:
+            self._order.failed(cursor, message)
+
+    def finished(self, cursor: Cursor, message: Message) -> None:
+        """It is delivered or discarded: what comes after it in its order may go."""
+        if self._order is None:
+            return
+        freed = self._order.finished(cursor, message)
+        if freed is not None:
+            self._freed.append(freed)
+        if cursor in self._barred:
+            self._barred.remove(cursor)
+            self.add(cursor)
 
     def look_ahead(self) -> None:
         """Filter up to the next wanted message, which is held: filtering waits for no rate."""
@@ -77,7 +110,7 @@ class Intake:
 
     def take(self) -> Opened | None:
         """The next message to send, if there is one in this turn."""
-        opened = self._held or self._next_wanted()
+        opened = self._held or (self._freed.popleft() if self._freed else self._next_wanted())
         self._held = opened
         if opened is None:
             return None
@@ -87,18 +120,27 @@ class Intake:
         return opened
 
     def _next_wanted(self) -> Opened | None:
-        ready, chain = self._ready, self._chain
-        while ready:
-            if chain is not None and not self._parts.filter_turns.take(self._resume):
+        ready, chain, order = self._ready, self._chain, self._order
+        # Many messages may be looked at for one that is handed out.
+        choosy = chain is not None or order is not None
+        while ready and (order is None or order.may_open()):
+            if choosy and not self._parts.filter_turns.take(self._resume):
                 return None
             cursor = ready[0]
+            if order is not None and not order.may_read(cursor):
+                self._barred.add(cursor)
+                ready.popleft()
+                cursor.queued = False
+                continue
             taken = cursor.take()
             if taken is None:
                 ready.popleft()
                 cursor.queued = False
-            elif chain is None or chain.judge(taken[0]).wanted:
-                ready.rotate(-1)  # the partitions take turns
-                return Opened(cursor, *taken)
-            else:
+            elif chain is not None and not chain.judge(taken[0]).wanted:
                 cursor.filtered(taken[0])
+            else:
+                ready.rotate(-1)  # the partitions take turns
+                opened = Opened(cursor, *taken)
+                if order is None or order.admit(opened):
+                    return opened
         return None

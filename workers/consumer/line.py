@@ -33,7 +33,8 @@ from app.domain.subscription import DeliveryPolicy, OnExhausted, State, Subscrip
 from app.domain.undelivered import Undelivered
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
-from workers.consumer.intake import Intake, IntakeParts, Opened
+from workers.consumer.intake import Intake, IntakeParts
+from workers.consumer.order import Opened
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.undelivered import UndeliveredLog
 from workers.delivery.pace import Landed, Pace, Share
@@ -79,7 +80,7 @@ class DeliveryLine:
         self._loop = asyncio.get_running_loop()
         self._pace = Pace(subscription.policy, time.monotonic())
         self._intake = Intake(parts, self.pump)
-        self._intake.filter_by(subscription.filters)
+        self._intake.configure(subscription)
         self._park = RetryPark()
         self._quiet_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -101,7 +102,7 @@ class DeliveryLine:
         self.subscription = subscription
         self._endpoint = endpoint
         self._pace.configure(subscription.policy, time.monotonic())
-        self._intake.filter_by(subscription.filters)
+        self._intake.configure(subscription)
         self.pump()
 
     def resume(self, subscription: Subscription, endpoint: Endpoint) -> None:
@@ -270,6 +271,7 @@ class DeliveryLine:
             match outcome:
                 case Delivered():
                     job.cursor.delivered(job.message)
+                    self._intake.finished(job.cursor, job.message)
                 case Retry():
                     await self._retry(job, outcome)
                 case Discarded():
@@ -307,6 +309,7 @@ class DeliveryLine:
         if reason := self._given_up(job, due):
             await self._discard(job, Discarded(reason=reason, status=outcome.status))
         elif not job.cursor.closing:
+            self._intake.failed(job.cursor, job.message)
             await self._keep(job, due)
 
     async def _keep(self, job: Job, due: float) -> None:
@@ -364,6 +367,7 @@ class DeliveryLine:
         await self._parts.undelivered.write(self._record(job, discarded))
         # Reached only when the message is durable elsewhere: closing it lets the commit pass it.
         job.cursor.discarded(job.message)
+        self._intake.finished(job.cursor, job.message)
 
     def _record(self, job: Job, discarded: Discarded) -> Undelivered:
         message, subscription = job.message, self.subscription

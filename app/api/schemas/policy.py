@@ -8,6 +8,7 @@ from pydantic import Field
 from app.api.schemas.base import Schema, Unsupported, never, only
 from app.domain.subscription import (
     IN_FLIGHT_MAX,
+    PARKED_KEYS_MAX,
     PUBLISH_TTL_MAX,
     RATE_MAX,
     RETRIES_MAX,
@@ -46,6 +47,12 @@ class PolicyBody(Schema):
     retry_client_errors: bool = Field(default=False, description="retry on 4xx, too")
     inflight_size: int = Field(default=100, ge=1, le=IN_FLIGHT_MAX)
     retry_buffer_size: int = Field(default=10_000, ge=1, le=1_000_000)
+    parked_keys_max: int = Field(
+        default=1_000,
+        ge=1,
+        le=PARKED_KEYS_MAX,
+        description="with more failing keys in a partition (ordering KEY), it is not read on",
+    )
     adaptive_rate: bool = Field(
         default=True, description="send less than `rate` while the subscriber fails"
     )
@@ -83,6 +90,7 @@ class PolicyBody(Schema):
             retry_client_errors=self.retry_client_errors,
             in_flight_max=self.inflight_size,
             retry_buffer_max=self.retry_buffer_size,
+            parked_keys_max=self.parked_keys_max,
             adaptive_rate=self.adaptive_rate,
             heartbeat_max=self.heartbeat_max * _SECOND,
             max_retries=self.max_retries,
@@ -122,6 +130,7 @@ def _values(policy: DeliveryPolicy) -> dict[str, Any]:
         "retry_client_errors": policy.retry_client_errors,
         "inflight_size": policy.in_flight_max,
         "retry_buffer_size": policy.retry_buffer_max,
+        "parked_keys_max": policy.parked_keys_max,
         "adaptive_rate": policy.adaptive_rate,
         "heartbeat_max": policy.heartbeat_max // _SECOND,
         "max_retries": policy.max_retries,

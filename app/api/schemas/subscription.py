@@ -31,7 +31,7 @@ from app.domain.filters import FILTERS_MAX
 from app.domain.headers import HEADERS_MAX, Header
 from app.domain.names import subscription_name
 from app.domain.owner import Owner
-from app.domain.subscription import State, Subscription
+from app.domain.subscription import Ordering, State, Subscription
 from app.expressions import checked_expression
 
 _TEXT_MAX: Final = 10_000
@@ -57,7 +57,6 @@ OTHER_FIELDS: Final = OtherFields(
         "deliveryType": Unsupported(harmless=only("SERIAL"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
-        "ordering": Unsupported(harmless=only("NONE"), refused=True),
         "circuitBreaker": Unsupported(harmless=never, refused=True),
         "deadLetter": Unsupported(harmless=never, refused=True),
         "contentMode": Unsupported(harmless=never, refused=True),
@@ -111,6 +110,12 @@ class SubscriptionBody(Schema):
     filters: list[FilterBody] = Field(
         default=[], max_length=FILTERS_MAX, description="it gets the messages that match them all"
     )
+    ordering: Literal["NONE", "KEY", "PARTITION"] = Field(
+        default="NONE",
+        description=(
+            "messages with one Partition-Key, or of one partition, are sent one after the other"
+        ),
+    )
     retryable_status_codes: list[ErrorCode] = Field(
         default=[],
         max_length=200,
@@ -147,6 +152,7 @@ class SubscriptionBody(Schema):
             state=subscription.state.value,
             subscription_policy=PolicyBody.of(subscription.policy),
             filters=[FilterBody.of(each) for each in subscription.filters],
+            ordering=subscription.ordering.value,
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
             failure_expression=subscription.failure_expression,
@@ -167,6 +173,7 @@ class SubscriptionBody(Schema):
             owner=self._owner(base.owner),
             policy=self.subscription_policy.to_domain(),
             filters=filters_of(self.filters),
+            ordering=Ordering(self.ordering),
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
             failure_expression=self.failure_expression,
@@ -226,6 +233,7 @@ class SubscriptionRead(Schema):
     tracking_mode: Literal["trackingOff"] = "trackingOff"
     monitoring_details: MonitoringRead = MonitoringRead()
     filters: tuple[FilterBody, ...] = ()
+    ordering: Literal["NONE", "KEY", "PARTITION"] = "NONE"
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
     http2_enabled: bool = False
     auto_delete_with_topic_enabled: bool = False
@@ -248,6 +256,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         state_reason=subscription.state_reason or None,
         subscription_policy=PolicyRead.of(subscription.policy),
         filters=tuple(FilterBody.of(each) for each in subscription.filters),
+        ordering=subscription.ordering.value,
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
         failure_expression=subscription.failure_expression,

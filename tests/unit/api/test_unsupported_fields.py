@@ -14,7 +14,6 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"deliveryType": "BATCH"},
     {"mode": "BROADCAST"},
     {"oAuthPolicy": {"grantType": "clientCredentials"}},
-    {"ordering": "KEY"},
     {"circuitBreaker": {"errorsThreshold": 3}},
     {"deadLetter": {"topic": "a.dead"}},
     {"contentMode": "CE_BINARY"},

@@ -1,0 +1,195 @@
+"""Which messages must wait for others: by Partition-Key, or by partition. Pure: no I/O, no clock.
+
+What goes first is delivered or discarded before what comes after it is begun. This holds over
+crashes, too: who reads again begins with the first message that is not finished, and no commit
+calls a message finished while one before it in its order is not.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from app.domain.message import Message
+from app.domain.subscription import DeliveryPolicy, Ordering
+from workers.consumer.cursor import Cursor
+
+
+class Opened(NamedTuple):
+    """A message that a cursor has opened, and since when its time to live runs (epoch ms)."""
+
+    cursor: Cursor
+    message: Message
+    opened_ms: int
+
+
+class Order(Protocol):
+    """The order of one subscription's messages. Cursors of different partitions have none."""
+
+    def limit(self, policy: DeliveryPolicy) -> None:
+        """Keep to the limits of `policy` from now on."""
+
+    def may_open(self) -> bool:
+        """Whether any more messages may be opened now."""
+
+    def may_read(self, cursor: Cursor) -> bool:
+        """Whether the next message of `cursor` may be opened now."""
+
+    def admit(self, opened: Opened) -> bool:
+        """Whether it may go at once; if not, it is kept until those before it are finished."""
+
+    def failed(self, cursor: Cursor, message: Message) -> None:
+        """It is to be tried again."""
+
+    def finished(self, cursor: Cursor, message: Message) -> Opened | None:
+        """It is delivered or discarded; returns the one that may go now, if one waited for it."""
+
+    def release(self, cursor: Cursor) -> None:
+        """Forget all of `cursor`, which is closing."""
+
+    def drain(self) -> Iterable[Opened]:
+        """Give out all that is kept, in the order in which it came: another order holds."""
+
+
+def order_of(ordering: Ordering, policy: DeliveryPolicy) -> Order | None:
+    """The order that a subscription asks for; None for none at all."""
+    match ordering:
+        case Ordering.NONE:
+            return None
+        case Ordering.KEY:
+            return KeyOrder(policy)
+        case Ordering.PARTITION:
+            return PartitionOrder()
+
+
+class _Lane:
+    """The messages of one key that are not finished: one on its way, the others behind it."""
+
+    __slots__ = ("behind", "failing", "head")
+
+    def __init__(self, head: Message) -> None:
+        self.head = head
+        self.failing = False
+        self.behind: deque[Opened] = deque()
+
+
+class KeyOrder:
+    """Messages with the same key go one after the other; those without a key are free.
+
+    A partition with more than `parked_keys_max` failing keys is not read on, nor is any while
+    `retry_buffer_max` messages wait behind others.
+    """
+
+    def __init__(self, policy: DeliveryPolicy) -> None:
+        self._policy = policy
+        self._lanes: dict[Cursor, dict[bytes, _Lane]] = {}
+        self._failing: dict[Cursor, int] = {}
+        self.waiting = 0
+
+    def limit(self, policy: DeliveryPolicy) -> None:
+        """Keep to the limits of `policy` from now on."""
+        self._policy = policy
+
+    def may_open(self) -> bool:
+        """Whether there is room for one more that has to wait."""
+        return self.waiting < self._policy.retry_buffer_max
+
+    def may_read(self, cursor: Cursor) -> bool:
+        """Whether not too many keys of the partition fail."""
+        return self._failing.get(cursor, 0) <= self._policy.parked_keys_max
+
+    def admit(self, opened: Opened) -> bool:
+        """Whether no message with its key is under way."""
+        key = opened.message.key
+        if key is None:
+            return True
+        lanes = self._lanes.setdefault(opened.cursor, {})
+        lane = lanes.get(key)
+        if lane is None:
+            lanes[key] = _Lane(opened.message)
+            return True
+        lane.behind.append(opened)
+        self.waiting += 1
+        return False
+
+    def failed(self, cursor: Cursor, message: Message) -> None:
+        """Its key is failing until it is finished."""
+        lane = self._lane_of(cursor, message)
+        if lane is not None and not lane.failing:
+            lane.failing = True
+            self._failing[cursor] = self._failing.get(cursor, 0) + 1
+
+    def finished(self, cursor: Cursor, message: Message) -> Opened | None:
+        """The next one with its key."""
+        lane = self._lane_of(cursor, message)
+        if lane is None:
+            return None
+        if lane.failing:
+            lane.failing = False
+            self._failing[cursor] -= 1
+        if not lane.behind:
+            del self._lanes[cursor][message.key or b""]
+            return None
+        following = lane.behind.popleft()
+        lane.head = following.message
+        self.waiting -= 1
+        return following
+
+    def release(self, cursor: Cursor) -> None:
+        """Forget the keys of its partition."""
+        self._failing.pop(cursor, None)
+        lanes = self._lanes.pop(cursor, {})
+        self.waiting -= sum(len(lane.behind) for lane in lanes.values())
+
+    def drain(self) -> Iterable[Opened]:
+        """All that wait, each partition by offset."""
+        lanes = [lane for lanes in self._lanes.values() for lane in lanes.values()]
+        self._lanes, self._failing, self.waiting = {}, {}, 0
+        kept = [opened for lane in lanes for opened in lane.behind]
+        return sorted(kept, key=lambda opened: opened.message.offset)
+
+    def _lane_of(self, cursor: Cursor, message: Message) -> _Lane | None:
+        """The lane that `message` is the head of, if it is one's."""
+        if message.key is None:
+            return None
+        lane = self._lanes.get(cursor, {}).get(message.key)
+        return lane if lane is not None and lane.head is message else None
+
+
+class PartitionOrder:
+    """One message of a partition at a time; the next is not even opened before."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[Cursor, Message] = {}
+
+    def limit(self, policy: DeliveryPolicy) -> None:
+        """There are no limits to keep to."""
+
+    def may_open(self) -> bool:
+        """Always: nothing is kept."""
+        return True
+
+    def may_read(self, cursor: Cursor) -> bool:
+        """Whether none of the partition is under way."""
+        return cursor not in self._under_way
+
+    def admit(self, opened: Opened) -> bool:
+        """It goes at once: it would not have been opened else."""
+        self._under_way[opened.cursor] = opened.message
+        return True
+
+    def failed(self, cursor: Cursor, message: Message) -> None:
+        """It stays under way."""
+
+    def finished(self, cursor: Cursor, message: Message) -> Opened | None:
+        """None: the partition may be read on."""
+        if self._under_way.get(cursor) is message:
+            del self._under_way[cursor]
+        return None
+
+    def release(self, cursor: Cursor) -> None:
+        """Forget what is under way."""
+        self._under_way.pop(cursor, None)
+
+    def drain(self) -> Iterable[Opened]:
+        """Nothing is kept."""
+        return ()
