@@ -31,17 +31,19 @@ def header(headers: Headers, name: bytes) -> bytes | None:
     return None
 
 
-async def read_body(receive: Receive, headers: Headers, *, size_max: int) -> bytes:
-    """The whole body, at most `size_max` bytes of it.
+async def read_body(
+    receive: Receive, headers: Headers, *, size_max: int, timeout_s: float = BODY_TIMEOUT_S
+) -> bytes:
+    """The whole body, at most `size_max` bytes of it, if it is there within `timeout_s`.
 
     Raises MessageTooLargeError, ClientGoneError, ValidationFailedError when `Content-Length` says
-    something else than was sent, and RequestRefusedError (408) after BODY_TIMEOUT_S.
+    something else than was sent, and RequestRefusedError (408) when it is too slow.
     """
     try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             return await _read(receive, _content_length(headers), size_max)
     except TimeoutError as exc:
-        message = f"Timeout while reading message after {int(BODY_TIMEOUT_S * 1000)} milliseconds"
+        message = f"Timeout while reading message after {int(timeout_s * 1000)} milliseconds"
         raise RequestRefusedError(408, message, code="TIMEOUT") from exc
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from starlette.types import Receive, Scope, Send
 
-from app.api.body import ClientGoneError, read_body
+from app.api.body import BODY_TIMEOUT_S, ClientGoneError, read_body
 from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_events import (
     NO_EVENT,
@@ -39,8 +39,15 @@ def published_topic(scope: Scope) -> str | None:
 class PublishRoute:
     """Stores a published body; every answer carries `Hermes-Message-Id`, errors too."""
 
-    def __init__(self, directory: TopicDirectory, publisher: IdempotentPublisher) -> None:
+    def __init__(
+        self,
+        directory: TopicDirectory,
+        publisher: IdempotentPublisher,
+        *,
+        body_timeout_s: float = BODY_TIMEOUT_S,
+    ) -> None:
         self._directory = directory
+        self._body_timeout_s = body_timeout_s
         self._publisher = publisher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +58,12 @@ class PublishRoute:
         try:
             message_id = own_id(headers) or message_id
             topic = await publish_topic(name, scope, self._directory)
-            body = await read_body(receive, scope["headers"], size_max=topic.message_size_max)
+            body = await read_body(
+                receive,
+                scope["headers"],
+                size_max=topic.message_size_max,
+                timeout_s=self._body_timeout_s,
+            )
             propagated = headers.propagated(topic)
             event = _event(headers, propagated, body)
             if event.id and headers.given_id is None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from app.api.body import BODY_TIMEOUT_S
 from app.api.documented import RETRY_HEADER, errors
 from app.api.publish_batch import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 
@@ -71,6 +72,7 @@ def publish_operation(topic: Json) -> Json:
             "it. After 503, or without an answer, it may be stored or not: publish it again with "
             "the same Idempotency-Key, and subscribers can tell. A CloudEvent, in binary or in "
             "structured mode, gives its id to its message, unless there is an Idempotency-Key. "
+            f"A body must be there within {BODY_TIMEOUT_S:g} seconds (408). "
             "Subscriptions are counted as this process knows them: changes made elsewhere are "
             "known a moment later."
         ),

@@ -95,6 +95,7 @@ def flag(scope: Scope, name: str) -> bool:
     return given == "true"
 
 
+@lru_cache(maxsize=256)
 def media_type(content_type: bytes | None) -> str:
     """The media type without its parameters, in lower case; empty when there is none."""
     return (content_type or b"").partition(b";")[0].strip().lower().decode("latin-1")

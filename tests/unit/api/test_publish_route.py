@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Collection, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
@@ -91,6 +92,27 @@ async def test_joins_the_parts_of_a_body() -> None:
     exchange = Exchange(part(b"one ", more=True), part(b"", more=True), part(b"two"))
     assert (await exchanged(exchange, log)).status == 201
     assert [record.value for record in log.records("a.b")] == [b"one two"]
+
+
+async def test_a_body_that_does_not_come_is_waited_for_only_so_long() -> None:
+    log = MemoryLog()
+    await log.create_topic(log_topic(TOPIC))
+    exchange = Exchange()
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def receive() -> Message:
+        if begun.is_set():
+            await never.wait()
+        begun.set()
+        return part(b"half", more=True)
+
+    async with Publisher(log) as publisher:
+        idempotent = IdempotentPublisher(publisher, no_claims)
+        route = PublishRoute(TopicDirectory(look_up), idempotent, body_timeout_s=0.01)
+        await route(exchange.scope, receive, exchange.send)
+    assert (exchange.status, exchange.json["code"]) == (408, "TIMEOUT")
+    assert (b"connection", b"close") in exchange.sent[0]["headers"]
+    assert log.records("a.b") == []
 
 
 async def test_stores_and_answers_nothing_when_the_client_goes_away_amid_its_body() -> None:
