@@ -34,7 +34,7 @@ IN_FLIGHT: Final = 64
 _figures: dict[str, Mapping[str, float]] = {}
 
 
-def report(name: str, deliveries: int, cpu: float, took: float) -> None:
+def report(name: str, *, deliveries: int, cpu: float, took: float) -> None:
     """Print what one run cost, and write all so far down."""
     _figures[name] = {"cpu_us": cpu / deliveries * 1e6, "per_second": deliveries / took}
     print(f"\n{name:40} {cpu / deliveries * 1e6:8.1f} us/delivery {deliveries / took:8.0f}/s")
@@ -61,7 +61,7 @@ async def drain(log: MessageLog, url: str, *, name: str, subscriptions: int) -> 
                 lambda: all(delivered(world, s.id) == total for s in subscribed)
             )
             cpu, took = time.process_time() - cpu, time.perf_counter() - start
-    report(name, total * subscriptions, cpu, took)
+    report(name, deliveries=total * subscriptions, cpu=cpu, took=took)
 
 
 @pytest.mark.parametrize("subscriptions", [1, 10])
@@ -112,7 +112,7 @@ def test_a_plain_loop_for_comparison(kafka_broker: KafkaBroker, kafka_namespace:
             done += post_all(consumer, client, url)
         cpu, took = time.process_time() - cpu, time.perf_counter() - start
     consumer.close()
-    report("plain kafka-python + httpx loop", done - first, cpu, took)
+    report("plain kafka-python + httpx loop", deliveries=done - first, cpu=cpu, took=took)
 
 
 def post_all(consumer: KafkaConsumer, client: httpx.Client, url: str) -> int:

@@ -153,7 +153,8 @@ class KafkaBroker:
     def format(self) -> None:
         """Write the configuration and the empty data directory."""
         self._properties.write_text(self._configuration())
-        command = ["kafka.tools.StorageTool", "format", "-t", self.cluster.id]
+        # As one word: an id may begin with a hyphen.
+        command = ["kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster.id}"]
         done = subprocess.run(
             self._java(*command, "-c", str(self._properties)),
             capture_output=True,
