@@ -214,7 +214,7 @@ class DeliveryLine:
         cursor, message, opened_ms = opened
         policy = self.subscription.policy
         delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
-        elapsed = (now_ms - opened_ms) / 1e3
+        elapsed = (now_ms - ttl_starts_ms(message, policy, opened_ms=opened_ms)) / 1e3
         ttl = policy.message_ttl.total_seconds()
         due = now + delay_ms / 1e3
         job = Job(message, cursor, due + ttl - max(elapsed, 0.0))
@@ -389,8 +389,15 @@ class DeliveryLine:
 
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
     """How long the message may not be sent yet; never more than the delay, whatever clocks say."""
+    if not policy.sending_delay:
+        return 0.0
     delay_ms = policy.sending_delay.total_seconds() * 1e3
     return min(max(message.published_ms + delay_ms - now_ms, 0.0), delay_ms)
+
+
+def ttl_starts_ms(message: Message, policy: DeliveryPolicy, *, opened_ms: int) -> float:
+    """Since when its time to live runs: not before it may be sent, also when others opened it."""
+    return opened_ms + delay_left_ms(message, policy, now_ms=opened_ms)
 
 
 def is_stale(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> bool:
