@@ -42,6 +42,9 @@ from workers.delivery.pace import Landed, Pace, Share
 # What makes new messages wait while the retry buffer is full.
 _WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})
 
+# Messages that always fail get one request in so many: the others must not wait for them.
+NEW_PER_RETRY: Final = 4
+
 _log = structlog.get_logger()
 
 
@@ -89,6 +92,7 @@ class DeliveryLine:
         # The change of the subscription as which it is to be suspended: nothing more is begun for
         # it as that, however long it takes to tell the database.
         self._suspended_change: int | None = None
+        self._new_in_a_row = 0
         self.counts = RecentCounts(time.monotonic())
         self.in_air = 0
 
@@ -173,10 +177,15 @@ class DeliveryLine:
         return job
 
     def _chosen(self, now: float) -> Job | None:
-        if self._pace.cautious:
-            # Another message may arrive where one fails forever: that one is no probe.
-            return self._next_message(now) or self._due_retry(now)
-        return self._due_retry(now) or self._next_message(now)
+        if not self._pace.cautious and self._new_in_a_row >= NEW_PER_RETRY:
+            return self._retried(now) or self._next_message(now)
+        # Another message may arrive where one fails forever: that one is no probe.
+        self._new_in_a_row += 1
+        return self._next_message(now) or self._retried(now)
+
+    def _retried(self, now: float) -> Job | None:
+        self._new_in_a_row = 0
+        return self._due_retry(now)
 
     def _due_retry(self, now: float) -> Job | None:
         job = self._park.take(self._retries_due(now))

@@ -182,6 +182,14 @@ REQUESTS = {
         "VALIDATION_ERROR",
         "topicName",
     ),
+    "a gap between probes of no length": Bad(
+        "POST",
+        SUBSCRIPTIONS,
+        NEW + ', "subscriptionPolicy": {"heartbeatMax": 0}}',
+        400,
+        "VALIDATION_ERROR",
+        "subscriptionPolicy.heartbeatMax",
+    ),
     "a rate of text": Bad(
         "POST",
         SUBSCRIPTIONS,

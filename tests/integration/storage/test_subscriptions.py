@@ -41,6 +41,8 @@ async def test_a_subscription_is_kept_with_all_its_settings_and_start(database: 
             request_timeout=timedelta(milliseconds=333),
             backoff_multiplier=2.0,
             retry_client_errors=True,
+            adaptive_rate=False,
+            heartbeat_max=timedelta(seconds=30),
         ),
         start={0: 12, 10: 2**40},
     )

@@ -35,6 +35,28 @@ async def test_a_new_subscription_is_not_hit_by_its_whole_limit_at_once(world: W
     assert times[49] - times[0] < 2.5
 
 
+async def test_messages_that_always_fail_slow_the_others_down_only_little(world: World) -> None:
+    topic = await world.topic()
+    subscription = await world.subscribe(
+        topic, adaptive_rate=True, message_backoff=timedelta(milliseconds=5)
+    )
+
+    def answer(attempt: Attempt) -> Outcome:
+        bad = attempt.body.startswith(b"bad")
+        return Retry(reason="bad", status=500) if bad else Delivered(status=200)
+
+    world.endpoints.replies[subscription.endpoint] = answer
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"bad 1", b"bad 2", *numbered(45))
+        good = set(numbered(45))
+        await world.endpoints.until(lambda: good <= set(world.endpoints.bodies()))
+        assert mode(world) is Mode.NORMAL
+    times = [attempt.at for attempt in world.endpoints.attempts]
+    # Their first failures cost a step; from then on a fifth of the requests are spent on the two.
+    assert times[-1] - times[0] < 4.5
+
+
 async def test_a_subscriber_that_is_down_gets_one_probe_at_a_time_and_all_its_messages_later(
     world: World,
 ) -> None:
