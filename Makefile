@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-inp
 ARGS ?=
 
 # Most tests wait for servers; each of these runners starts servers of its own.
-PARALLEL := --numprocesses 4 --dist worksteal
+PARALLEL := --numprocesses 3 --dist worksteal
 
 # Stamps: a set-up that was done for these very lock files is not done again.
 RUN := $(VENV)/run.stamp

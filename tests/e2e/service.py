@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Any, Self
 import httpx
 
 from tests.e2e.cli import free_port
+from tests.fakes.subscriber import Subscriber
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 ROOT = Path(__file__).parents[2]
 CONCURRENT_PUBLISHERS = 16
 # Between two looks at something that tells nobody when it changes.
@@ -217,6 +218,18 @@ class Service:
 def created(response: httpx.Response) -> httpx.Response:
     assert response.status_code == httpx.codes.CREATED, f"{response.status_code} {response.text}"
     return response
+
+
+async def has_all(
+    receiver: Subscriber, messages: Collection[str], *, within_s: float = PATIENCE_S
+) -> None:
+    """Wait until `receiver` has had each of these messages, by id, at least once."""
+    wanted = set(messages)
+    # The sets are compared only when they may be equal: this is asked for each request.
+    await receiver.wait_until(
+        lambda: len(receiver.received) >= len(wanted) and wanted <= set(receiver.message_ids),
+        within_s,
+    )
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.e2e.service import Service, running
+from tests.e2e.service import PATIENCE_S, Service, has_all, running
 from tests.fakes.subscriber import Reply, Subscriber
 
 TOPIC = "shop.orders"
@@ -31,10 +31,10 @@ async def test_a_killed_worker_loses_nothing_and_repeats_only_what_was_not_commi
         path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
         published = await service.publish_all(TOPIC, numbered(5_000))
         first = await service.worker()
-        await receiver.wait_for(1_500, 60)
+        await receiver.wait_for(1_500, PATIENCE_S)
         await first.kill()
         await service.worker()
-        await receiver.wait_until(lambda: set(receiver.message_ids) == set(published), 60)
+        await has_all(receiver, published)
         await service.accounted(path, len(published))
     twice = len(receiver.received) - len(published)
     assert twice <= IN_FLIGHT + COMMIT_DELAY_S * IN_FLIGHT / LATENCY_S
@@ -49,7 +49,7 @@ async def test_a_worker_that_is_asked_to_stop_leaves_nothing_to_send_twice(
         path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
         published = await service.publish_all(TOPIC, numbered(2_000))
         first = await service.worker()
-        await receiver.wait_for(300, 60)
+        await receiver.wait_for(300, PATIENCE_S)
         assert await first.stop() == 0
         stopped_at = len(receiver.received)
         await service.worker()
@@ -88,7 +88,7 @@ async def test_a_publisher_may_repeat_what_a_killed_api_did_not_answer(
         await service.api()
         for message_id in unanswered:
             await service.publish(TOPIC, bodies[message_id], **{"Idempotency-Key": message_id})
-        await receiver.wait_until(lambda: set(receiver.message_ids) == bodies.keys(), 60)
+        await has_all(receiver, bodies)
         await service.accounted(path, len(bodies))
     assert unanswered
     assert all(bodies[r.message_id] == r.body for r in receiver.received)

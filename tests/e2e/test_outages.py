@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.e2e.service import Service, eventually, running
+from tests.e2e.service import Service, eventually, has_all, running
 from tests.e2e.test_crashes import TOPIC, numbered
 from tests.fakes.subscriber import Subscriber
 from tests.servers.kafka import KafkaBroker
@@ -47,7 +47,7 @@ async def test_kafka_goes_down_and_comes_back(
             kafka_broker.restart()
         await eventually(lambda: publishable(service))
         published |= await service.publish_all(TOPIC, numbered(100, start=100))
-        await receiver.wait_until(lambda: set(receiver.message_ids) >= set(published), 60)
+        await has_all(receiver, published)
 
 
 async def test_deliveries_go_on_without_postgres_and_all_is_counted_when_it_is_back(
@@ -94,5 +94,5 @@ async def test_postgres_with_the_embedded_log_goes_down_and_comes_back(
         postgres_server.start()
         await eventually(lambda: publishable(service))
         published |= await service.publish_all(TOPIC, numbered(100, start=100))
-        await receiver.wait_until(lambda: set(receiver.message_ids) >= set(published), 60)
+        await has_all(receiver, published)
     assert set(Counter(receiver.message_ids).values()) == {1}

@@ -7,7 +7,7 @@ from pathlib import Path
 from app.storage.database import open_database
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
-from tests.e2e.service import Service, eventually, running
+from tests.e2e.service import Service, eventually, has_all, running
 from tests.e2e.test_crashes import TOPIC, numbered
 from tests.fakes.subscriber import Subscriber
 
@@ -44,12 +44,12 @@ async def test_two_workers_share_one_dies_a_third_joins(
         await service.subscribe(TOPIC, "s", receiver.url)
         shared = await shared_by(on_kafka, 2)
         published = await service.publish_all(TOPIC, numbered(300))
-        await receiver.wait_until(lambda: set(receiver.message_ids) == set(published), 30)
+        await has_all(receiver, published)
 
         dead, survivor = service.processes[-1], service.processes[-2]
         await dead.kill()
         published |= await service.publish_all(TOPIC, numbered(300, start=300))
-        await receiver.wait_until(lambda: set(receiver.message_ids) == set(published), TAKE_OVER_S)
+        await has_all(receiver, published, within_s=TAKE_OVER_S)
         alone = await shared_by(on_kafka, 1)
         assert f"-{survivor.pid}-" in alone[0]
         assert set(alone.values()) < set(shared.values())
@@ -59,7 +59,7 @@ async def test_two_workers_share_one_dies_a_third_joins(
         moved = {p for p in joined if joined[p] != alone[p]}
         assert moved == {p for p, worker in joined.items() if worker not in alone.values()}
         published |= await service.publish_all(TOPIC, numbered(300, start=600))
-        await receiver.wait_until(lambda: set(receiver.message_ids) == set(published), 30)
+        await has_all(receiver, published)
 
 
 async def test_a_worker_that_joins_takes_partitions_without_sending_anything_twice(

@@ -196,7 +196,8 @@ class Hostile:
         self._visits.append(visit)
         self._open.add(visit)
         await self._tell()
-        with suppress(ConnectionError):
+        # RuntimeError: what uvloop says of a connection that the other side has reset meanwhile.
+        with suppress(ConnectionError, RuntimeError):
             if not self._reading or await visit.request():
                 await self._act(visit)
         writer.close()

@@ -16,7 +16,7 @@ from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 from tests.servers.postgres import PostgresServer
 
-DEADLINE_S = 20
+DEADLINE_S = 30.0
 
 
 class SlowLog(MemoryLog):
