@@ -113,8 +113,12 @@ async def _running(
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(database_url))
         log = await stack.enter_async_context(open_a_log(settings, database_url=database_url))
-        applied = _applied_changes(database, lambda: refresher.refresh())  # noqa: PLW0108 - made below
-        topics = TopicService(database, log)
+
+        async def take_in() -> None:
+            await refresher.refresh()  # made below, from what needs this
+
+        applied = _applied_changes(database, take_in)
+        topics = TopicService(database, log, take_in=take_in)
         directory = TopicDirectory(topics.get)
         publisher = IdempotentPublisher(
             await stack.enter_async_context(Publisher(log)),

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from app.domain.errors import GroupExistsError
+from app.domain.errors import GroupExistsError, StorageUnavailableError
 from app.domain.topic import Topic
 from app.log.interface import LogTopic, MessageLog
 from app.services.alternates import require_alternate
+from app.services.applied import TakeIn
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
@@ -30,12 +31,13 @@ class TopicService:
     its locks keep others of that name out, and a log that refuses or does not answer takes
     the row back. What may then be left in the log is a topic that nobody can publish to: the next
     creation of that name takes it over, and the next deletion removes it. Undoing it here could
-    delete records that were there before.
+    delete records that were there before. `take_in` applies changes in this process.
     """
 
-    def __init__(self, database: Database, log: MessageLog) -> None:
+    def __init__(self, database: Database, log: MessageLog, *, take_in: TakeIn) -> None:
         self._database = database
         self._log = log
+        self._take_in = take_in
 
     async def names(self, *, group: str | None = None) -> Sequence[str]:
         """All topics, or those of `group`, by name."""
@@ -64,6 +66,7 @@ class TopicService:
                 await GroupRepository(session).add(topic.group)
             created = await topics.add(topic)
             await self._log.create_topic(log_topic(created))
+        await self._taken_in()
         return created
 
     async def change(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
@@ -84,6 +87,7 @@ class TopicService:
                 await require_alternate(wanted, topics.get)
             changed = await topics.update(wanted)
             await self._log.alter_topic(log_topic(changed))
+        await self._taken_in()
         return changed
 
     async def delete(self, name: str) -> None:
@@ -94,3 +98,9 @@ class TopicService:
         async with self._database.transaction() as session:
             await TopicRepository(session).delete(name)
             await self._log.delete_topic(name)
+        await self._taken_in()
+
+    async def _taken_in(self) -> None:
+        """Whoever was answered finds the change when publishing through this process."""
+        with suppress(StorageUnavailableError):
+            await self._take_in()
