@@ -90,16 +90,19 @@ class AdaptiveRate:
             self._probe_at = now
         return self._epoch
 
-    def landed(self, epoch: int, *, healthy: bool | None, retried: bool, now: float) -> None:
-        """The request that `sent` called `epoch` is over; `healthy` as in `is_healthy`."""
+    def landed(self, epoch: int, *, healthy: bool | None, retried: bool, now: float) -> bool:
+        """The request that `sent` called `epoch` is over; whether the rate was decided on anew.
+
+        `healthy` is as in `is_healthy`.
+        """
         if epoch != self._epoch:
-            return
+            return False
         if self.mode is not Mode.NORMAL:
             self._landed_alone(healthy=healthy, retried=retried, now=now)
             self._last_landed = now
-            return
+            return True
         if healthy is None:
-            return
+            return False
         if now - self._last_landed > WINDOW_MAX_S:
             # What happened before such a pause says nothing about now.
             self._restart_window(now)
@@ -107,8 +110,10 @@ class AdaptiveRate:
         self._last_landed = now
         self._attempts.add(healthy=healthy, retried=retried)
         age = now - self._window_start
-        if age >= WINDOW_S and (self._attempts.total >= ATTEMPTS_MIN or age >= WINDOW_MAX_S):
-            self._decide(now)
+        if age < WINDOW_S or (self._attempts.total < ATTEMPTS_MIN and age < WINDOW_MAX_S):
+            return False
+        self._decide(now)
+        return True
 
     def took(self, seconds: float, *, full: bool) -> None:
         """A request took `seconds`; `full`: as many as allowed were in the air."""

@@ -123,15 +123,13 @@ class Pace:
         return self._adaptive.sent(now) if self._adaptive else 0
 
     def landed(self, landed: Landed, now: float) -> bool:
-        """Learn from a request that is over; whether anything changed for the next ones."""
+        """Learn from a request that is over; whether it was decided anew on the next ones."""
         adaptive = self._adaptive
         if adaptive is None:
             return False
-        mode = adaptive.mode
-        adaptive.took(landed.seconds, full=landed.full)
-        healthy = is_healthy(landed.outcome)
-        adaptive.landed(landed.epoch, healthy=healthy, retried=landed.retried, now=now)
-        if adaptive.rate == self._limiter.rate and adaptive.mode is mode:
+        epoch, outcome, seconds, retried, full = landed
+        adaptive.took(seconds, full=full)
+        if not adaptive.landed(epoch, healthy=is_healthy(outcome), retried=retried, now=now):
             return False
         self._apply()
         return True
