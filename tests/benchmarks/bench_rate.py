@@ -1,7 +1,7 @@
 """How a subscription's rate follows its subscriber, ours beside Hermes': figures and curves.
 
-Simulated time. The figures of ours are asserted in tests/integration/sending/test_rate_figures.py; the
-plot goes to build/bench/rate.png.
+Simulated time. The figures of ours are asserted in tests/integration/sending/test_rate_figures.py;
+the plot goes to build/bench/rate.png.
 """
 
 from pathlib import Path

@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tests.benchmarks import pace
+from tests.benchmarks.bench_transport import receiver
 from tests.e2e.service import Service, running
 from tests.fakes.subscriber import Received, Reply, Subscriber
 
@@ -161,29 +162,28 @@ async def test_one_that_catches_up_beside_others(
             live.received.clear()
         return Reply()
 
-    async with (
-        running(configuration, logs) as service,
-        Subscriber(count) as live,
-        Subscriber() as late,
-    ):
-        topic = await service.topic("bench.fanout")
-        for number in range(OTHERS):
-            await service.subscribe(topic, f"s{number}", live.url)
-        path = await service.subscribe(topic, "late", late.url)
-        await service.set_state(path, "SUSPENDED")
-        body = json.dumps({"at": 0.0, "filler": "x" * 900}).encode()
-        await service.publish_all(topic, [(body, str(n)) for n in range(BACKLOG)])
-        await live.wait_until(lambda: received_live >= BACKLOG * OTHERS, 300)
-        async with Publisher(service, topic) as publisher:
-            before = await others_while(live, publisher, lambda: pace.until(time.monotonic() + 5))
-            start = time.monotonic()
+    with receiver() as (_, late):
+        async with running(configuration, logs) as service, Subscriber(count) as live:
+            topic = await service.topic("bench.fanout")
+            for number in range(OTHERS):
+                await service.subscribe(topic, f"s{number}", live.url)
+            path = await service.subscribe(topic, "late", late)
+            await service.set_state(path, "SUSPENDED")
+            body = json.dumps({"at": 0.0, "filler": "x" * 900}).encode()
+            await service.publish_all(topic, [(body, str(n)) for n in range(BACKLOG)])
+            await live.wait_until(lambda: received_live >= BACKLOG * OTHERS, 300)
+            async with Publisher(service, topic) as publisher:
+                before = await others_while(
+                    live, publisher, lambda: pace.until(time.monotonic() + 5)
+                )
+                start = time.monotonic()
 
-            async def caught_up() -> None:
-                await service.set_state(path, "ACTIVE")
-                await late.wait_for(BACKLOG, 120)
+                async def caught_up() -> None:
+                    await service.set_state(path, "ACTIVE")
+                    await service.accounted(path, BACKLOG)
 
-            during = await others_while(live, publisher, caught_up)
-            took = time.monotonic() - start
+                during = await others_while(live, publisher, caught_up)
+                took = time.monotonic() - start
     report(
         f"laggard-{request.node.callspec.id}",
         {
