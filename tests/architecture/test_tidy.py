@@ -28,7 +28,7 @@ ALLOWED: Final[Mapping[str, Mapping[str, str]]] = {
         ),
     },
     "skipped_tests": {
-        "tests/unit/cli/test_child.py::test_a_child_stops_when_its_supervisor_is_killed_outright": (
+        "tests/integration/cli/test_child.py::test_a_child_stops_when_its_supervisor_is_killed_outright": (
             "only Linux tells children of their parent's death"
         ),
     },

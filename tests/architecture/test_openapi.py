@@ -13,7 +13,7 @@ from app.api.schemas.group import new_group
 from app.api.schemas.subscription import new_subscription, state_of
 from app.api.schemas.topic import new_topic
 
-COMMITTED = Path(__file__).parents[3] / "openapi.yaml"
+COMMITTED = Path(__file__).parents[2] / "openapi.yaml"
 
 
 DOCUMENT = cache(document)
