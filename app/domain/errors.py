@@ -9,16 +9,20 @@
     ├── NotFoundError
     │   ├── GroupNotFoundError          GROUP_NOT_EXISTS
     │   ├── TopicNotFoundError          TOPIC_NOT_EXISTS
-    │   └── SubscriptionNotFoundError   SUBSCRIPTION_NOT_EXISTS
+    │   ├── SubscriptionNotFoundError   SUBSCRIPTION_NOT_EXISTS
+    │   ├── JobNotFoundError            JOB_NOT_EXISTS
+    │   └── AnalysisNotFoundError       ANALYSIS_NOT_EXISTS
     ├── ConflictError
     │   ├── GroupExistsError            GROUP_ALREADY_EXISTS
     │   ├── TopicExistsError            TOPIC_ALREADY_EXISTS
     │   ├── SubscriptionExistsError     SUBSCRIPTION_ALREADY_EXISTS
     │   ├── GroupNotEmptyError          GROUP_NOT_EMPTY
     │   ├── TopicNotEmptyError          TOPIC_NOT_EMPTY
+    │   ├── JobEndedError               JOB_ENDED
     │   └── UnroutableError             UNROUTABLE
     ├── MessageTooLargeError        VALIDATION_ERROR, a body over the topic's limit
     ├── ThroughputQuotaError        THROUGHPUT_QUOTA_VIOLATION
+    ├── JobQueueFullError           JOB_QUEUE_FULL
     └── UnavailableError            a part we need did not answer in time
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
         └── StorageUnavailableError     STORAGE_UNAVAILABLE
@@ -102,6 +106,18 @@ class SubscriptionNotFoundError(NotFoundError):
     code = "SUBSCRIPTION_NOT_EXISTS"
 
 
+class JobNotFoundError(NotFoundError):
+    """No such job."""
+
+    code = "JOB_NOT_EXISTS"
+
+
+class AnalysisNotFoundError(NotFoundError):
+    """No job has finished whose results would answer the question."""
+
+    code = "ANALYSIS_NOT_EXISTS"
+
+
 class ConflictError(AngeliaError):
     """The request does not fit what exists."""
 
@@ -136,6 +152,12 @@ class TopicNotEmptyError(ConflictError):
     code = "TOPIC_NOT_EMPTY"
 
 
+class JobEndedError(ConflictError):
+    """The job has ended: nothing is left to cancel."""
+
+    code = "JOB_ENDED"
+
+
 class UnroutableError(ConflictError):
     """Nobody takes the topic's messages, and the publisher asked that somebody does."""
 
@@ -152,6 +174,12 @@ class ThroughputQuotaError(AngeliaError):
     """A topic's publishers send more than its quota; the same request works a second later."""
 
     code = "THROUGHPUT_QUOTA_VIOLATION"
+
+
+class JobQueueFullError(AngeliaError):
+    """Too many jobs wait already."""
+
+    code = "JOB_QUEUE_FULL"
 
 
 class UnavailableError(AngeliaError):

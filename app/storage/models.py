@@ -7,6 +7,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     DateTime,
+    Double,
     ForeignKey,
     Identity,
     Index,
@@ -44,6 +45,7 @@ class Base(DeclarativeBase):
         timedelta: Interval(),
         Json: JSONB,
         list[list[str]]: JSONB,
+        list[str]: JSONB,
     }
 
 
@@ -230,3 +232,97 @@ class RecorderPositionRow(Base):
     topic: Mapped[str] = mapped_column(primary_key=True)
     partition: Mapped[int] = mapped_column(Integer, primary_key=True)
     next_offset: Mapped[int] = mapped_column(BigInteger)
+
+
+class JobRow(Base):
+    """A requested Spark job. A runner that has it keeps `lease_until` ahead of the clock."""
+
+    __tablename__ = "spark_jobs"
+    __table_args__ = (
+        CheckConstraint(
+            "state IN ('REQUESTED', 'RUNNING', 'DONE', 'CANCELLED', 'FAILED')", name="state"
+        ),
+        Index("ix_spark_jobs_newest", "requested_at", "id"),
+        # What a runner looks for: few, whatever has ended.
+        Index(
+            "ix_spark_jobs_open",
+            "requested_at",
+            postgresql_where=text("state IN ('REQUESTED', 'RUNNING')"),
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    scope: Mapped[Json]
+    state: Mapped[str]
+    requested_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    runner: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    attempt: Mapped[int] = mapped_column(Integer, server_default=text("0"))
+    lost: Mapped[int] = mapped_column(Integer, server_default=text("0"))
+    cancel_requested: Mapped[bool] = mapped_column(server_default=text("false"))
+    step: Mapped[str] = mapped_column(server_default=text("''"))
+    done: Mapped[float] = mapped_column(Double, server_default=text("0"))
+    log: Mapped[list[str]] = mapped_column(server_default=text("'[]'::jsonb"))
+    counts: Mapped[Json] = mapped_column(server_default=text("'{}'::jsonb"))
+    output: Mapped[str | None]
+    reason: Mapped[str | None]
+
+
+class SparkRunnerRow(Base):
+    """A Spark runner's last heartbeat, by the database's clock."""
+
+    __tablename__ = "spark_runners"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+
+
+class AnalyticsUndeliveredRow(Base):
+    """Discards of an hour that are alike, as one taking (`attempt`) of a job counted them."""
+
+    __tablename__ = "analytics_undelivered"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    # The partition of the result, and the row in it: a partition that is written twice replaces.
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    topic: Mapped[str]
+    subscription: Mapped[str]
+    reason: Mapped[str]
+    status: Mapped[int | None] = mapped_column(Integer)
+    hour: Mapped[datetime]
+    messages: Mapped[int] = mapped_column(BigInteger)
+    attempts: Mapped[int] = mapped_column(BigInteger)
+    volume: Mapped[int] = mapped_column(BigInteger)
+
+
+class AnalyticsFailureRow(Base):
+    """A cluster of discards with one error and one payload shape, as a taking of a job saw it."""
+
+    __tablename__ = "analytics_failures"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    topic: Mapped[str]
+    status: Mapped[int | None] = mapped_column(Integer)
+    error: Mapped[str]
+    shape: Mapped[str]
+    pattern: Mapped[str]
+    messages: Mapped[int] = mapped_column(BigInteger)
+    subscriptions: Mapped[int] = mapped_column(BigInteger)
+    shapes: Mapped[int] = mapped_column(BigInteger)
+    first_at: Mapped[datetime]
+    last_at: Mapped[datetime]
+    example_id: Mapped[str]
+    example_subscription: Mapped[str]
+    example_reason: Mapped[str]

@@ -1,0 +1,119 @@
+"""Spark jobs: what is asked for, where it stands, and who may change that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from app.domain.errors import ValidationFailedError
+from app.domain.names import subscription_name, topic_name
+
+WINDOW_MAX: Final = timedelta(days=366)
+LOG_LINES_MAX: Final = 50
+LOG_LINE_LENGTH_MAX: Final = 500
+# A job that took so many runners down with it would take the next one down too.
+LOST_MAX: Final = 3
+
+
+class JobKind(StrEnum):
+    """What a job does."""
+
+    UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
+
+
+class JobState(StrEnum):
+    """Where a job stands; the last three are for good."""
+
+    REQUESTED = "REQUESTED"
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+
+
+ENDED: Final = frozenset({JobState.DONE, JobState.CANCELLED, JobState.FAILED})
+
+
+class Standing(StrEnum):
+    """What a runner hears when it reports on a job: go on, stop as asked, or it is not its own."""
+
+    KEPT = "KEPT"
+    CANCELLED = "CANCELLED"
+    LOST = "LOST"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a job looks at: `start` inclusive, `end` not, both aware; None is all of them."""
+
+    start: datetime
+    end: datetime
+    topic: str | None = None
+    subscription: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.start >= self.end:
+            raise ValidationFailedError.of("from", "must be before to")
+        if self.end - self.start > WINDOW_MAX:
+            raise ValidationFailedError.of("from", f"must be at most {WINDOW_MAX.days} days ago")
+        if self.topic is not None:
+            topic_name(self.topic, path="topic")
+        if self.subscription is not None:
+            subscription_name(self.subscription, path="subscription")
+            if self.topic is None:
+                raise ValidationFailedError.of("topic", "must be given with a subscription")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One taking of a job by one runner. What a later taking has replaced changes nothing."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
+    """How far a job is: its step in words, the share that is done (0 to 1), its last log lines."""
+
+    step: str = ""
+    done: float = 0.0
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """What a job has made: counts by name, and where its Parquet files are."""
+
+    counts: Mapping[str, int] = field(default_factory=dict, hash=False)
+    output: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A requested job as it stands.
+
+    `attempt` is the number of times it was taken, `lost` that of its runners that ended in the
+    middle of it. `reason` says why it FAILED.
+    """
+
+    id: str
+    kind: JobKind
+    scope: Scope
+    state: JobState
+    requested_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    runner: str | None = None
+    attempt: int = 0
+    lost: int = 0
+    cancel_requested: bool = False
+    progress: JobProgress = JobProgress()
+    result: JobResult = JobResult()
+    reason: str | None = None
+
+    @property
+    def claim(self) -> Claim:
+        """The taking that this state of the job is from."""
+        return Claim(job_id=self.id, attempt=self.attempt)
