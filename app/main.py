@@ -31,8 +31,9 @@ from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
 from app.services.directory import TopicDirectory
 from app.services.groups import GroupService
 from app.services.metrics import MetricsService
-from app.services.pruning import Pruner
-from app.services.publish_deduplication import IdempotentPublisher, IdForgetter
+from app.services.periodic import repeat
+from app.services.pruning import PRUNE_EVERY, Pruner
+from app.services.publish_deduplication import FORGET_EVERY, IdempotentPublisher, IdForgetter
 from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
 from app.services.refreshing import Refresher
@@ -130,8 +131,13 @@ async def _running(
         await refresher.refresh()
         await stack.enter_async_context(_background(refresher.run(notices)))
         kept = timedelta(days=settings.undelivered_days)
-        await stack.enter_async_context(_background(Pruner(database, undelivered_kept=kept).run()))
-        await stack.enter_async_context(_background(IdForgetter(database, directory).run()))
+        pruner = Pruner(database, undelivered_kept=kept)
+        forgetter = IdForgetter(database, directory)
+        for chore in (
+            repeat(pruner.prune, every=PRUNE_EVERY, name="prune"),
+            repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids"),
+        ):
+            await stack.enter_async_context(_background(chore))
         services = Services(
             groups=GroupService(database),
             topics=topics,

@@ -1,22 +1,15 @@
 """What has been kept long enough is dropped: every table has a bound."""
 
-import asyncio
 from datetime import timedelta
 from typing import Final
 
-import structlog
-
-from app.domain.errors import StorageUnavailableError
 from app.storage.database import Database
 from app.storage.statuses import StatusRepository
 from app.storage.undelivered import UndeliveredRepository
 
-_log = structlog.get_logger(__name__)
-
 PRUNE_EVERY: Final = timedelta(minutes=10)
 # Workers and their loads count for seconds; they are kept a little for people who look at them.
 REPORTS_KEPT: Final = timedelta(hours=1)
-_AFTER_DEFECT_S: Final = 60.0
 
 
 class Pruner:
@@ -28,18 +21,6 @@ class Pruner:
     def __init__(self, database: Database, *, undelivered_kept: timedelta) -> None:
         self._database = database
         self._undelivered_kept = undelivered_kept
-
-    async def run(self, *, every: timedelta = PRUNE_EVERY) -> None:
-        """Never ends; survives a database that is down, and defects of its own."""
-        while True:
-            await asyncio.sleep(every.total_seconds())
-            try:
-                await self.prune()
-            except StorageUnavailableError as error:
-                _log.warning("not_pruned", reason=error.message)
-            except Exception:  # noqa: BLE001 - the API goes on without it
-                _log.exception("pruning_broke")
-                await asyncio.sleep(_AFTER_DEFECT_S)
 
     async def prune(self) -> None:
         """Drop all that is old now, a transaction for each few rows; StorageUnavailableError."""

@@ -1,6 +1,5 @@
 """The idempotent filter: what a publisher sends twice under one id is stored once."""
 
-import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
@@ -19,7 +18,6 @@ from app.storage.published_ids import DROP_MAX, Claim, drop_published_ids
 _log = structlog.get_logger(__name__)
 
 FORGET_EVERY: Final = timedelta(seconds=20)
-_AFTER_DEFECT_S: Final = 20.0
 
 
 class Claims(Protocol):
@@ -130,18 +128,6 @@ class IdForgetter:
     def __init__(self, database: Database, directory: TopicDirectory) -> None:
         self._database = database
         self._directory = directory
-
-    async def run(self, *, every: timedelta = FORGET_EVERY) -> None:
-        """Never ends; survives a database that is down, and defects of its own."""
-        while True:
-            await asyncio.sleep(every.total_seconds())
-            try:
-                await self.forget()
-            except StorageUnavailableError as error:
-                _log.warning("published_ids_not_dropped", reason=error.message)
-            except Exception:  # noqa: BLE001 - the API goes on without it
-                _log.exception("forgetting_broke")
-                await asyncio.sleep(_AFTER_DEFECT_S)
 
     async def forget(self) -> None:
         """Drop all that is to go now, a transaction for each few; StorageUnavailableError."""

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Final
 
 import structlog
 
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog, Tail
-from workers.reading.catchup import CatchUp, Fed
+from workers.reading.catchup import RETRY_PAUSE, CatchUp, Fed
 from workers.reading.decoding import decoded
 from workers.reading.feed import Feed, TailReader
 
@@ -58,20 +59,17 @@ class Reader:
             self._tail.unfollow(partition)
             self._catch_up.forget(partition)
 
-    def want(self, feed: Feed, offset: int, fed: Fed) -> None:
-        """Read what lies before the feed."""
-        self._catch_up.want(feed.partition, offset, fed)
+    def want(
+        self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta = RETRY_PAUSE
+    ) -> None:
+        """Read what lies before the feed; after `pause` again, when it fails."""
+        self._catch_up.want(feed.partition, offset, fed, pause=pause)
 
     def resume(self, feed: Feed) -> None:
         """Read a held tail on, if its fastest reader needs more."""
         if feed.may_resume():
             feed.held = False
             self._tail.follow(feed.partition, feed.end)
-
-    def end(self, partition: Partition) -> int | None:
-        """The partition's end as far as it was read."""
-        feed = self._feeds.get(partition)
-        return feed.end if feed else None
 
     async def _read_tail(self) -> None:
         while True:

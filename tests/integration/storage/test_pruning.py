@@ -70,16 +70,6 @@ async def test_a_worker_that_died_long_ago_is_forgotten_with_its_loads(database:
         assert [load.worker_id for load in loads] == ["w-live"]
 
 
-async def test_a_pruner_runs_until_it_is_cancelled(database: Database) -> None:
-    await record(database, MONTH + DAY)
-    pruner = Pruner(database, undelivered_kept=MONTH)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(pruner.run(every=timedelta(milliseconds=1)))
-        while await kept(database):
-            await asyncio.wait((running,), timeout=0.01)
-        running.cancel()
-
-
 async def test_a_group_is_not_deleted_while_a_topic_of_it_is_made(database: Database) -> None:
     group = group_of(TOPIC)
     async with database.transaction() as session:

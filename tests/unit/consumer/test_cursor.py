@@ -1,5 +1,7 @@
 """A cursor on a feed that a test fills: what it takes, asks for, passes over and commits."""
 
+from datetime import timedelta
+
 import pytest
 
 from app.domain.commit import Progress
@@ -43,8 +45,10 @@ class Wishes(Reader):
         super().__init__(ScriptedFetches(), ScriptedTail())  # type: ignore[arg-type]
         self.wanted: list[tuple[int, Feeding]] = []
 
-    def want(self, feed: Feed, offset: int, fed: Fed) -> None:
-        del feed
+    def want(
+        self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta = timedelta(0)
+    ) -> None:
+        del feed, pause
         self.wanted.append((offset, Feeding(fed)))
 
 
@@ -205,7 +209,7 @@ def test_a_halted_cursor_takes_nothing_and_leaves_the_feed() -> None:
     scene.feed.put(a_batch(0, 3))
     scene.cursor.halt()
     assert scene.taken() == []
-    assert scene.reader.end(ORDERS) is None
+    assert scene.cursor not in scene.feed.readers
     before, _ = scene.told()
     scene.cursor.wake()
     assert scene.told()[0] == before
