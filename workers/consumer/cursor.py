@@ -9,8 +9,8 @@ import structlog
 from app.domain.commit import Progress
 from app.domain.message import Message, Partition
 from workers.consumer.offsets import OffsetTracker
-from workers.reading.feed import Batch, Feed
-from workers.reading.reader import Reader
+from workers.reading.catchup import Fed
+from workers.reading.feed import Batch, Feed, TailReader
 
 _log = structlog.get_logger()
 
@@ -25,6 +25,19 @@ class CursorOwner(Protocol):
         """The cursor has something new to commit."""
 
 
+class CursorReader(Protocol):
+    """Who reads for a cursor."""
+
+    def want(self, feed: Feed, offset: int, fed: Fed) -> None:
+        """Read what lies before the feed."""
+
+    def resume(self, feed: Feed) -> None:
+        """Read a held tail on, if its fastest reader needs more."""
+
+    def leave(self, partition: Partition, reader: TailReader) -> None:
+        """`reader` takes nothing any more."""
+
+
 class Cursor:
     """Takes messages in offset order, from the shared feed or, when behind, by catch-up reads.
 
@@ -36,7 +49,7 @@ class Cursor:
         self.partition = partition
         self._offsets = OffsetTracker(start)
         self._feed: Feed | None = None
-        self._reader: Reader | None = None
+        self._reader: CursorReader | None = None
         self._batch: Batch | None = None
         self._index = 0
         self._reading = False
@@ -65,7 +78,7 @@ class Cursor:
         """The partition's end as far as it was read."""
         return max(self._feed.end, self.position) if self._feed else self.position
 
-    def read_from(self, reader: Reader, feed: Feed) -> None:
+    def read_from(self, reader: CursorReader, feed: Feed) -> None:
         """Start taking messages."""
         self._reader, self._feed = reader, feed
         self.wake()
@@ -124,7 +137,7 @@ class Cursor:
         self._ask(feed, reader)
         return None
 
-    def _ask(self, feed: Feed, reader: Reader) -> None:
+    def _ask(self, feed: Feed, reader: CursorReader) -> None:
         if self.position >= feed.end:
             self.lagging = False
             feed.wait(self)

@@ -26,6 +26,16 @@ class Fed(Protocol):
         """Take `batch`."""
 
 
+class _Wish:
+    """Who waits for a chunk, and how soon the first of them wants a read repeated that failed."""
+
+    __slots__ = ("pause", "waiting")
+
+    def __init__(self, pause: timedelta) -> None:
+        self.pause = pause
+        self.waiting: list[Fed] = []
+
+
 _log = structlog.get_logger()
 
 
@@ -39,18 +49,24 @@ class CatchUp:
     def __init__(self, log: MessageLog, *, retry_pause: timedelta = RETRY_PAUSE) -> None:
         self._log = log
         self._retry_pause = retry_pause
-        self._wanted: dict[tuple[Partition, int], list[Fed]] = {}
+        self._wanted: dict[tuple[Partition, int], _Wish] = {}
         self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()
         self._kept: OrderedDict[tuple[Partition, int], Batch] = OrderedDict()
 
-    def want(self, partition: Partition, offset: int, fed: Fed) -> None:
-        """Call `fed(batch, gap)` with what the log has at `offset`; never from within this call."""
-        waiting = self._wanted.get((partition, offset))
-        if waiting is None:
-            self._wanted[partition, offset] = [fed]
+    def want(
+        self, partition: Partition, offset: int, fed: Fed, *, pause: timedelta | None = None
+    ) -> None:
+        """Call `fed(batch, gap)` with what the log has at `offset`; never from within this call.
+
+        `pause`: how long to wait before it is asked again, when it fails or has nothing there.
+        """
+        pause = self._retry_pause if pause is None else pause
+        wish = self._wanted.get((partition, offset))
+        if wish is None:
+            wish = self._wanted[partition, offset] = _Wish(pause)
             self._queue.put_nowait((partition, offset))
-        else:
-            waiting.append(fed)
+        wish.pause = min(wish.pause, pause)
+        wish.waiting.append(fed)
 
     def forget(self, partition: Partition) -> None:
         """Nobody reads it any more; when somebody does, its topic may be another of that name."""
@@ -68,8 +84,8 @@ class CatchUp:
     async def _serve(self) -> None:
         while True:
             partition, offset = await self._queue.get()
-            waiting = self._wanted.get((partition, offset))
-            if waiting is None:
+            wish = self._wanted.get((partition, offset))
+            if wish is None:
                 continue  # forgotten since
             batch = self._recall(partition, offset)
             if batch is not None:
@@ -78,26 +94,26 @@ class CatchUp:
             try:
                 chunk = await self._log.fetch(partition, offset, bytes_max=CHUNK_BYTES)
             except AngeliaError as exc:
-                self._ask_again(partition, offset, exc.message)
+                self._ask_again(partition, offset, wish, exc.message)
             else:
-                if self._wanted.get((partition, offset)) is waiting:
-                    self._take(partition, offset, chunk)
+                if self._wanted.get((partition, offset)) is wish:
+                    self._take(partition, offset, wish, chunk)
 
-    def _take(self, partition: Partition, offset: int, chunk: Chunk) -> None:
+    def _take(self, partition: Partition, offset: int, wish: _Wish, chunk: Chunk) -> None:
         if chunk.next_offset == offset:
             # The tail has seen more: a new leader that is not so far yet. Not in a tight loop.
-            self._ask_again(partition, offset, "there is nothing yet")
+            self._ask_again(partition, offset, wish, "there is nothing yet")
         else:
             self._feed(partition, offset, self._kept_batch(chunk), gap=chunk.gap)
 
     def _feed(self, partition: Partition, offset: int, batch: Batch, *, gap: bool) -> None:
-        for fed in self._wanted.pop((partition, offset)):
+        for fed in self._wanted.pop((partition, offset)).waiting:
             fed(batch, gap)
 
-    def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
+    def _ask_again(self, partition: Partition, offset: int, wish: _Wish, error: str) -> None:
         """Later, and behind the others: the partition's broker may be down while theirs is not."""
         _log.warning("catch_up_read_failed", partition=partition, error=error)
-        pause = self._retry_pause.total_seconds()
+        pause = wish.pause.total_seconds()
         asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, (partition, offset))
 
     def _recall(self, partition: Partition, offset: int) -> Batch | None:

@@ -59,9 +59,7 @@ class Reader:
             self._tail.unfollow(partition)
             self._catch_up.forget(partition)
 
-    def want(
-        self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta = RETRY_PAUSE
-    ) -> None:
+    def want(self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta = RETRY_PAUSE) -> None:
         """Read what lies before the feed; after `pause` again, when it fails."""
         self._catch_up.want(feed.partition, offset, fed, pause=pause)
 

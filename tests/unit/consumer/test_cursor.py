@@ -45,9 +45,7 @@ class Wishes(Reader):
         super().__init__(ScriptedFetches(), ScriptedTail())  # type: ignore[arg-type]
         self.wanted: list[tuple[int, Feeding]] = []
 
-    def want(
-        self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta = timedelta(0)
-    ) -> None:
+    def want(self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta = timedelta(0)) -> None:
         del feed, pause
         self.wanted.append((offset, Feeding(fed)))
 
