@@ -30,6 +30,7 @@ from workers.assignment.stores import DatabaseChanges, DatabaseStatus, DatabaseS
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender, SuspensionStore
 from workers.consumer.committer import Committer
+from workers.consumer.dead_letters import DeadLetterTopics
 from workers.consumer.lines import Endpoints, Lines
 from workers.consumer.undelivered import UndeliveredStream
 from workers.delivery.sender import Sender
@@ -128,6 +129,7 @@ class Worker:
             reader=reader,
             committer=committer,
             undelivered=UndeliveredStream(log),
+            dead_letters=DeadLetterTopics(log),
             suspensions=Suspender(self._seams.suspensions, tasks),
             tasks=tasks,
         )

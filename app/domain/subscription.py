@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
+from app.domain.dead_letter import DeadLetter
 from app.domain.errors import ValidationFailedError
 from app.domain.filters import FILTERS_MAX, Filter
 from app.domain.headers import Header, require_headers
@@ -162,6 +163,8 @@ class Subscription:
     (CEL) is true is retried whatever its status. `state_reason` says why it is in its state
     when Angelia put it there; its owner needs none.
 
+    Each message that it discards is also appended to the topic that `dead_letter` names.
+
     `headers` are sent with every message; with `identity_headers` so are the names of topic and
     subscription, and with `idempotency_key` the message id under the name that others know.
     """
@@ -184,6 +187,7 @@ class Subscription:
     idempotency_key: bool = True
     filters: tuple[Filter, ...] = ()
     ordering: Ordering = Ordering.NONE
+    dead_letter: DeadLetter | None = None
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0
@@ -195,6 +199,9 @@ class Subscription:
         endpoint_url(self.endpoint)
         require_headers(self.headers, path="headers")
         self._check_codes()
+        if self.dead_letter is not None and self.dead_letter.topic == self.topic:
+            # All its subscriptions would get again what one of them could not take.
+            raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
         if len(self.filters) > FILTERS_MAX:
             raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
 

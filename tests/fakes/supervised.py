@@ -13,6 +13,7 @@ from workers.assignment.starting import Starts
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender
 from workers.consumer.committer import Committer
+from workers.consumer.dead_letters import DeadLetterTopics
 from workers.consumer.lines import CursorKey, Lines
 from workers.consumer.undelivered import UndeliveredStream
 from workers.reading.reader import Reader
@@ -74,6 +75,7 @@ class Supervised:
             reader=reader,
             committer=self.committer,
             undelivered=UndeliveredStream(world.log),
+            dead_letters=DeadLetterTopics(world.log),
             suspensions=Suspender(database, tasks),
             tasks=tasks,
         )

@@ -11,7 +11,7 @@ import asyncio
 import math
 import random
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final, Protocol, assert_never
 
 import structlog
@@ -19,6 +19,7 @@ import structlog
 from app.domain.backoff import retry_delay
 from app.domain.delivery import (
     BUFFER_FULL,
+    DEAD_LETTER_TOPIC_GONE,
     PUBLISH_TTL_ELAPSED,
     RETRIES_EXHAUSTED,
     TTL_ELAPSED,
@@ -27,16 +28,18 @@ from app.domain.delivery import (
     Outcome,
     Retry,
 )
+from app.domain.errors import TopicNotFoundError
 from app.domain.message import Message
 from app.domain.status import Output
 from app.domain.subscription import DeliveryPolicy, OnExhausted, State, Subscription
 from app.domain.undelivered import Undelivered
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
+from workers.consumer.dead_letters import RETRY_PAUSE, DeadLetters
 from workers.consumer.intake import Intake, IntakeParts
 from workers.consumer.order import Opened
 from workers.consumer.retries import Job, RetryPark
-from workers.consumer.undelivered import UndeliveredLog
+from workers.consumer.undelivered import UndeliveredLog, undelivered_of
 from workers.delivery.pace import Landed, Pace, Share
 
 # What makes new messages wait while the retry buffer is full.
@@ -67,6 +70,7 @@ class LineParts(IntakeParts, Protocol):
 
     tasks: asyncio.TaskGroup
     undelivered: UndeliveredLog
+    dead_letters: DeadLetters
     suspensions: Suspensions
 
     def moved(self, group: str, cursor: Cursor) -> None:
@@ -189,7 +193,7 @@ class DeliveryLine:
 
     def _due_retry(self, now: float) -> Job | None:
         job = self._park.take(self._retries_due(now))
-        if job is not None and job.attempts > 0 and now > job.deadline:
+        if job is not None and not job.refused and job.attempts > 0 and now > job.deadline:
             # It was due in time, and held back by the rate or by what others were told.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
@@ -373,27 +377,31 @@ class DeliveryLine:
         self._parts.suspensions.suspend(asked, reason)
 
     async def _discard(self, job: Job, discarded: Discarded) -> None:
-        await self._parts.undelivered.write(self._record(job, discarded))
-        # Reached only when the message is durable elsewhere: closing it lets the commit pass it.
+        record = undelivered_of(job, discarded, self.subscription)
+        # Its dead-letter topic first: while that cannot have it, it is not said to be discarded.
+        if not await self._lettered(job, discarded, record):
+            return
+        await self._parts.undelivered.write(record)
+        # Reached only when the message is durable in both: closing it lets the commit pass it.
         job.cursor.discarded(job.message)
         self._intake.finished(job.cursor, job.message)
 
-    def _record(self, job: Job, discarded: Discarded) -> Undelivered:
-        message, subscription = job.message, self.subscription
-        return Undelivered(
-            subscription_id=subscription.id,
-            topic=subscription.topic,
-            subscription=subscription.name,
-            message_id=message.id.decode("utf-8", "replace"),
-            discarded_at=datetime.now(UTC),
-            reason=discarded.reason,
-            status=discarded.status,
-            attempts=job.attempts,
-            partition=message.partition.index,
-            offset=message.offset,
-            body=message.body or b"",
-            headers=_shown(message),
-        )
+    async def _lettered(self, job: Job, discarded: Discarded, record: Undelivered) -> bool:
+        """Whether its dead-letter topic has it; without one the subscription is suspended."""
+        asked = self.subscription
+        if asked.dead_letter is None:
+            return True
+        try:
+            await self._parts.dead_letters.append(job.message, record, asked.dead_letter.topic)
+        except TopicNotFoundError:
+            # It stays unfinished, so nothing is lost, and its owner is told. Who gives another
+            # topic meanwhile overtakes the suspension: then it is discarded again.
+            self._suspend(asked, DEAD_LETTER_TOPIC_GONE)
+            job.refused = discarded
+            if not job.cursor.closing:
+                self._park.park(job, time.monotonic() + RETRY_PAUSE.total_seconds())
+            return False
+        return True
 
 
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
@@ -414,11 +422,3 @@ def is_stale(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> bool
     if policy.publish_ttl is None:
         return False
     return now_ms - message.published_ms > policy.publish_ttl.total_seconds() * 1e3
-
-
-def _shown(message: Message) -> tuple[tuple[str, str], ...]:
-    own = (b"Content-Type", message.content_type)
-    return tuple(
-        (name.decode("latin-1"), value.decode("latin-1"))
-        for name, value in (own, *message.propagated)
-    )

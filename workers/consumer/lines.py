@@ -12,6 +12,7 @@ from app.domain.subscription import Subscription
 from app.filtering.bodies import ParsedBodies
 from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
+from workers.consumer.dead_letters import DeadLetters
 from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
@@ -46,6 +47,7 @@ class Lines:
         reader: Reader,
         committer: Committer,
         undelivered: UndeliveredLog,
+        dead_letters: DeadLetters,
         suspensions: Suspensions,
         tasks: asyncio.TaskGroup,
     ) -> None:
@@ -60,6 +62,7 @@ class Lines:
         # Closed, and at most one of each key: where they stood is still to be reported.
         self._to_report: dict[CursorKey, Cursor] = {}
         self.undelivered = undelivered
+        self.dead_letters = dead_letters
         self.suspensions = suspensions
         loop = asyncio.get_running_loop()
         self.turns = Turns(loop)

@@ -1,15 +1,19 @@
 """Discarded messages onto the undelivered stream, from which the recorder takes them."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 import structlog
 
+from app.domain.delivery import Discarded
 from app.domain.errors import AngeliaError
+from app.domain.message import Message
 from app.domain.streams import UNDELIVERED
+from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered, to_record
 from app.log.interface import MessageLog
+from workers.consumer.retries import Job
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
@@ -42,3 +46,30 @@ class UndeliveredStream:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
             else:
                 return
+
+
+def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -> Undelivered:
+    """What is kept of the job's message, which `subscription` discards now."""
+    message = job.message
+    return Undelivered(
+        subscription_id=subscription.id,
+        topic=subscription.topic,
+        subscription=subscription.name,
+        message_id=message.id.decode("utf-8", "replace"),
+        discarded_at=datetime.now(UTC),
+        reason=discarded.reason,
+        status=discarded.status,
+        attempts=job.attempts,
+        partition=message.partition.index,
+        offset=message.offset,
+        body=message.body or b"",
+        headers=_shown(message),
+    )
+
+
+def _shown(message: Message) -> tuple[tuple[str, str], ...]:
+    own = (b"Content-Type", message.content_type)
+    return tuple(
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in (own, *message.propagated)
+    )

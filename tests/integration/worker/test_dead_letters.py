@@ -1,0 +1,214 @@
+"""Discarded messages that go to a topic of their owner's."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.domain.dead_letter import DeadLetter
+from app.domain.delivery import Discarded, Outcome, Retry
+from app.domain.message import Message, NewRecord, Partition
+from app.domain.subscription import State, Subscription
+from app.domain.topic import Topic
+from tests.fakes.worker import Attempt, World, delivered
+from workers.main import Worker
+
+REFUSING = "http://s.test/"
+DEAD = "shop.dead"
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def refused(_: Attempt) -> Outcome:
+    return Discarded(reason="refused", status=400)
+
+
+def failing(_: Attempt) -> Outcome:
+    return Retry(reason="failing", status=500)
+
+
+async def lettered(
+    world: World, topic: Topic, name: str = "s", *, to: str = DEAD, **policy: object
+) -> Subscription:
+    """A subscription with a dead-letter topic, whose endpoint takes nothing."""
+    subscription = await world.subscribe(topic, name, endpoint="", **policy)
+    world.endpoints.replies[subscription.endpoint] = refused
+    return world.plane.put(replace(subscription, dead_letter=DeadLetter(topic=to)))
+
+
+def letters(world: World, topic: str = DEAD) -> list[Message]:
+    return [Message(record, Partition(topic, 0)) for record in world.memory.records(topic)]
+
+
+@asynccontextmanager
+async def working(world: World) -> AsyncIterator[Worker]:
+    async with world.worker() as worker:
+        await world.plane.until_applied()
+        yield worker
+
+
+async def test_a_discarded_message_is_delivered_to_who_subscribes_to_the_dead_letters(
+    world: World,
+) -> None:
+    topic, dead = await world.topic(), await world.topic(DEAD, 1)
+    subscription = await lettered(world, topic)
+    reader = await world.subscribe(dead, "reader")
+    async with working(world):
+        record = NewRecord(
+            value=b"\xff 1", key=b"k", headers=((b"id", b"m-1"), (b"ct", b"a/b"), (b"h-X", b"y"))
+        )
+        await world.log.append(topic.name, [record])
+        await world.plane.until(lambda: delivered(world, reader.id) == 1)
+    assert world.endpoints.bodies(reader.endpoint) == [b"\xff 1"]
+    (letter,) = letters(world)
+    assert (letter.body, letter.key, letter.content_type) == (b"\xff 1", b"k", b"a/b")
+    said = {name.removeprefix(b"Angelia-Dead-Letter-"): value for name, value in letter.propagated}
+    assert (
+        said.items()
+        >= {
+            b"X": b"y",
+            b"Reason": b"refused",
+            b"Status": b"400",
+            b"Attempts": b"1",
+            b"Topic": b"shop.orders",
+            b"Subscription": b"s",
+            b"Message-Id": b"m-1",
+        }.items()
+    )
+    (undelivered,) = world.plane.undelivered
+    assert (undelivered.subscription_id, undelivered.body) == (subscription.id, b"\xff 1")
+
+
+async def test_without_a_dead_letter_topic_nothing_is_appended(world: World) -> None:
+    topic = await world.topic()
+    await world.topic(DEAD, 1)
+    world.endpoints.replies[REFUSING] = refused
+    await world.subscribe(topic)
+    async with working(world):
+        await world.publish(topic, b"1")
+        await world.plane.until(lambda: len(world.plane.undelivered) == 1)
+    assert letters(world) == []
+
+
+async def test_a_message_given_up_after_retries_is_a_dead_letter_too(world: World) -> None:
+    topic = await world.topic()
+    await world.topic(DEAD, 1)
+    subscription = await lettered(
+        world, topic, max_retries=2, message_backoff=timedelta(milliseconds=1)
+    )
+    world.endpoints.replies[REFUSING] = failing
+    async with working(world):
+        await world.publish(topic, b"1")
+        await world.plane.until(lambda: len(world.plane.undelivered) == 1)
+    (letter,) = letters(world)
+    assert dict(letter.propagated)[b"Angelia-Dead-Letter-Attempts"] == b"3"
+    assert world.plane.undelivered[0].subscription_id == subscription.id
+
+
+async def test_nothing_is_committed_before_the_dead_letter_topic_has_the_message(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    await world.topic(DEAD, 1)
+    subscription = await lettered(world, topic)
+    async with world.doomed_worker("w1"):
+        await world.plane.until_applied()
+        world.endpoints.gate.clear()
+        await world.publish(topic, b"1")
+        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        world.memory.go_down()
+        world.endpoints.gate.set()
+        await world.endpoints.until(lambda: world.endpoints.in_air == 0)
+    world.memory.come_back()
+    assert letters(world) == []
+    async with world.worker("w2"):
+        await world.plane.until(lambda: len(world.plane.undelivered) == 1)
+    assert [letter.body for letter in letters(world)] == [b"1"]
+    assert world.memory.commits[subscription.group][Partition(topic.name, 0)].offset == 1
+
+
+async def test_delivery_waits_while_the_log_is_down_and_then_goes_on(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    await world.topic(DEAD, 1)
+    await lettered(world, topic)
+    async with working(world):
+        world.endpoints.gate.clear()
+        await world.publish(topic, b"1")
+        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        world.memory.go_down()
+        world.endpoints.gate.set()
+        await world.endpoints.until(lambda: world.endpoints.in_air == 0)
+        world.memory.come_back()
+        await world.plane.until(lambda: len(world.plane.undelivered) == 1)
+    assert [letter.body for letter in letters(world)] == [b"1"]
+    assert len(world.endpoints.attempts) == 1
+
+
+async def test_a_missing_dead_letter_topic_suspends_and_loses_nothing(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await lettered(world, topic, message_ttl=timedelta(0))
+    other = await world.subscribe(topic, "other")
+    async with working(world):
+        await world.publish(topic, b"1", b"2")
+        await world.plane.until(
+            lambda: world.plane.subscriptions[subscription.id].state is State.SUSPENDED
+        )
+        await world.plane.until(lambda: delivered(world, other.id) == 2)
+        await world.plane.until_applied()
+        suspended = world.plane.subscriptions[subscription.id]
+        assert suspended.state_reason == "The dead-letter topic does not exist"
+        assert world.plane.undelivered == []
+        await world.topic(DEAD, 1)
+        world.plane.put(suspended.in_state(State.ACTIVE))
+        await world.plane.until(lambda: len(world.plane.undelivered) == 2)
+    assert sorted(letter.body or b"" for letter in letters(world)) == [b"1", b"2"]
+    assert {each.reason for each in world.plane.undelivered} == {"refused"}
+
+
+async def test_an_owner_who_gives_another_topic_overtakes_the_suspension(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    await world.topic(DEAD, 1)
+    subscription = await lettered(world, topic, to="shop.none", message_ttl=timedelta(0))
+    async with working(world):
+        world.plane.down = True
+        await world.publish(topic, b"1")
+        await world.endpoints.until(lambda: bool(world.endpoints.attempts))
+        world.plane.put(replace(subscription, dead_letter=DeadLetter(topic=DEAD)))
+        world.plane.down = False
+        await world.plane.until(lambda: len(world.plane.undelivered) == 1)
+    assert [letter.body for letter in letters(world)] == [b"1"]
+    # Discarded again, and not sent again: it keeps why it was discarded.
+    assert len(world.endpoints.attempts) == 1
+    assert dict(letters(world)[0].propagated)[b"Angelia-Dead-Letter-Reason"] == b"refused"
+
+
+async def test_a_message_that_goes_in_a_circle_ends_among_the_undelivered(world: World) -> None:
+    topic, dead = await world.topic(), await world.topic(DEAD, 1)
+    await lettered(world, topic)
+    await lettered(world, dead, "mail", to=topic.name)
+    async with working(world):
+        await world.publish(topic, b"1")
+        await world.plane.until(lambda: len(world.plane.undelivered) == 3)
+    by_topic = sorted(each.topic for each in world.plane.undelivered)
+    assert by_topic == ["shop.dead", "shop.orders", "shop.orders"]
+    assert len(letters(world)) == 1
+
+
+async def test_a_message_too_large_for_the_dead_letter_topic_stays_among_the_undelivered(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    dead = await world.topic(DEAD, 1)
+    world.memory.topics[DEAD] = replace(world.memory.topics[DEAD], message_size_max=1_024)
+    reader = await world.subscribe(dead, "reader")
+    await lettered(world, topic)
+    async with working(world):
+        await world.publish(topic, b"x" * 2_000, b"y")
+        await world.plane.until(lambda: delivered(world, reader.id) == 1)
+        await world.plane.until(lambda: len(world.plane.undelivered) == 2)
+    assert [letter.body for letter in letters(world)] == [b"y"]
