@@ -1,12 +1,11 @@
-"""Expressions of subscribers over an answer, in CEL (cel.dev): checked when they are given.
+"""Expressions of users in CEL (cel.dev), checked when they are given.
 
-They run on the loop that delivers for everybody, so what could take long is refused: loops over
-lists, concatenation and regexes. What is left takes time in proportion to the body, which is
-bounded.
+They run on the loops that deliver and publish for everybody, so what could take long is refused:
+loops over lists, concatenation and regexes. What is left takes time in proportion to the values it
+reads, which are bounded by whoever hands them over.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from cel import Program
@@ -17,7 +16,6 @@ from app.domain.errors import ValidationFailedError
 
 LENGTH_MAX: Final = 1_000
 
-_VARIABLES: Final = ("status", "headers", "body")
 # As the library calls them; the loops are made of others: `_+_` and `@not_strictly_false`.
 _FUNCTIONS: Final = {
     "_==_": "==",
@@ -30,6 +28,11 @@ _FUNCTIONS: Final = {
     "_||_": "||",
     "!_": "!",
     "_?_:_": "?:",
+    "_-_": "-",
+    "-_": "-",
+    "_*_": "*",
+    "_/_": "/",
+    "_%_": "%",
     "_[_]": "[]",
     "@in": "in",
     "contains": "contains",
@@ -42,46 +45,93 @@ _FUNCTIONS: Final = {
 }
 _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): ([^\n]*)")
 # What the library raises when a value has the wrong type, is missing, or cannot be converted.
-_EVALUATION_ERRORS: Final = (TypeError, ValueError, RuntimeError, KeyError, ArithmeticError)
-
-
-class Expression:
-    """A condition on an answer: `status`, `headers` by their lower-case names, `body` as text."""
-
-    def __init__(self, text: str, *, path: str) -> None:
-        """ValidationFailedError for the field `path`, with the position if it is no CEL."""
-        self._program = _compiled(text, path)
-
-    def is_true(self, answer: Answered) -> bool:
-        """Whether it is; EvaluationError when that cannot be said of this answer."""
-        values = {
-            "status": answer.status,
-            "headers": {name.lower(): value for name, value in answer.headers.items()},
-            "body": answer.body.decode("utf-8", "replace"),
-        }
-        return _value(self._program, values)
+_EVALUATION_ERRORS: Final = (TypeError, ValueError, RuntimeError, LookupError, ArithmeticError)
+# An answer about which nothing can be said.
+_ANSWER: Final[dict[str, Any]] = {"status": 200, "headers": {}, "body": ""}
 
 
 class EvaluationError(Exception):
-    """An expression has no value, or none that is true or false."""
+    """An expression has no value, or not one of the kind that is asked for; says why."""
+
+
+class Expression:
+    """A CEL expression over some variables, compiled; `reads` are those that it names."""
+
+    __slots__ = ("_program", "reads")
+
+    def __init__(self, text: str, *, path: str, variables: dict[str, Any]) -> None:
+        """ValidationFailedError for the field `path`, with the position if it is no CEL.
+
+        `variables`: a sample of each that there is.
+        """
+        self._program = _compiled(text, path)
+        _require_known(self._program, path, tuple(variables))
+        self.reads = frozenset(self._program.variables())
+
+    def value(self, values: dict[str, Any]) -> Any:  # noqa: ANN401 - CEL is of any type
+        """Its value for these variables; EvaluationError."""
+        try:
+            return self._program.execute(values)
+        except _EVALUATION_ERRORS as exc:
+            raise EvaluationError(_said(exc)) from exc
+
+
+class Condition(Expression):
+    """An expression that is true or false."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str, *, path: str, variables: dict[str, Any]) -> None:
+        super().__init__(text, path=path, variables=variables)
+        try:
+            self.holds(variables)
+        except EvaluationError as exc:
+            # Without a cause it has a value for the sample, and of another type.
+            if exc.__cause__ is None:
+                raise ValidationFailedError.of(path, "must be true or false") from exc
+
+    def holds(self, values: dict[str, Any]) -> bool:
+        """Whether it is true for these variables; EvaluationError when that cannot be said."""
+        value = self.value(values)
+        if not isinstance(value, bool):
+            raise EvaluationError(f"is {type(value).__name__}, not true or false")
+        return value
+
+
+class AnswerCondition(Condition):
+    """A condition on an answer: `status`, `headers` by their lower-case names, `body` as text."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str, *, path: str) -> None:
+        super().__init__(text, path=path, variables=_ANSWER)
+
+    def is_true(self, answer: Answered) -> bool:
+        """Whether it is; EvaluationError when that cannot be said of this answer."""
+        return self.holds(
+            {
+                "status": answer.status,
+                "headers": {name.lower(): value for name, value in answer.headers.items()},
+                "body": answer.body.decode("utf-8", "replace"),
+            }
+        )
 
 
 def checked_expression(text: str, *, path: str) -> str:
-    """`text`, if it is an expression over an answer; else ValidationFailedError for `path`."""
-    Expression(text, path=path)
+    """`text`, if it is a condition on an answer; else ValidationFailedError for `path`."""
+    AnswerCondition(text, path=path)
     return text
 
 
 def _compiled(text: str, path: str) -> Program:
     if not 1 <= len(text) <= LENGTH_MAX:
         raise ValidationFailedError.of(path, f"must be 1 to {LENGTH_MAX} characters")
+    if "\0" in text:
+        raise ValidationFailedError.of(path, "must be without zero characters")
     try:
-        program = compile_cel(text)
+        return compile_cel(text)
     except ValueError as exc:
         raise ValidationFailedError.of(path, _located(str(exc))) from exc
-    _require_known(program, path)
-    _require_condition(program, path)
-    return program
 
 
 def _located(error: str) -> str:
@@ -92,32 +142,19 @@ def _located(error: str) -> str:
     return f"line {line}, column {column}: {problem}"
 
 
-def _require_known(program: Program, path: str) -> None:
+def _require_known(program: Program, path: str, variables: tuple[str, ...]) -> None:
     for name in program.variables():
-        if name not in _VARIABLES:
-            known = ", ".join(_VARIABLES)
+        if name not in variables:
+            known = ", ".join(variables)
             raise ValidationFailedError.of(path, f"names {name}; there are {known}, and no loops")
     for name in program.functions():
         if name not in _FUNCTIONS:
-            known = " ".join(_FUNCTIONS.values())
+            known = " ".join(dict.fromkeys(_FUNCTIONS.values()))
             raise ValidationFailedError.of(path, f"may only use {known}; and no loops")
 
 
-def _require_condition(program: Program, path: str) -> None:
-    """Refuse what has another value than true or false for an empty answer."""
-    try:
-        _value(program, {"status": 200, "headers": {}, "body": ""})
-    except EvaluationError as exc:
-        if exc.__cause__ is None:
-            raise ValidationFailedError.of(path, "must be true or false") from exc
-
-
-def _value(program: Program, values: Mapping[str, Any]) -> bool:
-    try:
-        value = program.execute(dict(values))
-    except _EVALUATION_ERRORS as exc:
-        raise EvaluationError(str(exc)) from exc
-    if not isinstance(value, bool):
-        message = f"is {type(value).__name__}, not true or false"
-        raise EvaluationError(message)
-    return value
+def _said(exc: Exception) -> str:
+    """The library's reason without its advice."""
+    if isinstance(exc, KeyError):
+        return f"there is no {exc}"
+    return str(exc).partition(". ")[0].partition(": the operation")[0]

@@ -11,10 +11,11 @@ EXPRESSION_LENGTH_MAX: Final = 1_000
 
 
 class FilterType(StrEnum):
-    """What a filter looks at: values of a JSON body, or a propagated header."""
+    """What a filter looks at: values of a JSON body, a propagated header, or all of a message."""
 
     JSONPATH = "jsonpath"
     HEADER = "header"
+    CEL = "cel"
 
 
 class MatchingStrategy(StrEnum):
@@ -28,24 +29,34 @@ class MatchingStrategy(StrEnum):
 class Filter:
     """One condition (Hermes section "Filters"): `matcher` is a regex that matches whole values.
 
-    `path` belongs to JSONPATH filters, `header` (a name) to HEADER filters.
+    `path` belongs to JSONPATH filters, `header` (a name) to HEADER filters, `expression` to CEL
+    filters, which have no matcher.
     """
 
     type: FilterType
-    matcher: str
+    matcher: str = ""
     path: str = ""
     header: str = ""
+    expression: str = ""
     matching_strategy: MatchingStrategy = MatchingStrategy.ALL
 
     def __post_init__(self) -> None:
-        subject, other = ("path", "header") if self.type is FilterType.JSONPATH else _HEADER_FIELDS
-        _require_text(subject, getattr(self, subject))
-        _require_text("matcher", self.matcher)
-        if getattr(self, other):
-            raise ValidationFailedError.of(other, f"does not belong to a {self.type} filter")
+        own = _FIELDS[self.type]
+        for name in own:
+            _require_text(name, getattr(self, name))
+        for name in _TEXTS:
+            if name not in own and getattr(self, name):
+                raise ValidationFailedError.of(name, f"does not belong to a {self.type} filter")
+        if self.type is FilterType.CEL and self.matching_strategy is not MatchingStrategy.ALL:
+            raise ValidationFailedError.of("matchingStrategy", "does not belong to a cel filter")
 
 
-_HEADER_FIELDS: Final = ("header", "path")
+_FIELDS: Final = {
+    FilterType.JSONPATH: ("path", "matcher"),
+    FilterType.HEADER: ("header", "matcher"),
+    FilterType.CEL: ("expression",),
+}
+_TEXTS: Final = ("path", "header", "matcher", "expression")
 
 
 def _require_text(name: str, value: str) -> None:

@@ -10,7 +10,9 @@ import re2
 from app.domain.errors import FieldProblem, ValidationFailedError
 from app.domain.filters import Filter, FilterType, MatchingStrategy
 from app.domain.message import Message
+from app.expressions import EvaluationError
 from app.filtering.bodies import BodyError, ParsedBodies
+from app.filtering.expressions import MessageCondition
 from app.filtering.paths import Path, PathError
 
 # RE2 is linear in the text, with a factor of the program's size: this bounds that factor.
@@ -37,9 +39,9 @@ class FilterChain:
     """All filters of a subscription: a message is wanted if every one of them matches.
 
     As in Hermes, a path without a result, a header that is missing and an error of any kind mean
-    that the message is not wanted. Headers are found whatever the case of their names. Filters are
-    checked when they are created (`check_filters`): one that cannot be compiled all the same wants
-    nothing, and `problem` says why.
+    that the message is not wanted, and so does an expression without a value. Headers are found
+    whatever the case of their names. Filters are checked when they are created (`check_filters`):
+    one that cannot be compiled all the same wants nothing, and `problem` says why.
     """
 
     def __init__(self, filters: Sequence[Filter], bodies: ParsedBodies) -> None:
@@ -82,6 +84,10 @@ def _compiled(
 
 
 def _condition(each: Filter, bodies: ParsedBodies) -> _Condition:
+    if each.type is FilterType.CEL:
+        return _expression_condition(
+            MessageCondition(each.expression, path="expression", bodies=bodies)
+        )
     matches = _matcher(each.matcher)
     if each.type is FilterType.HEADER:
         return _header_condition(each.header, matches)
@@ -91,6 +97,16 @@ def _condition(each: Filter, bodies: ParsedBodies) -> _Condition:
         raise ValidationFailedError.of("path", str(exc)) from exc
     every = each.matching_strategy is MatchingStrategy.ALL
     return _path_condition(path, bodies, _all_match(matches) if every else _any_matches(matches))
+
+
+def _expression_condition(expression: MessageCondition) -> _Condition:
+    def condition(message: Message) -> Verdict:
+        try:
+            return WANTED if expression.holds(message) else UNWANTED
+        except EvaluationError as exc:
+            return Verdict(wanted=False, error=str(exc))
+
+    return condition
 
 
 def _header_condition(header: str, matches: Callable[[str], bool]) -> _Condition:

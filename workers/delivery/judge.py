@@ -7,7 +7,7 @@ import structlog
 from app.domain.delivery import Answer, Answered, Outcome, Retry, Unanswered, failed_reason
 from app.domain.errors import ValidationFailedError
 from app.domain.subscription import Subscription
-from app.expressions import EvaluationError, Expression
+from app.expressions import AnswerCondition, EvaluationError
 from workers.delivery.classification import classify
 
 _log = structlog.get_logger()
@@ -43,7 +43,7 @@ class Judge:
             return Retry(reason=failed_reason(answer.status), status=answer.status)
         return outcome
 
-    def _is_failed(self, expression: Expression, answer: Answered) -> bool:
+    def _is_failed(self, expression: AnswerCondition, answer: Answered) -> bool:
         try:
             return expression.is_true(answer)
         except EvaluationError as exc:
@@ -54,11 +54,11 @@ class Judge:
             return False
 
 
-def _compiled(subscription: Subscription) -> Expression | None:
+def _compiled(subscription: Subscription) -> AnswerCondition | None:
     if subscription.failure_expression is None:
         return None
     try:
-        return Expression(subscription.failure_expression, path="failureExpression")
+        return AnswerCondition(subscription.failure_expression, path="failureExpression")
     except ValidationFailedError as exc:
         # It was checked when it was given, by a version that may have known more than this one.
         group = subscription.group

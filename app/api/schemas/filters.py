@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import time
 from collections.abc import Sequence
 from typing import Literal
 
@@ -10,17 +11,20 @@ from pydantic import ConfigDict, Field
 from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, merged, parse
 from app.domain.errors import FieldProblem, ValidationFailedError
 from app.domain.filters import EXPRESSION_LENGTH_MAX, Filter, FilterType, MatchingStrategy
-from app.domain.message import HEADER_PROPAGATED_PREFIX, Message, Partition, Record
+from app.domain.message import HEADER_ID, HEADER_PROPAGATED_PREFIX, Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain, Verdict, check_filters
 
 
 class FilterBody(Schema):
-    """One filter: `path` belongs to jsonpath filters, `header` to header filters."""
+    """One filter: `path` belongs to jsonpath filters, `header` to header filters.
+
+    Both have a `matcher`; cel filters have an `expression`, and nothing else.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    type: Literal["jsonpath", "header"]
+    type: Literal["jsonpath", "header", "cel"]
     path: str | None = Field(
         default=None,
         max_length=EXPRESSION_LENGTH_MAX,
@@ -32,11 +36,21 @@ class FilterBody(Schema):
         max_length=EXPRESSION_LENGTH_MAX,
         description="name of a header that the publisher sent and that is propagated",
     )
-    matcher: str = Field(
-        min_length=1,
+    matcher: str | None = Field(
+        default=None,
         max_length=EXPRESSION_LENGTH_MAX,
         description="regex (RE2 syntax) that matches a whole value",
         examples=["PL|DE"],
+    )
+    expression: str | None = Field(
+        default=None,
+        max_length=EXPRESSION_LENGTH_MAX,
+        description=(
+            "CEL that is true of messages to deliver, over body (its JSON), text (the body as it"
+            " is), headers (the propagated ones, by lower-case names), key, id, topic and timestamp"
+            " (of publication, in ms)"
+        ),
+        examples=["body.amount > 100 && headers['x-tenant'] == 'acme'"],
     )
     matching_strategy: Literal["all", "any"] | None = Field(
         default=None, description="of several values that the path finds; all by default"
@@ -50,7 +64,8 @@ class FilterBody(Schema):
             type=each.type.value,
             path=each.path or None,
             header=each.header or None,
-            matcher=each.matcher,
+            matcher=each.matcher or None,
+            expression=each.expression or None,
             matching_strategy=each.matching_strategy.value if by_path else None,
         )
 
@@ -60,7 +75,8 @@ class FilterBody(Schema):
             type=FilterType(self.type),
             path=self.path or "",
             header=self.header or "",
-            matcher=self.matcher,
+            matcher=self.matcher or "",
+            expression=self.expression or "",
             matching_strategy=MatchingStrategy(self.matching_strategy or "all"),
         )
 
@@ -94,14 +110,19 @@ class FilterTrialBody(Schema):
     filters: list[FilterBody]
     message: str = Field(description="the body, in base64", examples=["eyJjb3VudHJ5IjoiUEwifQ=="])
     headers: dict[str, str] = Field(
-        default_factory=dict, description="its propagated headers, for header filters"
+        default_factory=dict, description="its propagated headers, for header and cel filters"
+    )
+    key: str = Field(default="", description="its Partition-Key, for cel filters")
+    id: str = Field(default="", description="its id, for cel filters")
+    timestamp: int | None = Field(
+        default=None, ge=0, description="when it was published, in ms; now, when absent"
     )
 
 
 class FilterTrialRead(Schema):
     """What becomes of the message. With ERROR, which filters it out, too, `errorMessage` says why.
 
-    A body that is not JSON is an error of jsonpath filters.
+    A body that is not JSON is an error of jsonpath filters, and of cel filters that look at it.
     """
 
     status: Literal["MATCHED", "NOT_MATCHED", "ERROR"]
@@ -124,7 +145,10 @@ def _message_of(topic: str, trial: FilterTrialBody) -> Message:
         (HEADER_PROPAGATED_PREFIX + name.encode(), text.encode())
         for name, text in trial.headers.items()
     ]
-    return Message(Record(0, 0, None, value, headers), Partition(topic, 0))
+    headers.append((HEADER_ID, trial.id.encode()))
+    published_ms = time.time_ns() // 1_000_000 if trial.timestamp is None else trial.timestamp
+    record = Record(0, published_ms, trial.key.encode(), value, headers)
+    return Message(record, Partition(topic, 0))
 
 
 def _trial_read(verdict: Verdict) -> FilterTrialRead:

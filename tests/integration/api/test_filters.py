@@ -15,6 +15,7 @@ FILTERS = [
         "matchingStrategy": "any",
     },
     {"type": "header", "header": "X-Tenant", "matcher": "acme.*"},
+    {"type": "cel", "expression": "size(body.lines) < 3 && headers['x-tenant'] != 'acme-9'"},
 ]
 
 
@@ -38,6 +39,7 @@ async def test_filters_and_ordering_are_stored_and_answered(
             matching_strategy=MatchingStrategy.ANY,
         ),
         Filter(type=FilterType.HEADER, header="X-Tenant", matcher="acme.*"),
+        Filter(type=FilterType.CEL, expression=str(FILTERS[2]["expression"])),
     )
 
 
@@ -48,6 +50,8 @@ async def test_the_debugger_tries_filters_on_a_message(api: httpx.AsyncClient, t
     assert (answered.status_code, answered.json()) == (200, {"status": "MATCHED"})
     without = await api.post(f"/filters/{topic}", json=trial | {"headers": {}})
     assert without.json() == {"status": "NOT_MATCHED"}
+    other = await api.post(f"/filters/{topic}", json=trial | {"headers": {"X-Tenant": "acme-9"}})
+    assert other.json() == {"status": "NOT_MATCHED"}
     broken = await api.post(f"/filters/{topic}", json=trial | {"message": ""})
     assert broken.json()["status"] == "ERROR"
     assert "not JSON" in broken.json()["errorMessage"]

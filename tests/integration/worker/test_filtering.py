@@ -129,6 +129,24 @@ async def test_changed_filters_hold_for_what_comes_next(world: World) -> None:
     assert world.endpoints.bodies() == numbers([1], "other")
 
 
+async def test_expressions_over_headers_key_and_body_filter_for_each_subscription(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    wants = {"small": "body.n < 2", "keyed": "key == ''", "both": "body.n > 0 && body.n <= 2"}
+    for name, expression in wants.items():
+        made = await world.subscribe(topic, name)
+        only = Filter(type=FilterType.CEL, expression=expression)
+        world.plane.put(replace(made, filters=(only,)))
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, *numbers(range(4)), b"not json")
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 2 + 5 + 2)
+    assert set(world.endpoints.bodies("http://small.test/")) == set(numbers([0, 1]))
+    assert set(world.endpoints.bodies("http://both.test/")) == set(numbers([1, 2]))
+    assert b"not json" in world.endpoints.bodies("http://keyed.test/")
+
+
 async def test_a_filter_that_cannot_be_compiled_any_more_stops_no_other_subscription(
     world: World,
 ) -> None:

@@ -1,4 +1,5 @@
 import base64
+import time
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from app.domain.subscription import State
 BODY = {"name": "s", "endpoint": "http://h.test/"}
 BY_PATH = {"type": "jsonpath", "path": "$.a", "matcher": "x.*", "matchingStrategy": "any"}
 BY_HEADER = {"type": "header", "header": "tenant", "matcher": "acme"}
+BY_CEL = {"type": "cel", "expression": "body.a.startsWith('x') && headers['tenant'] == 'acme'"}
 
 
 def refused_paths(filters: list[dict[str, Any]]) -> list[str]:
@@ -25,9 +27,9 @@ def refused_paths(filters: list[dict[str, Any]]) -> list[str]:
 
 
 def test_filters_are_answered_as_they_were_given() -> None:
-    made = new_subscription("a.b", BODY | {"filters": [BY_PATH, BY_HEADER]}, strict=True)
+    made = new_subscription("a.b", BODY | {"filters": [BY_PATH, BY_HEADER, BY_CEL]}, strict=True)
     read = subscription_read(made, State.ACTIVE).answered()
-    assert read["filters"] == [BY_PATH, BY_HEADER]
+    assert read["filters"] == [BY_PATH, BY_HEADER, BY_CEL]
 
 
 def test_all_values_must_match_unless_told_otherwise() -> None:
@@ -61,6 +63,20 @@ def test_a_patch_replaces_all_filters_and_null_takes_them_away() -> None:
         ({"type": "jsonpath", "path": "$.a", "header": "h", "matcher": "x"}, "header"),
         ({"type": "header", "header": "h", "path": "$.a", "matcher": "x"}, "path"),
         ({"type": "header", "matcher": "x"}, "header"),
+        ({"type": "cel"}, "expression"),
+        ({"type": "cel", "expression": ""}, "expression"),
+        ({"type": "cel", "expression": "body.a =="}, "expression"),
+        ({"type": "cel", "expression": "status == 200"}, "expression"),
+        ({"type": "cel", "expression": "key"}, "expression"),
+        ({"type": "cel", "expression": "[body].exists(body, true)"}, "expression"),
+        ({"type": "cel", "expression": "key == '\0'"}, "expression"),
+        ({"type": "cel", "expression": "true" + " " * 997}, "expression"),
+        ({"type": "cel", "expression": 1}, "expression"),
+        (BY_CEL | {"matcher": "x"}, "matcher"),
+        (BY_CEL | {"path": "$.a"}, "path"),
+        (BY_CEL | {"header": "h"}, "header"),
+        (BY_CEL | {"matchingStrategy": "any"}, "matchingStrategy"),
+        (BY_PATH | {"expression": "true"}, "expression"),
         (BY_PATH | {"matchingStrategy": "some"}, "matchingStrategy"),
         (BY_PATH | {"match": "x"}, "match"),
     ],
@@ -84,6 +100,13 @@ def test_there_are_not_more_filters_than_the_bound() -> None:
         (b"not json", [BY_HEADER], "MATCHED"),
         (b"{}", [BY_PATH | {"matcher": "("}], "ERROR"),
         (b"{}", [BY_PATH | {"path": "a"}], "ERROR"),
+        (b'{"a":"xy"}', [BY_CEL], "MATCHED"),
+        (b'{"a":"y"}', [BY_CEL], "NOT_MATCHED"),
+        (b"{}", [BY_CEL], "ERROR"),
+        (b"not json", [BY_CEL], "ERROR"),
+        (b"{}", [{"type": "cel", "expression": "body.a =="}], "ERROR"),
+        (b"?", [{"type": "cel", "expression": "[key, id, topic] == ['k', 'i', 'a.b']"}], "MATCHED"),
+        (b"?", [{"type": "cel", "expression": "timestamp == 12"}], "MATCHED"),
     ],
 )
 def test_the_debugger_says_what_becomes_of_a_message(
@@ -93,6 +116,9 @@ def test_the_debugger_says_what_becomes_of_a_message(
         "filters": filters,
         "message": base64.b64encode(message).decode(),
         "headers": {"Tenant": "acme"},
+        "key": "k",
+        "id": "i",
+        "timestamp": 12,
     }
     answered = tried("a.b", body, strict=True).answered()
     assert answered["status"] == status
@@ -104,3 +130,9 @@ def test_the_debugger_takes_a_message_in_base64_alone(message: str) -> None:
     with pytest.raises(ValidationFailedError) as refused:
         tried("a.b", {"filters": [], "message": message}, strict=False)
     assert [problem.path for problem in refused.value.details] == ["message"]
+
+
+def test_a_message_to_try_is_published_now_unless_it_is_said_when() -> None:
+    expression = f"timestamp >= {time.time_ns() // 1_000_000}"
+    body = {"filters": [{"type": "cel", "expression": expression}], "message": ""}
+    assert tried("a.b", body, strict=True).status == "MATCHED"

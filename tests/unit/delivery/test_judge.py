@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.domain.delivery import Answered, Delivered, Discarded, Outcome, Retry, Unanswered
 from app.domain.errors import ValidationFailedError
 from app.domain.subscription import Subscription
-from app.expressions import Expression
+from app.expressions import AnswerCondition
 from workers.delivery.judge import Judge
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -52,7 +52,10 @@ def test_an_answer_of_which_the_expression_is_true_is_retried(
         assert outcome == judged(None, answer)
 
 
-@pytest.mark.parametrize("expression", ["headers['x'] == 'a'", "int(body) > 3", "body > 3"])
+@pytest.mark.parametrize(
+    "expression",
+    ["headers['x'] == 'a'", "int(body) > 3", "body > 3", "[200][status] == 1", "1 / 0 == status"],
+)
 def test_when_nothing_can_be_said_of_an_answer_its_status_decides(expression: str) -> None:
     assert judged(expression, Answered(200, {}, b"?")) == Delivered(status=200)
     assert isinstance(judged(expression, Answered(404, {}, b"?")), Discarded)
@@ -72,6 +75,7 @@ def test_what_is_retried_anyway_keeps_its_reason_and_its_delay() -> None:
         ("status == 200\n&& & body", "line 2, column 4: "),
         ("", "must be 1 to 1000 characters"),
         ("true" + " " * 997, "must be 1 to 1000 characters"),
+        ("body == '\0'", "must be without zero characters"),
         ("stats == 1", "names stats; there are status, headers, body, and no loops"),
         ("status", "must be true or false"),
         ("body.matches('(((x{1,200}){1,20}))y')", "may only use "),
@@ -84,7 +88,7 @@ def test_what_is_retried_anyway_keeps_its_reason_and_its_delay() -> None:
 )
 def test_what_is_no_condition_or_could_take_long_is_refused(expression: str, problem: str) -> None:
     with pytest.raises(ValidationFailedError) as refused:
-        Expression(expression, path="failureExpression")
+        AnswerCondition(expression, path="failureExpression")
     [detail] = refused.value.details
     assert detail.path == "failureExpression"
     assert detail.message.startswith(problem)
