@@ -96,8 +96,18 @@ def _body(schema: Mapping[str, Any], example: object) -> dict[str, Any]:
     return {"required": True, "content": content}
 
 
+def refusal(status: int, *, description: str, code: str, message: str) -> Responses:
+    """An error answer of one route that is not like others of its status."""
+    return {status: _answer(status, description, (code, message))}
+
+
 def _error(status: int) -> dict[str, Any]:
     description, code, message = _ERRORS[status]
+    return _answer(status, description, (code, message))
+
+
+def _answer(status: int, description: str, example: tuple[str, str]) -> dict[str, Any]:
+    code, message = example
     documented: dict[str, Any] = {
         "description": description,
         "model": ErrorRead,

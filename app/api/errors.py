@@ -19,6 +19,8 @@ from app.domain.errors import (
     FormatInvalidError,
     GroupNameInvalidError,
     GroupNotEmptyError,
+    JobEndedError,
+    JobQueueFullError,
     MessageTooLargeError,
     NotFoundError,
     SubscriptionNotFoundError,
@@ -42,12 +44,14 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (GroupNotEmptyError, 403),
     (TopicNotEmptyError, 403),
     (UnroutableError, 409),
+    (JobEndedError, 409),
     (ConflictError, 400),
     (ValidationFailedError, 400),
     (FormatInvalidError, 400),
     (GroupNameInvalidError, 400),
     (MessageTooLargeError, 413),
     (ThroughputQuotaError, 429),
+    (JobQueueFullError, 429),
     (UnavailableError, 503),
 )
 
@@ -77,7 +81,7 @@ def error_body(error: AngeliaError) -> dict[str, Any]:
 
 def error_headers(error: AngeliaError) -> Mapping[str, str]:
     """`Retry-After` (seconds) when the same request may work later."""
-    later = isinstance(error, UnavailableError | ThroughputQuotaError)
+    later = isinstance(error, UnavailableError | ThroughputQuotaError | JobQueueFullError)
     return {"retry-after": str(RETRY_AFTER_S)} if later else {}
 
 

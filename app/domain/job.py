@@ -117,3 +117,12 @@ class Job:
     def claim(self) -> Claim:
         """The taking that this state of the job is from."""
         return Claim(job_id=self.id, attempt=self.attempt)
+
+
+def after_loss(job: Job) -> tuple[JobState, str | None]:
+    """What becomes of a job whose runner has ended in the middle of it; the reason if it FAILED."""
+    if job.cancel_requested:
+        return JobState.CANCELLED, None
+    if job.lost + 1 >= LOST_MAX:
+        return JobState.FAILED, f"{LOST_MAX} runners ended in the middle of it: see their logs"
+    return JobState.REQUESTED, None

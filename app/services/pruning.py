@@ -4,16 +4,19 @@ from datetime import timedelta
 from typing import Final
 
 from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.statuses import StatusRepository
 from app.storage.undelivered import UndeliveredRepository
 
 PRUNE_EVERY: Final = timedelta(minutes=10)
 # Workers and their loads count for seconds; they are kept a little for people who look at them.
 REPORTS_KEPT: Final = timedelta(hours=1)
+JOBS_KEPT: Final = timedelta(days=90)
 
 
 class Pruner:
-    """Drops old undelivered messages and the reports of workers that are gone.
+    """Drops old undelivered messages, old jobs, and the reports of workers that are gone.
 
     Every API process does it; two at a time do no harm.
     """
@@ -26,9 +29,16 @@ class Pruner:
         """Drop all that is old now, a transaction for each few rows; StorageUnavailableError."""
         async with self._database.transaction() as session:
             await StatusRepository(session).prune(REPORTS_KEPT)
+            await SparkRunnerRepository(session).prune(REPORTS_KEPT)
         while await self._drop_undelivered():
+            continue
+        while await self._drop_jobs():
             continue
 
     async def _drop_undelivered(self) -> int:
         async with self._database.transaction() as session:
             return await UndeliveredRepository(session).drop_older(self._undelivered_kept)
+
+    async def _drop_jobs(self) -> int:
+        async with self._database.transaction() as session:
+            return await JobRepository(session).drop_older(JOBS_KEPT)

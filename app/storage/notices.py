@@ -15,6 +15,8 @@ from app.storage.urls import libpq_url
 
 CHANGES: Final = "angelia_changes"
 APPLIED: Final = "angelia_applied"
+CIRCUITS: Final = "angelia_circuits"
+JOBS: Final = "angelia_jobs"
 
 CONNECT_TIMEOUT_S: Final = 2
 # A silent connection is asked this often whether it is still one.

@@ -15,6 +15,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered
 from app.storage.models import RecorderPositionRow, UndeliveredRow
+from app.storage.texts import storable
 
 PAGE_MAX: Final = 1_000
 # One statement drops so many, each with a body of up to two megabytes.
@@ -98,7 +99,7 @@ class UndeliveredRepository:
         if status is not None:
             wanted.append(UndeliveredRow.status == status)
         if reason is not None:
-            wanted.append(UndeliveredRow.reason.icontains(_storable(reason), autoescape=True))
+            wanted.append(UndeliveredRow.reason.icontains(storable(reason), autoescape=True))
         order = [column.desc() for column in newest]
         query = select(UndeliveredRow).where(*wanted).order_by(*order).limit(size + 1)
         rows = list(await self._session.scalars(query))
@@ -159,24 +160,20 @@ def _decoded(after: str) -> tuple[datetime, int]:
 
 def _values(undelivered: Undelivered) -> dict[str, Any]:
     return {
-        "subscription_id": _storable(undelivered.subscription_id),
-        "topic": _storable(undelivered.topic),
-        "subscription": _storable(undelivered.subscription),
-        "message_id": _storable(undelivered.message_id[:MESSAGE_ID_MAX]),
+        "subscription_id": storable(undelivered.subscription_id),
+        "topic": storable(undelivered.topic),
+        "subscription": storable(undelivered.subscription),
+        "message_id": storable(undelivered.message_id[:MESSAGE_ID_MAX]),
         "discarded_at": undelivered.discarded_at,
-        "reason": _storable(undelivered.reason),
+        # Reasons quote subscribers, and ids and headers may be a foreign producer's.
+        "reason": storable(undelivered.reason),
         "status": undelivered.status,
         "attempts": undelivered.attempts,
         "partition": undelivered.partition,
         "offset": undelivered.offset,
         "body": undelivered.body,
-        "headers": [[_storable(name), _storable(value)] for name, value in undelivered.headers],
+        "headers": [[storable(name), storable(value)] for name, value in undelivered.headers],
     }
-
-
-def _storable(text: str) -> str:
-    # Reasons quote subscribers, and ids and headers may be a foreign producer's: anything comes.
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def _undelivered_of(row: UndeliveredRow) -> Undelivered:

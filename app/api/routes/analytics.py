@@ -1,0 +1,69 @@
+"""`/analytics`: what Spark jobs found."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from app.api.dependencies import ServicesOf
+from app.api.documented import answers, errors
+from app.api.media import LIMIT_MAX, answer, instant_of, limit_of
+from app.api.schemas.analytics import (
+    FailureAnalysisRead,
+    UndeliveredAnalysisRead,
+    dimensions_of,
+    failure_analysis,
+    undelivered_analysis,
+)
+from app.services.analytics import Question
+
+router = APIRouter(prefix="/analytics", tags=["analytics"])
+
+JobQuery = Annotated[
+    str | None, Query(description="id of the job; by default the last one done of that scope")
+]
+TopicQuery = Annotated[str | None, Query(description="only this topic")]
+LimitQuery = Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")]
+
+
+@router.get("/undelivered", responses=answers(UndeliveredAnalysisRead) | errors(400, 404))
+async def undelivered(
+    services: ServicesOf,
+    *,
+    by: Annotated[
+        str | None,
+        Query(description="of topic, subscription, reason, status, hour; default: reason,status"),
+    ] = None,
+    job: JobQuery = None,
+    topic: TopicQuery = None,
+    subscription: Annotated[str | None, Query(description="only this one of the topic's")] = None,
+    from_: Annotated[
+        str | None, Query(alias="from", description="RFC 3339 or ms: whole hours from then on")
+    ] = None,
+    to: Annotated[str | None, Query(description="RFC 3339 or ms, exclusive")] = None,
+    limit: LimitQuery = None,
+) -> Response:
+    """Discarded messages, counted; the largest counts first."""
+    question = Question(
+        limit=limit_of(limit),
+        job_id=job,
+        topic=topic,
+        subscription=subscription,
+        start=instant_of(from_, path="from"),
+        end=instant_of(to, path="to"),
+        by=dimensions_of(by),
+    )
+    return answer(undelivered_analysis(*await services.analytics.undelivered(question)))
+
+
+@router.get("/failures", responses=answers(FailureAnalysisRead) | errors(400, 404))
+async def failures(
+    services: ServicesOf,
+    *,
+    job: JobQuery = None,
+    topic: TopicQuery = None,
+    limit: LimitQuery = None,
+) -> Response:
+    """Discarded messages with the same error and the same shape of payload, largest first."""
+    question = Question(limit=limit_of(limit), job_id=job, topic=topic)
+    return answer(failure_analysis(*await services.analytics.failures(question)))

@@ -1,0 +1,84 @@
+"""`/jobs`: what Spark is asked to do."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from app.api.dependencies import ServicesOf
+from app.api.documented import IGNORED_HEADER, answers, errors, refusal, takes
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, json_request, limit_of
+from app.api.schemas.job import (
+    JobBody,
+    JobRead,
+    ignored_in_job,
+    job_body,
+    job_state_of,
+    jobs_read,
+)
+from app.domain.job import JobKind, Scope
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+WINDOW_DEFAULT: Final = timedelta(days=1)
+
+_FULL: Final = refusal(
+    429,
+    description="Too many jobs wait",
+    code="JOB_QUEUE_FULL",
+    message="100 jobs wait already: try again when some ended",
+)
+_ENDED: Final = refusal(
+    409, description="It has ended", code="JOB_ENDED", message="Job 4f1c is DONE already"
+)
+
+JobId = Annotated[str, Path(description="id of the job")]
+
+
+@router.post(
+    "",
+    status_code=202,
+    responses=answers(JobRead, status=202, headers=IGNORED_HEADER) | errors(400, 413, 415) | _FULL,
+    openapi_extra=takes(JobBody, {"kind": "UNDELIVERED_ANALYTICS", "from": "2026-01-31T00:00:00Z"}),
+)
+async def request_job(request: Request, services: ServicesOf) -> Response:
+    """Ask for a job, which a Spark runner takes as soon as one is free; `Location` leads to it."""
+    asked = await json_request(request)
+    body = job_body(asked.body, strict=asked.strict)
+    seen = await services.jobs.request(JobKind(body.kind), _scope(body, datetime.now(UTC)))
+    [job] = jobs_read(seen)
+    notes = AnswerNotes(ignored=ignored_in_job(asked.body), extra={"Location": f"/jobs/{job.id}"})
+    return answer(job, 202, notes)
+
+
+@router.get("", responses=answers(JobRead, many=True) | errors(400))
+async def list_jobs(
+    services: ServicesOf,
+    *,
+    state: Annotated[str | None, Query(description="only jobs in this state")] = None,
+    limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
+) -> Response:
+    """The newest jobs, without their logs."""
+    seen = await services.jobs.newest(limit=limit_of(limit), state=job_state_of(state))
+    return answer([job.answered() for job in jobs_read(seen)])
+
+
+@router.get("/{job}", responses=answers(JobRead) | errors(404))
+async def get_job(job: JobId, services: ServicesOf) -> Response:
+    """One job: its state, how far it is, and the last lines of its log."""
+    [found] = jobs_read(await services.jobs.get(job), with_log=True)
+    return answer(found)
+
+
+@router.delete("/{job}", responses=answers(JobRead) | errors(404) | _ENDED)
+async def cancel_job(job: JobId, services: ServicesOf) -> Response:
+    """Cancel a job: at once while it waits, within seconds while it runs."""
+    [cancelled] = jobs_read(await services.jobs.cancel(job), with_log=True)
+    return answer(cancelled)
+
+
+def _scope(body: JobBody, now: datetime) -> Scope:
+    end = instant_of(body.to, path="to") or now
+    start = instant_of(body.from_, path="from") or end - WINDOW_DEFAULT
+    return Scope(start=start, end=end, topic=body.topic, subscription=body.subscription)

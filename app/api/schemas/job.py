@@ -1,0 +1,130 @@
+"""Spark jobs as they are asked for and answered."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from app.api.schemas.base import (
+    JsonObject,
+    OtherFields,
+    Rules,
+    Schema,
+    Text,
+    ignored_paths,
+    parse,
+)
+from app.domain.errors import ValidationFailedError
+from app.domain.job import Job, JobState, Scope
+from app.services.jobs import JobsSeen
+
+OTHER_FIELDS: Final = OtherFields()
+NO_RUNNER: Final = (
+    "No Spark runner is live, so the job waits: run `angelia spark` (it needs Java 17 or newer and"
+    " PySpark, and says how to install what is missing)"
+)
+
+Kind = Literal["UNDELIVERED_ANALYTICS"]
+State = Literal["REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED"]
+
+
+class JobBody(Schema):
+    """A job that is asked for; without times, the last 24 hours."""
+
+    kind: Kind
+    from_: Text | None = Field(default=None, alias="from", description="RFC 3339 or ms, inclusive")
+    to: Text | None = Field(default=None, description="RFC 3339 or ms, exclusive")
+    topic: Text | None = Field(default=None, description="only this topic")
+    subscription: Text | None = Field(default=None, description="only this one of the topic's")
+
+
+class ScopeRead(Schema):
+    """What a job looks at."""
+
+    from_: str = Field(alias="from")
+    to: str
+    topic: str | None = None
+    subscription: str | None = None
+
+
+class JobRead(Schema):
+    """A job as it stands."""
+
+    id: str
+    kind: Kind
+    scope: ScopeRead
+    state: State
+    cancelling: bool = Field(description="its runner has still to hear that it is cancelled")
+    waiting_for: str | None = Field(default=None, description="why nothing happens, if it waits")
+    step: str | None = Field(default=None, description="what is being done")
+    progress: float = Field(description="0 to 1")
+    requested_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    runner: str | None = None
+    attempts: int = Field(description="how often it was taken by a runner")
+    counts: dict[str, int] = Field(description="what it found, once it is DONE")
+    output: str | None = Field(default=None, description="where its Parquet files are")
+    reason: str | None = Field(default=None, description="why it FAILED")
+    log: list[str] | None = Field(default=None, description="its last lines")
+
+
+def job_body(body: Mapping[str, Any], *, strict: bool) -> JobBody:
+    """What a body asks for; ValidationFailedError."""
+    return parse(JobBody, body, Rules(others=OTHER_FIELDS, strict=strict))
+
+
+def ignored_in_job(body: JsonObject) -> tuple[str, ...]:
+    """The fields of a body that have no effect."""
+    return ignored_paths(JobBody, body, OTHER_FIELDS)
+
+
+def job_state_of(text: str | None) -> JobState | None:
+    """The query parameter `state`; ValidationFailedError."""
+    if text is None:
+        return None
+    try:
+        return JobState(text)
+    except ValueError as exc:
+        raise ValidationFailedError.of("state", f"must be one of {', '.join(JobState)}") from exc
+
+
+def jobs_read(seen: JobsSeen, *, with_log: bool = False) -> Sequence[JobRead]:
+    """The answers for `seen`."""
+    return [_job_read(job, runner_live=seen.runner_live, with_log=with_log) for job in seen.jobs]
+
+
+def _job_read(job: Job, *, runner_live: bool, with_log: bool) -> JobRead:
+    waits = job.state is JobState.REQUESTED and not runner_live
+    return JobRead(
+        id=job.id,
+        kind=job.kind.value,
+        scope=scope_read(job.scope),
+        state=job.state.value,
+        cancelling=job.cancel_requested and job.state is JobState.RUNNING,
+        waiting_for=NO_RUNNER if waits else None,
+        step=job.progress.step or None,
+        progress=round(job.progress.done, 3),
+        requested_at=job.requested_at.isoformat(),
+        started_at=job.started_at.isoformat() if job.started_at else None,
+        ended_at=job.ended_at.isoformat() if job.ended_at else None,
+        runner=job.runner,
+        attempts=job.attempt,
+        counts=dict(job.result.counts),
+        output=job.result.output,
+        reason=job.reason,
+        log=list(job.progress.log) if with_log else None,
+    )
+
+
+def scope_read(scope: Scope) -> ScopeRead:
+    """The answer for a scope."""
+    # By name: `from` is none that a call can give.
+    return ScopeRead.model_validate(
+        {
+            "from": scope.start.isoformat(),
+            "to": scope.end.isoformat(),
+            "topic": scope.topic,
+            "subscription": scope.subscription,
+        }
+    )

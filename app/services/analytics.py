@@ -1,0 +1,73 @@
+"""What analyses found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.domain.analytics import Dimension, FailureCluster, UndeliveredCount
+from app.domain.errors import AnalysisNotFoundError, JobNotFoundError
+from app.domain.job import Job, JobKind, JobState, Scope
+from app.storage.analytics import AnalyticsRepository
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Which results: of the job `job_id`, or of the last one done that has the scope asked for.
+
+    `start` and `end` None: as the job has them.
+    """
+
+    limit: int
+    job_id: str | None = None
+    topic: str | None = None
+    subscription: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    by: Sequence[Dimension] = ()
+
+
+class AnalyticsService:
+    """Reads results; each method is one transaction, and raises AnalysisNotFoundError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def undelivered(self, question: Question) -> tuple[Job, Sequence[UndeliveredCount]]:
+        """Discards counted by some dimensions, and the job that counted them."""
+        async with self._database.transaction() as session:
+            job = await _answering(JobRepository(session), question)
+            scope = Scope(
+                start=question.start or job.scope.start,
+                end=question.end or job.scope.end,
+                topic=question.topic,
+                subscription=question.subscription,
+            )
+            counts = await AnalyticsRepository(session).undelivered(
+                job.claim, scope, by=question.by, limit=question.limit
+            )
+        return job, counts
+
+    async def failures(self, question: Question) -> tuple[Job, Sequence[FailureCluster]]:
+        """Failures in clusters, and the job that found them; no part of its time can be asked."""
+        async with self._database.transaction() as session:
+            job = await _answering(JobRepository(session), question)
+            clusters = await AnalyticsRepository(session).failures(
+                job.claim, topic=question.topic, limit=question.limit
+            )
+        return job, clusters
+
+
+async def _answering(jobs: JobRepository, question: Question) -> Job:
+    kind = JobKind.UNDELIVERED_ANALYTICS
+    try:
+        if question.job_id is None:
+            return await jobs.last_done(kind, question.topic, question.subscription)
+        job = await jobs.get(question.job_id)
+    except JobNotFoundError as exc:
+        hint = f'POST /jobs {{"kind": "{kind}"}} asks for one'
+        raise AnalysisNotFoundError(f"{exc.message}: {hint}") from exc
+    if job.state is not JobState.DONE:
+        raise AnalysisNotFoundError(f"Job {job.id} has no results: it is {job.state}")
+    return job

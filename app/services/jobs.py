@@ -1,0 +1,57 @@
+"""Spark jobs: asked for, looked at, cancelled. Running them is the Spark runner's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from app.domain.job import Job, JobKind, JobState, Scope
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.spark_runners import SparkRunnerRepository
+
+# A runner says every two seconds that it lives.
+RUNNER_LIVE_WITHIN: Final = timedelta(seconds=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsSeen:
+    """Jobs as they stand, and whether there is a runner to take those that wait."""
+
+    jobs: Sequence[Job]
+    runner_live: bool
+
+
+class JobService:
+    """Request, look up and cancel jobs; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def request(self, kind: JobKind, scope: Scope) -> JobsSeen:
+        """Have it done as soon as a runner is free; JobQueueFullError."""
+        async with self._database.transaction() as session:
+            job = await JobRepository(session).add(kind, scope)
+            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+        return JobsSeen(jobs=[job], runner_live=live)
+
+    async def newest(self, *, limit: int, state: JobState | None = None) -> JobsSeen:
+        """The newest jobs, of one state if that is given."""
+        async with self._database.transaction() as session:
+            jobs = await JobRepository(session).newest(limit=limit, state=state)
+            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+        return JobsSeen(jobs=jobs, runner_live=live)
+
+    async def get(self, job_id: str) -> JobsSeen:
+        """One job; JobNotFoundError."""
+        async with self._database.transaction() as session:
+            job = await JobRepository(session).get(job_id)
+            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+        return JobsSeen(jobs=[job], runner_live=live)
+
+    async def cancel(self, job_id: str) -> JobsSeen:
+        """Cancel it; JobNotFoundError, JobEndedError."""
+        async with self._database.transaction() as session:
+            job = await JobRepository(session).cancel(job_id)
+            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+        return JobsSeen(jobs=[job], runner_live=live)

@@ -1,0 +1,68 @@
+"""Rows in bulk, for Spark's tasks: out of the database and into it by COPY, without a loop.
+
+A task may run on any machine that reaches the database, and may be run twice.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg
+from psycopg import Connection, Copy, sql
+
+from app.domain.errors import StorageUnavailableError
+from app.storage.urls import libpq_url
+
+CONNECT_TIMEOUT_S: Final = 10
+# A task reads or writes a bounded range; one that takes longer is stuck.
+STATEMENT_TIMEOUT_MS: Final = 600_000
+_BUFFER_SIZE: Final = 1024 * 1024
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Connection[tuple[Any, ...]]]:
+    """A connection in one transaction, committed at the end; StorageUnavailableError."""
+    try:
+        with psycopg.connect(
+            libpq_url(url),
+            connect_timeout=CONNECT_TIMEOUT_S,
+            application_name="angelia-spark",
+            options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+        ) as connection:
+            yield connection
+    except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
+        reason = next(iter(str(exc).splitlines()), type(exc).__name__)
+        raise StorageUnavailableError(f"The database failed: {reason}") from exc
+
+
+@contextmanager
+def copied_out(url: str, query: sql.Composable) -> Iterator[io.BufferedReader]:
+    """The rows of `query` as CSV, to be read from; an empty unquoted value is NULL."""
+    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
+    with connected(url) as connection, connection.cursor().copy(statement) as copy:
+        # A COPY comes row by row, and is asked for in blocks.
+        yield io.BufferedReader(_CopyReader(copy), _BUFFER_SIZE)
+
+
+class _CopyReader(io.RawIOBase):
+    """A COPY as a file."""
+
+    def __init__(self, copy: Copy) -> None:
+        super().__init__()
+        self._copy = copy
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - anything with a writable buffer
+        if not self._left:
+            self._left = memoryview(self._copy.read())
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count

@@ -1,0 +1,255 @@
+"""Spark jobs: requested by the API, taken by runners, each by one at a time.
+
+A runner has a job until `lease_until`, which it keeps ahead of the database's clock. One that is
+past it is taken again, under the next attempt's number; whatever the runner before still says of
+it names the old number, and changes nothing.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+from sqlalchemy import ColumnElement, delete, func, or_, select, true, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.sql.dml import Update
+
+from app.domain.errors import JobEndedError, JobNotFoundError, JobQueueFullError
+from app.domain.job import (
+    ENDED,
+    Claim,
+    Job,
+    JobKind,
+    JobProgress,
+    JobResult,
+    JobState,
+    Scope,
+    Standing,
+    after_loss,
+)
+from app.storage.models import JobRow
+from app.storage.notices import JOBS
+from app.storage.texts import storable
+
+WAITING_MAX: Final = 100
+PAGE_MAX: Final = 1_000
+# One statement drops so many, with their results.
+DROP_MAX: Final = 20
+
+_NOW: Final = func.clock_timestamp()
+_WAITING: Final = {
+    "state": JobState.REQUESTED.value,
+    "runner": None,
+    "lease_until": None,
+    "step": "",
+    "done": 0.0,
+}
+_ENDED: Final = JobRow.state.in_([state.value for state in ENDED])
+
+
+class JobRepository:
+    """The jobs, ended ones included until they are dropped."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def add(self, kind: JobKind, scope: Scope) -> Job:
+        """Request a job, and wake the runners; JobQueueFullError when WAITING_MAX wait already."""
+        waiting = select(func.count()).where(JobRow.state == JobState.REQUESTED.value)
+        if (await self._session.scalar(waiting) or 0) >= WAITING_MAX:
+            raise JobQueueFullError(f"{WAITING_MAX} jobs wait already: try again when some ended")
+        job_id = uuid4().hex
+        values = {
+            "id": job_id,
+            "kind": kind.value,
+            "scope": _scope_values(scope),
+            "state": JobState.REQUESTED.value,
+        }
+        row = await self._session.scalar(insert(JobRow).values(values).returning(JobRow))
+        await self._session.execute(select(func.pg_notify(JOBS, "")))
+        return _job_of(_there(row, job_id))
+
+    async def get(self, job_id: str) -> Job:
+        """One job; JobNotFoundError."""
+        return _job_of(_there(await self._session.get(JobRow, job_id), job_id))
+
+    async def newest(self, *, limit: int, state: JobState | None = None) -> Sequence[Job]:
+        """The newest `limit` (at most PAGE_MAX), of one state if that is given."""
+        wanted = true() if state is None else JobRow.state == state.value
+        order = (JobRow.requested_at.desc(), JobRow.id.desc())
+        query = select(JobRow).where(wanted).order_by(*order).limit(min(limit, PAGE_MAX))
+        return [_job_of(row) for row in await self._session.scalars(query)]
+
+    async def last_done(self, kind: JobKind, topic: str | None, subscription: str | None) -> Job:
+        """The job done last whose scope has that topic and subscription; JobNotFoundError."""
+        done = (JobRow.kind == kind.value, JobRow.state == JobState.DONE.value)
+        covers = [
+            _covers("topic", topic),
+            _covers("subscription", subscription),
+        ]
+        query = select(JobRow).where(*done, *covers).order_by(JobRow.ended_at.desc()).limit(1)
+        row = await self._session.scalar(query)
+        if row is None:
+            raise JobNotFoundError(f"No job of kind {kind} has finished with that in its scope")
+        return _job_of(row)
+
+    async def cancel(self, job_id: str) -> Job:
+        """Cancel it: at once while it waits, else by its runner. JobNotFoundError, JobEndedError.
+
+        To cancel a job that is cancelled changes nothing.
+        """
+        query = select(JobRow).where(JobRow.id == job_id).with_for_update()
+        job = _job_of(_there(await self._session.scalar(query), job_id))
+        if job.state is JobState.CANCELLED:
+            return job
+        if job.state in ENDED:
+            raise JobEndedError(f"Job {job_id} is {job.state} already")
+        waiting = job.state is JobState.REQUESTED
+        values = _ending(JobState.CANCELLED) if waiting else {"cancel_requested": True}
+        return await self._changed(job_id, values)
+
+    async def take(self, runner: str, lease: timedelta) -> Job | None:
+        """The job that has waited longest, now this runner's for `lease`; None when none waits."""
+        await self._settle_abandoned()
+        oldest = (
+            select(JobRow.id)
+            .where(JobRow.state == JobState.REQUESTED.value)
+            .order_by(JobRow.requested_at)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        job_id = await self._session.scalar(oldest)
+        if job_id is None:
+            return None
+        taken = {
+            "state": JobState.RUNNING.value,
+            "runner": runner,
+            "started_at": func.coalesce(JobRow.started_at, _NOW),
+            "lease_until": _NOW + lease,
+            "attempt": JobRow.attempt + 1,
+            "step": "",
+            "done": 0.0,
+        }
+        return await self._changed(job_id, taken)
+
+    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> Standing:
+        """Say how far it is, and keep it for another `lease`."""
+        reported = {
+            "step": storable(progress.step),
+            "done": progress.done,
+            "log": [storable(line) for line in progress.log],
+            "lease_until": _NOW + lease,
+        }
+        asked = await self._session.scalar(
+            _of(claim).values(reported).returning(JobRow.cancel_requested)
+        )
+        if asked is None:
+            return Standing.LOST
+        return Standing.CANCELLED if asked else Standing.KEPT
+
+    async def finish(self, claim: Claim, result: JobResult) -> bool:
+        """It is DONE, and has that result; False when it was not this claim's any more."""
+        done = {"counts": dict(result.counts), "output": result.output, "done": 1.0}
+        return await self._end(claim, _ending(JobState.DONE) | done)
+
+    async def fail(self, claim: Claim, reason: str) -> bool:
+        """It has FAILED for that reason; False when it was not this claim's any more."""
+        return await self._end(claim, _ending(JobState.FAILED) | {"reason": storable(reason)})
+
+    async def cancelled(self, claim: Claim) -> bool:
+        """It is CANCELLED, as was asked; False when it was not this claim's any more."""
+        return await self._end(claim, _ending(JobState.CANCELLED))
+
+    async def release(self, claim: Claim) -> bool:
+        """It waits again, for any runner; False when it was not this claim's any more."""
+        released = await self._end(claim, _WAITING)
+        await self._session.execute(select(func.pg_notify(JOBS, "")))
+        return released
+
+    async def drop_older(self, kept: timedelta) -> int:
+        """Drop jobs that ended before that time, with their results: at most DROP_MAX; how many."""
+        old = select(JobRow.id).where(_ENDED, JobRow.ended_at < _NOW - kept).limit(DROP_MAX)
+        dropped = delete(JobRow).where(JobRow.id.in_(old)).returning(JobRow.id)
+        return len((await self._session.scalars(dropped)).all())
+
+    async def _settle_abandoned(self) -> None:
+        """Have those whose runner is gone wait again, or end: see `after_loss`."""
+        gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
+        query = select(JobRow).where(gone).with_for_update(skip_locked=True)
+        for row in (await self._session.scalars(query)).all():
+            state, reason = after_loss(_job_of(row))
+            values = _WAITING if state is JobState.REQUESTED else _ending(state)
+            lost = {"lost": row.lost + 1, "reason": reason}
+            await self._changed(row.id, values | lost)
+
+    async def _changed(self, job_id: str, values: dict[str, Any]) -> Job:
+        # A row that was read before is in the session: it is to be as it is now.
+        query = update(JobRow).where(JobRow.id == job_id).values(values).returning(JobRow)
+        row = await self._session.scalar(query.execution_options(populate_existing=True))
+        return _job_of(_there(row, job_id))
+
+    async def _end(self, claim: Claim, values: dict[str, Any]) -> bool:
+        ended = _of(claim).values(values).returning(JobRow.cancel_requested)
+        return await self._session.scalar(ended) is not None
+
+
+def _of(claim: Claim) -> Update:
+    return update(JobRow).where(
+        JobRow.id == claim.job_id,
+        JobRow.attempt == claim.attempt,
+        JobRow.state == JobState.RUNNING.value,
+    )
+
+
+def _ending(state: JobState) -> dict[str, Any]:
+    return {"state": state.value, "ended_at": _NOW, "lease_until": None}
+
+
+def _covers(name: str, wanted: str | None) -> ColumnElement[bool]:
+    """Whether a scope has all of that kind, or the wanted one."""
+    stored = JobRow.scope[name].astext
+    return stored.is_(None) if wanted is None else or_(stored.is_(None), stored == wanted)
+
+
+def _there(row: JobRow | None, job_id: str) -> JobRow:
+    if row is None:
+        raise JobNotFoundError(f"Job {job_id} does not exist")
+    return row
+
+
+def _scope_values(scope: Scope) -> dict[str, Any]:
+    return {
+        "from": scope.start.isoformat(),
+        "to": scope.end.isoformat(),
+        "topic": scope.topic,
+        "subscription": scope.subscription,
+    }
+
+
+def _scope_of(values: dict[str, Any]) -> Scope:
+    return Scope(
+        start=datetime.fromisoformat(values["from"]),
+        end=datetime.fromisoformat(values["to"]),
+        topic=values["topic"],
+        subscription=values["subscription"],
+    )
+
+
+def _job_of(row: JobRow) -> Job:
+    return Job(
+        id=row.id,
+        kind=JobKind(row.kind),
+        scope=_scope_of(row.scope),
+        state=JobState(row.state),
+        requested_at=row.requested_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        runner=row.runner,
+        attempt=row.attempt,
+        lost=row.lost,
+        cancel_requested=row.cancel_requested,
+        progress=JobProgress(step=row.step, done=row.done, log=tuple(row.log)),
+        result=JobResult(counts=row.counts, output=row.output),
+        reason=row.reason,
+    )
