@@ -30,9 +30,11 @@ class Ack(StrEnum):
 class Deduplication:
     """The idempotent filter: a message whose id its publisher gave before is not stored again.
 
-    Ids are remembered for `ttl`, and the newest `entries_max` of them at least.
+    Its id is the value of `expression` (CEL) over the message, where there is one. Ids are
+    remembered for `ttl`, and the newest `entries_max` of them at least.
     """
 
+    expression: str | None = None
     ttl: timedelta = timedelta(hours=1)
     entries_max: int = 100_000
 

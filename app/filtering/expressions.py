@@ -58,7 +58,7 @@ class MessageExpression:
         self._variables = MessageVariables(self._expression, text, bodies)
 
     def value(self, message: Message) -> Any:  # noqa: ANN401 - CEL is of any type
-        """Its value, which could be JSON but for its times; EvaluationError."""
+        """Its value; EvaluationError when it has none for this message."""
         return self._expression.value(self._variables.of(message))
 
 
@@ -75,6 +75,12 @@ class MessageCondition:
     def holds(self, message: Message) -> bool:
         """Whether it is true; EvaluationError when that cannot be said of this message."""
         return self._condition.holds(self._variables.of(message))
+
+
+def checked_message_expression(text: str, *, path: str) -> str:
+    """`text`, if it is an expression over a message; else ValidationFailedError for `path`."""
+    Expression(text, path=path, variables=VARIABLES)
+    return text
 
 
 def _text(body: bytes | None) -> str:

@@ -11,6 +11,7 @@ from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.domain.message import NewRecord
 from app.domain.topic import Topic
 from app.services.directory import TopicDirectory
+from app.services.publish_ids import published_id, published_ids
 from app.services.publishing import Publisher
 from app.storage.database import Database
 from app.storage.published_ids import DROP_MAX, Claim, drop_published_ids
@@ -30,7 +31,7 @@ class Claims(Protocol):
 
 
 class IdempotentPublisher:
-    """Publishes each message, unless its topic has a filter and its publisher's id is known there.
+    """Publishes each message, unless its topic has a filter and its id is known there.
 
     Ids are claimed in a transaction that is committed once the log has the messages: whoever sends
     the same id meanwhile waits for that. A process that dies in between, or a log that does not
@@ -46,15 +47,16 @@ class IdempotentPublisher:
         """Whether it is a duplicate, and so not stored; else as `Publisher.publish`.
 
         `own_id` is the id its publisher gave to the message, if any. StorageUnavailableError.
+        ValidationFailedError when the filter needs more of it than it has.
         """
-        if topic.deduplication is None or own_id is None:
+        rule = topic.deduplication
+        message_id = None if rule is None else published_id(topic, record, own_id)
+        if rule is None or message_id is None:
             await self._publisher.publish(topic, record)
             return False
         stored = False
         try:
-            async with self._claims(
-                topic.name, (own_id.decode(),), ttl=topic.deduplication.ttl
-            ) as claim:
+            async with self._claims(topic.name, (message_id,), ttl=rule.ttl) as claim:
                 if not claim.new:
                     return True
                 await self._publisher.publish(topic, record)
@@ -70,14 +72,18 @@ class IdempotentPublisher:
 
         Of records with one id the first is published, and the others are its duplicates.
         """
-        ids = {each.decode() for each in own_ids if each is not None}
-        if topic.deduplication is None or not ids:
+        rule = topic.deduplication
+        if rule is None:
             errors = await self._publisher.publish_all(topic, records)
             return [error or False for error in errors]
+        ids = await published_ids(topic, records, own_ids)
+        names = {each for each in ids if isinstance(each, str)}
+        if not names:
+            return (await self._claimed(topic, records, ids, new=frozenset()))[0]
         answers: Sequence[AngeliaError | bool] | None = None
         try:
-            async with self._claims(topic.name, ids, ttl=topic.deduplication.ttl) as claim:
-                answers, unstored = await self._claimed(topic, records, own_ids, new=claim.new)
+            async with self._claims(topic.name, names, ttl=rule.ttl) as claim:
+                answers, unstored = await self._claimed(topic, records, ids, new=claim.new)
                 if unstored:
                     await claim.give_up(unstored)
         except StorageUnavailableError as error:
@@ -88,28 +94,33 @@ class IdempotentPublisher:
         self,
         topic: Topic,
         records: Sequence[NewRecord],
-        own_ids: Sequence[bytes | None],
+        ids: Sequence[str | AngeliaError | None],
         *,
         new: frozenset[str],
     ) -> tuple[Sequence[AngeliaError | bool], set[str]]:
-        """The answers, and the new ids under which nothing is stored."""
-        names = [None if each is None else each.decode() for each in own_ids]
-        first = {name: place for place, name in reversed(list(enumerate(names)))}
+        """The answers, and the new ids under which nothing is stored.
+
+        Instead of its id, a record may have the error for which it is not stored.
+        """
+        first = {each: place for place, each in reversed(list(enumerate(ids)))}
         wanted = [
             place
-            for place, name in enumerate(names)
-            if name is None or (name in new and first[name] == place)
+            for place, each in enumerate(ids)
+            if each is None or (each in new and first[each] == place)
         ]
         errors = await self._publisher.publish_all(topic, [records[place] for place in wanted])
-        refused = {
+        failed = {
             place: error for place, error in zip(wanted, errors, strict=True) if error is not None
+        }
+        refused = failed | {
+            place: each for place, each in enumerate(ids) if isinstance(each, AngeliaError)
         }
         published = set(wanted)
         answers = [
-            refused.get(place if name is None else first[name], place not in published)
-            for place, name in enumerate(names)
+            refused.get(first[each] if isinstance(each, str) else place, place not in published)
+            for place, each in enumerate(ids)
         ]
-        return answers, {name for place in refused if (name := names[place]) is not None}
+        return answers, {name for place in failed if isinstance(name := ids[place], str)}
 
 
 def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - reads as a sentence

@@ -17,7 +17,6 @@ from app.api.schemas.base import (
     checked,
     ignored_paths,
     merged,
-    never,
     off,
     only,
     parse,
@@ -39,6 +38,7 @@ from app.domain.topic import (
     Deduplication,
     Topic,
 )
+from app.filtering.expressions import checked_message_expression
 
 Unit = Literal["SECONDS", "MINUTES", "HOURS", "DAYS"]
 
@@ -69,7 +69,6 @@ OTHER_FIELDS: Final = OtherFields(
         "subscribingRestricted": Unsupported(harmless=off, refused=True),
         "chaos": Unsupported(harmless=_chaos_off, refused=True),
         "schema": Unsupported(harmless=only(""), refused=True),
-        "deduplication.expression": Unsupported(harmless=never, refused=True),
     },
 )
 
@@ -94,9 +93,22 @@ class RetentionBody(Schema):
         return cls(duration=retention // _UNITS[unit], retention_unit=unit)
 
 
+def _id_expression(text: str) -> str:
+    return checked_message_expression(text, path="deduplication.expression")
+
+
 class DeduplicationBody(Schema):
     """Messages are not stored again under an id that their publisher gave before."""
 
+    expression: Annotated[str, checked(_id_expression)] | None = Field(
+        default=None,
+        description=(
+            "CEL over body, text, headers (propagated ones), key, id, topic and timestamp, whose"
+            " value is the id, instead of Idempotency-Key; a message is refused where it has none,"
+            " and stored in any case where it is null"
+        ),
+        examples=["[headers['x-tenant'], body.orderId]"],
+    )
     ttl: int = Field(
         default=3600,
         ge=1,
@@ -112,12 +124,20 @@ class DeduplicationBody(Schema):
 
     def to_domain(self) -> Deduplication:
         """The rule it describes."""
-        return Deduplication(ttl=timedelta(seconds=self.ttl), entries_max=self.max_entries)
+        return Deduplication(
+            expression=self.expression,
+            ttl=timedelta(seconds=self.ttl),
+            entries_max=self.max_entries,
+        )
 
     @classmethod
     def of(cls, rule: Deduplication) -> "DeduplicationBody":
         """The body that describes `rule`."""
-        return cls(ttl=int(rule.ttl.total_seconds()), max_entries=rule.entries_max)
+        return cls(
+            expression=rule.expression,
+            ttl=int(rule.ttl.total_seconds()),
+            max_entries=rule.entries_max,
+        )
 
 
 class TopicBody(Schema):

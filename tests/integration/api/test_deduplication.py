@@ -227,7 +227,10 @@ async def test_drops_ids_that_are_old_or_too_many(database: Database) -> None:
         ({"ttl": 604_801}, "deduplication.ttl"),
         ({"maxEntries": 0}, "deduplication.maxEntries"),
         ({"maxEntries": 1_000_001}, "deduplication.maxEntries"),
-        ({"expression": "body.id"}, "deduplication.expression"),
+        ({"expression": "body."}, "deduplication.expression"),
+        ({"expression": ""}, "deduplication.expression"),
+        ({"expression": "status == 1"}, "deduplication.expression"),
+        ({"expression": "body.map(b, b)"}, "deduplication.expression"),
     ],
 )
 async def test_a_rule_that_cannot_be_is_refused(
