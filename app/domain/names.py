@@ -41,6 +41,11 @@ def is_group_name(text: str) -> bool:
     return fits and _GROUP.fullmatch(text) is not None
 
 
+def is_plain_name(text: str) -> bool:
+    """Whether `text` is 1 to NAME_LENGTH_MAX letters, digits, '_', '.' or '-'."""
+    return len(text) <= NAME_LENGTH_MAX and _NAME.fullmatch(text) is not None
+
+
 def group_of(topic: str) -> str:
     """The group of a qualified topic name: all before its last dot."""
     return topic.rpartition(".")[0]

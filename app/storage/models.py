@@ -179,6 +179,27 @@ class SubscriptionLoadRow(Base):
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
+class CircuitRow(Base):
+    """A circuit that subscriptions share by name.
+
+    Times are by the database's clock, but `since`, which is for people, by its teller's. `number`
+    is another one after each change. Half open, its one message is sent by `tried_by`, who says
+    again and again until when nobody else may send one.
+    """
+
+    __tablename__ = "circuits"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(BigInteger)
+    open: Mapped[bool]
+    opens_at: Mapped[datetime]
+    since: Mapped[datetime]
+    reason: Mapped[str]
+    changed_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    tried_by: Mapped[str | None]
+    tried_until: Mapped[datetime | None]
+
+
 class UndeliveredRow(Base):
     """One discard. Kept when its subscription is deleted."""
 

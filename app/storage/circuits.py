@@ -1,0 +1,86 @@
+"""Circuits that subscriptions share by name: as all workers know them, and who may try one."""
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.circuit import SharedCircuit
+from app.storage.models import CircuitRow
+from app.storage.notices import CIRCUITS
+
+
+class CircuitRepository:
+    """The circuits. Durations are told, so that only the database's clock counts."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def read(self, names: Collection[str]) -> list[SharedCircuit]:
+        """Those of these names that are known."""
+        row = CircuitRow
+        opens_in = (row.opens_at - func.clock_timestamp()).label("opens_in")
+        query = select(row.name, row.number, row.open, opens_in, row.since, row.reason)
+        rows = await self._session.execute(query.where(row.name.in_(names)).order_by(row.name))
+        return [SharedCircuit(**each) for each in rows.mappings()]
+
+    async def tell(self, circuit: SharedCircuit) -> int | None:
+        """Store it as it is now, which wakes other workers at commit, and return its new number.
+
+        Unless somebody else changed it since it was as `number` says (0: never told): None.
+        """
+        told = {
+            "number": circuit.number + 1,
+            "open": circuit.open,
+            "opens_at": func.clock_timestamp() + circuit.opens_in,
+            "since": circuit.since,
+            "reason": circuit.reason,
+            "changed_at": func.clock_timestamp(),
+            "tried_by": None,
+            "tried_until": None,
+        }
+        stored = (
+            insert(CircuitRow)
+            .values(name=circuit.name, **told)
+            .on_conflict_do_update(
+                index_elements=["name"], set_=told, where=CircuitRow.number == circuit.number
+            )
+            .returning(CircuitRow.number)
+        )
+        number = await self._session.scalar(stored)
+        if number is not None:
+            await self._session.execute(select(func.pg_notify(CIRCUITS, "")))
+        return number
+
+    async def lease(self, circuit: SharedCircuit, worker_id: str, *, length: timedelta) -> bool:
+        """Let that worker send its one message, and nobody else for so long; whether it may.
+
+        It may not while another has leave, and when the circuit was changed.
+        """
+        now = func.clock_timestamp()
+        row = CircuitRow
+        leased = (
+            update(row)
+            .where(row.name == circuit.name, row.number == circuit.number, row.open)
+            .where(or_(row.tried_by == worker_id, row.tried_until.is_(None), row.tried_until < now))
+            .values(tried_by=worker_id, tried_until=now + length)
+            .returning(row.name)
+        )
+        return await self._session.scalar(leased) is not None
+
+    async def release(self, name: str, worker_id: str) -> None:
+        """The worker does not send the one message after all."""
+        await self._session.execute(
+            update(CircuitRow)
+            .where(CircuitRow.name == name, CircuitRow.tried_by == worker_id)
+            .values(tried_by=None, tried_until=None)
+        )
+
+    async def prune(self, within: timedelta) -> None:
+        """Drop those that nobody changed within that time, and that could be tried all the time."""
+        last = func.greatest(CircuitRow.changed_at, CircuitRow.opens_at)
+        await self._session.execute(
+            delete(CircuitRow).where(last < func.clock_timestamp() - within)
+        )
