@@ -4,11 +4,11 @@ The log keeps an offset and a short text. The text says which offsets above the 
 finished too (so that
 none of them is sent again), whose incarnation of the subscription wrote it, when the oldest
 unfinished message was
-opened (its time to live goes on), and the lifetime counts (so that a message counts once, whatever
-dies).
+opened (its time to live goes on) or, while its time to live stands, how much of it is over, and the
+lifetime counts (so that a message counts once, whatever dies).
 
 Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
-t={opened ms} f={finished}`; parts that
+t={opened ms} e={elapsed ms} f={finished}`, of t and e only one; parts that
 are zero are left out, unknown ones ignored. `finished` is base64 of varints: run lengths from the
 committed offset on,
 alternately unfinished and finished.
@@ -41,6 +41,8 @@ class Progress:
     offset: int
     finished: Ranges = ()
     oldest_opened_ms: int | None = None
+    # Instead of it while the clock stands: how long it ran.
+    oldest_elapsed_ms: int | None = None
     delivered: int = 0
     discarded: int = 0
     filtered: int = 0
@@ -54,6 +56,7 @@ class Progress:
             "o": self.filtered or None,
             "v": self.volume or None,
             "t": self.oldest_opened_ms,
+            "e": self.oldest_elapsed_ms,
             "f": base64.b64encode(encode_runs(self.offset, self.finished)).decode("ascii") or None,
         }
         written = [f"{name}={value}" for name, value in parts.items() if value is not None]
@@ -85,6 +88,7 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             offset=offset,
             finished=decode_runs(offset, base64.b64decode(parts.get("f", ""), validate=True)),
             oldest_opened_ms=int(parts["t"]) if "t" in parts else None,
+            oldest_elapsed_ms=int(parts["e"]) if "e" in parts else None,
             delivered=int(parts.get("d", "0")),
             discarded=int(parts.get("x", "0")),
             filtered=int(parts.get("o", "0")),

@@ -30,7 +30,10 @@ class OffsetTracker:
         "_finished",
         "_forgotten",
         "_opened",
+        "_resumed",
+        "_resumed_ms",
         "_room",
+        "_standing_since",
         "_start",
         "delivered",
         "discarded",
@@ -48,6 +51,11 @@ class OffsetTracker:
         # Opened before a rewind and still to be closed: offsets that others may have now.
         self._forgotten: Counter[int] = Counter()
         self._room = _ALWAYS_FITS
+        has_clock = start.oldest_opened_ms is not None or start.oldest_elapsed_ms is not None
+        # The offset whose time to live goes on from where it was.
+        self._resumed = start.offset if has_clock else -1
+        self._resumed_ms = start.oldest_opened_ms
+        self._standing_since: int | None = None
         self.position = start.offset
         self.delivered = start.delivered
         self.discarded = start.discarded
@@ -58,6 +66,11 @@ class OffsetTracker:
     def open_count(self) -> int:
         """Messages that are opened and not closed."""
         return len(self._opened)
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether a time to live runs, or stands."""
+        return bool(self._opened) or self.position == self._resumed
 
     def is_finished(self, offset: int) -> bool:
         """Whether `offset`, at or above the position, was finished before a restart."""
@@ -74,14 +87,26 @@ class OffsetTracker:
 
     def open(self, offset: int, now_ms: int) -> int:
         """Take `offset` in flight; returns since when its time to live runs (epoch ms)."""
-        start = self._start
-        opened_ms = now_ms
-        if offset == start.offset and start.oldest_opened_ms is not None:
-            opened_ms = start.oldest_opened_ms  # its clock goes on where a crash interrupted it
-        self._opened[offset] = opened_ms
+        self._opened[offset] = now_ms
         self._room -= 1
         self.position = offset + 1
-        return opened_ms
+        return now_ms if offset != self._resumed else self._resume_clock(offset, now_ms)
+
+    def stand(self, now_ms: int) -> None:
+        """Times to live stand from now on, until they `go_on`."""
+        if self._standing_since is None:
+            self._standing_since = now_ms
+
+    def go_on(self, now_ms: int) -> None:
+        """Times to live run again: as if all had been opened later by as long as they stood."""
+        since, self._standing_since = self._standing_since, None
+        if since is None:
+            return
+        if self._resumed_ms is not None:
+            self._resumed_ms += max(0, now_ms - since)
+        opened = self._opened
+        # Those that were opened meanwhile begin now.
+        self._opened = {at: ms + max(0, now_ms - max(ms, since)) for at, ms in opened.items()}
 
     def pass_over(self, next_offset: int) -> None:
         """Go on reading at `next_offset`: what lies before it is finished or has no message."""
@@ -113,16 +138,39 @@ class OffsetTracker:
     def committable(self) -> Progress:
         """What may be committed now."""
         offset = min(self._opened, default=self.position)
+        opened_ms, elapsed_ms = self._clock_of(offset)
         return Progress(
             subscription_id=self._start.subscription_id,
             offset=offset,
             finished=fitting(offset, self._finished_above()),
-            oldest_opened_ms=self._opened.get(offset),
+            oldest_opened_ms=opened_ms,
+            oldest_elapsed_ms=elapsed_ms,
             delivered=self.delivered,
             discarded=self.discarded,
             filtered=self.filtered,
             volume=self.volume,
         )
+
+    def _clock_of(self, offset: int) -> tuple[int | None, int | None]:
+        """When the oldest unfinished one was opened or, if its clock stands, how long it ran."""
+        opened_ms, since = self._opened.get(offset), self._standing_since
+        if opened_ms is None and offset == self._resumed:
+            # Not opened again yet.
+            elapsed_ms, opened_ms = self._start.oldest_elapsed_ms, self._resumed_ms
+            if elapsed_ms is not None:
+                return None, elapsed_ms
+        if opened_ms is None or since is None:
+            return opened_ms, None
+        return None, max(0, since - opened_ms)
+
+    def _resume_clock(self, offset: int, now_ms: int) -> int:
+        """Let the clock of `offset`, just opened, go on where it was when others had it open."""
+        shown_ms = now_ms if self._standing_since is None else self._standing_since
+        elapsed_ms = self._start.oldest_elapsed_ms
+        if elapsed_ms is None:
+            elapsed_ms = max(0, shown_ms - (self._resumed_ms or shown_ms))
+        self._opened[offset] = shown_ms - elapsed_ms
+        return now_ms - elapsed_ms
 
     def _finished_above(self) -> Ranges:
         ranges = []
