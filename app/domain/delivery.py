@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NamedTuple
 
+from app.domain.circuit import ErrorType
+
 TTL_ELAPSED: Final = "Total timeout elapsed"
 PUBLISH_TTL_ELAPSED: Final = "Older than publishTtl before the first attempt"
 RETRIES_EXHAUSTED: Final = "Maximum number of retries reached"
@@ -22,12 +24,20 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Not yet: try again, and never before `retry_after` when the subscriber asked for it."""
+    """Not yet: try again, and never before `retry_after` when the subscriber asked for it.
+
+    `error` is what it failed of where the status does not say so.
+    """
 
     reason: str
     status: int | None = None
     retry_after: timedelta | None = None
-    timed_out: bool = False
+    error: ErrorType | None = None
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether there was no answer in time."""
+        return self.error is ErrorType.TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

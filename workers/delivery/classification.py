@@ -5,6 +5,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
+from app.domain.circuit import ErrorType
 from app.domain.delivery import (
     GONE,
     Answer,
@@ -29,7 +30,8 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
     (never followed), 5xx, no answer.
     """
     if isinstance(answer, Unanswered):
-        return Retry(reason=answer.reason, timed_out=answer.timed_out)
+        error = ErrorType.TIMEOUT if answer.timed_out else ErrorType.CONNECTION
+        return Retry(reason=answer.reason, error=error)
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004 - the 2xx class
         return _delivered(status)

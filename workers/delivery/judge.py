@@ -4,6 +4,7 @@ from datetime import datetime
 
 import structlog
 
+from app.domain.circuit import ErrorType
 from app.domain.delivery import Answer, Answered, Outcome, Retry, Unanswered, failed_reason
 from app.domain.errors import ValidationFailedError
 from app.domain.subscription import Subscription
@@ -40,7 +41,8 @@ class Judge:
         if expression is None or isinstance(outcome, Retry) or isinstance(answer, Unanswered):
             return outcome
         if self._is_failed(expression, answer):
-            return Retry(reason=failed_reason(answer.status), status=answer.status)
+            reason = failed_reason(answer.status)
+            return Retry(reason=reason, status=answer.status, error=ErrorType.EXPRESSION)
         return outcome
 
     def _is_failed(self, expression: AnswerCondition, answer: Answered) -> bool:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy, Subscription
@@ -185,10 +186,10 @@ async def test_a_refused_connection_is_retried() -> None:
 async def test_a_connection_that_is_never_accepted_ends_at_the_deadline() -> None:
     async with never_accepting() as endpoint:
         outcome = await attempt(endpoint, SHORT)
-    assert outcome == Retry(reason="Could not connect within 150 ms", timed_out=True)
+    assert outcome == Retry(reason="Could not connect within 150 ms", error=ErrorType.TIMEOUT)
 
 
-TIMED_OUT = Retry(reason="No complete answer within 150 ms", timed_out=True)
+TIMED_OUT = Retry(reason="No complete answer within 150 ms", error=ErrorType.TIMEOUT)
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from workers.consumer.counts import WINDOW, RecentCounts
 
@@ -17,7 +18,7 @@ from workers.consumer.counts import WINDOW, RecentCounts
         (Retry(reason="no", status=429), "codes_4xx"),
         (Retry(reason="no", status=503), "codes_5xx"),
         (Retry(reason="no", status=302), "codes_other"),
-        (Retry(reason="late", timed_out=True), "timeouts"),
+        (Retry(reason="late", error=ErrorType.TIMEOUT), "timeouts"),
         (Retry(reason="refused"), "other_errors"),
         (Discarded(reason="malformed"), "other_errors"),
     ],

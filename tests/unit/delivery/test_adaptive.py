@@ -3,6 +3,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.status import Mode
 from workers.delivery.adaptive import AdaptiveRate
@@ -248,7 +249,7 @@ def test_what_was_quick_a_minute_ago_is_no_measure() -> None:
         (Discarded(reason="", status=404), True),
         (Retry(reason="", status=429), False),
         (Retry(reason="", status=503), False),
-        (Retry(reason="", timed_out=True), False),
+        (Retry(reason="", error=ErrorType.TIMEOUT), False),
         (Retry(reason="connection refused"), False),
         (Discarded(reason="address refused"), None),
     ],

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from app.domain.circuit import ErrorType
 from app.domain.delivery import (
     Answered,
     Delivered,
@@ -77,9 +78,13 @@ def test_client_errors_are_retried_when_the_policy_says_so(status: int) -> None:
 
 @pytest.mark.parametrize("subscription", [PLAIN, RETRYING])
 def test_no_answer_is_retried_with_its_reason(subscription: Subscription) -> None:
-    answer = Unanswered(reason="no answer within 1000 ms", timed_out=True)
-    assert classify(answer, subscription, NOW) == Retry(
-        reason="no answer within 1000 ms", timed_out=True
+    late = Unanswered(reason="no answer within 1000 ms", timed_out=True)
+    assert classify(late, subscription, NOW) == Retry(
+        reason="no answer within 1000 ms", error=ErrorType.TIMEOUT
+    )
+    cut = Unanswered(reason="connection reset")
+    assert classify(cut, subscription, NOW) == Retry(
+        reason="connection reset", error=ErrorType.CONNECTION
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.circuit import ErrorType
 from app.domain.delivery import Answered, Delivered, Discarded, Outcome, Retry, Unanswered
 from app.domain.errors import ValidationFailedError
 from app.domain.subscription import Subscription
@@ -47,7 +48,7 @@ def test_an_answer_of_which_the_expression_is_true_is_retried(
     outcome = judged(expression, answer)
     if retried:
         reason = f"The failure expression is true of an answer with status code:{answer.status}"
-        assert outcome == Retry(reason=reason, status=answer.status)
+        assert outcome == Retry(reason=reason, status=answer.status, error=ErrorType.EXPRESSION)
     else:
         assert outcome == judged(None, answer)
 
