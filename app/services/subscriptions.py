@@ -19,6 +19,7 @@ from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed, MessageLog
 from app.services.applied import LIVE_WITHIN, AppliedChanges
+from app.services.dead_letters import require_dead_letter
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.subscriptions import SubscriptionRepository
@@ -69,7 +70,8 @@ class SubscriptionService:
     async def create(self, draft: Subscription) -> Acknowledged:
         """Create it, to get every message published from now on.
 
-        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError; then nothing is created.
+        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, ValidationFailedError for
+        its dead-letter topic; then nothing is created.
         """
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
@@ -81,6 +83,7 @@ class SubscriptionService:
             # Its unique name comes before the commit to the log, which would else move the offsets
             # of one that exists.
             created = await SubscriptionRepository(session).add(replace(draft, start=start))
+            await require_dead_letter(created, TopicRepository(session))
             _require_same(topic, await TopicRepository(session).get(topic.name))
             await self._commit_start(created, ends)
         applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
@@ -91,7 +94,8 @@ class SubscriptionService:
     ) -> Acknowledged:
         """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
 
-        TopicNotFoundError, SubscriptionNotFoundError, and what `edit` raises.
+        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError for its dead-letter
+        topic, and what `edit` raises.
         """
         async with self._database.transaction() as session:
             # The clock's lock keeps the subscription as it is between reading and writing.
@@ -99,6 +103,8 @@ class SubscriptionService:
             subscriptions = SubscriptionRepository(session)
             current = await subscriptions.get(topic, name)
             wanted = edit(current)
+            if wanted.dead_letter != current.dead_letter:
+                await require_dead_letter(wanted, TopicRepository(session))
             changed = current if wanted == current else await subscriptions.update(wanted)
         applied = await self._applied.wait(changed.change, within=APPLIED_WITHIN)
         return Acknowledged(subscription=changed, applied=applied)

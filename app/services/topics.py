@@ -8,9 +8,11 @@ from app.domain.topic import Topic
 from app.log.interface import LogTopic, MessageLog
 from app.services.alternates import require_alternate
 from app.services.applied import TakeIn
+from app.services.dead_letters import require_no_letters, require_room
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
+from app.storage.subscriptions import SubscriptionRepository
 from app.storage.topics import TopicRepository
 
 
@@ -72,8 +74,8 @@ class TopicService:
     async def change(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
         """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
 
-        TopicNotFoundError, LogUnavailableError, ValidationFailedError for its alternate topic, and
-        what `edit` raises.
+        TopicNotFoundError, LogUnavailableError, ValidationFailedError for its alternate topic and
+        for a size that dead letters do not fit, and what `edit` raises.
         """
         async with self._database.transaction() as session:
             # The clock's lock keeps the topic as it is between reading and writing.
@@ -85,17 +87,22 @@ class TopicService:
                 return current
             if wanted.alternate_topic != current.alternate_topic:
                 await require_alternate(wanted, topics.get)
+            if wanted.message_size_max != current.message_size_max:
+                await require_room(wanted, topics, SubscriptionRepository(session))
             changed = await topics.update(wanted)
             await self._log.alter_topic(log_topic(changed))
         await self._taken_in()
         return changed
 
     async def delete(self, name: str) -> None:
-        """Delete it with its messages; TopicNotFoundError, TopicNotEmptyError.
+        """Delete it with its messages; TopicNotFoundError.
 
+        TopicNotEmptyError while it has subscriptions, or takes the dead letters of others.
         LogUnavailableError: it is still there, and deleting it again goes on with it.
         """
         async with self._database.transaction() as session:
+            await ChangeFeed(session).next_number()
+            await require_no_letters(name, SubscriptionRepository(session))
             await TopicRepository(session).delete(name)
             await self._log.delete_topic(name)
         await self._taken_in()

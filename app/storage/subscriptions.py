@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sqlalchemy import Select, delete, exists, func, select, update
+from sqlalchemy import Select, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -47,6 +47,15 @@ class SubscriptionRepository:
         await self._require_topic(topic)
         query = select(SubscriptionRow).where(SubscriptionRow.topic == topic)
         rows = await self._session.scalars(query.order_by(SubscriptionRow.name))
+        return [subscription_of(row) for row in rows]
+
+    async def dead_lettering(self, topic: str) -> list[Subscription]:
+        """Those with a dead-letter topic that belong to `topic`, or have it as that."""
+        taking = SubscriptionRow.settings["dead_letter"]["topic"].astext
+        query = select(SubscriptionRow).where(
+            taking.is_not(None), or_(SubscriptionRow.topic == topic, taking == topic)
+        )
+        rows = await self._session.scalars(query.order_by(SubscriptionRow.change))
         return [subscription_of(row) for row in rows]
 
     async def counts(self) -> Mapping[str, int]:

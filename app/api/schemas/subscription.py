@@ -26,10 +26,11 @@ from app.api.schemas.endpoint import masked, plain_endpoint
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import OLD_DEFAULT_RATE, PolicyBody, PolicyRead
+from app.domain.dead_letter import DeadLetter
 from app.domain.errors import ValidationFailedError
 from app.domain.filters import FILTERS_MAX
 from app.domain.headers import HEADERS_MAX, Header
-from app.domain.names import subscription_name
+from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
 from app.domain.subscription import Ordering, State, Subscription
 from app.expressions import checked_expression
@@ -58,7 +59,6 @@ OTHER_FIELDS: Final = OtherFields(
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
         "circuitBreaker": Unsupported(harmless=never, refused=True),
-        "deadLetter": Unsupported(harmless=never, refused=True),
         "contentMode": Unsupported(harmless=never, refused=True),
         "fetch": Unsupported(harmless=never),
         "trackingEnabled": Unsupported(harmless=off),
@@ -92,6 +92,15 @@ class HeaderBody(Schema):
     value: str
 
 
+class DeadLetterBody(Schema):
+    """Where discarded messages are published, too."""
+
+    topic: Annotated[str, checked(topic_name)] = Field(
+        description="another topic, with a `maxMessageSize` at least as large",
+        examples=["shop.dead"],
+    )
+
+
 class SubscriptionBody(Schema):
     """A subscription to create, or as changed. `supportTeam` is the owner's id in old bodies."""
 
@@ -114,6 +123,12 @@ class SubscriptionBody(Schema):
         default="NONE",
         description=(
             "messages with one Partition-Key, or of one partition, are sent one after the other"
+        ),
+    )
+    dead_letter: DeadLetterBody | None = Field(
+        default=None,
+        description=(
+            "a topic that gets each discarded message, as it was, with headers that say why"
         ),
     )
     retryable_status_codes: list[ErrorCode] = Field(
@@ -153,6 +168,7 @@ class SubscriptionBody(Schema):
             subscription_policy=PolicyBody.of(subscription.policy),
             filters=[FilterBody.of(each) for each in subscription.filters],
             ordering=subscription.ordering.value,
+            dead_letter=_dead_letter_body(subscription),
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
             failure_expression=subscription.failure_expression,
@@ -174,6 +190,7 @@ class SubscriptionBody(Schema):
             policy=self.subscription_policy.to_domain(),
             filters=filters_of(self.filters),
             ordering=Ordering(self.ordering),
+            dead_letter=DeadLetter(topic=self.dead_letter.topic) if self.dead_letter else None,
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
             failure_expression=self.failure_expression,
@@ -191,6 +208,11 @@ class SubscriptionBody(Schema):
         if self.owner is not None and owner != current:
             raise ValidationFailedError.of("supportTeam", "must be owner.id, or absent")
         return Owner(id=team)
+
+
+def _dead_letter_body(subscription: Subscription) -> DeadLetterBody | None:
+    wanted = subscription.dead_letter
+    return DeadLetterBody(topic=wanted.topic) if wanted else None
 
 
 def _header_bodies(subscription: Subscription) -> list[HeaderBody]:
@@ -234,6 +256,7 @@ class SubscriptionRead(Schema):
     monitoring_details: MonitoringRead = MonitoringRead()
     filters: tuple[FilterBody, ...] = ()
     ordering: Literal["NONE", "KEY", "PARTITION"] = "NONE"
+    dead_letter: DeadLetterBody | None = None
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
     http2_enabled: bool = False
     auto_delete_with_topic_enabled: bool = False
@@ -257,6 +280,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         subscription_policy=PolicyRead.of(subscription.policy),
         filters=tuple(FilterBody.of(each) for each in subscription.filters),
         ordering=subscription.ordering.value,
+        dead_letter=_dead_letter_body(subscription),
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
         failure_expression=subscription.failure_expression,

@@ -15,7 +15,6 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"mode": "BROADCAST"},
     {"oAuthPolicy": {"grantType": "clientCredentials"}},
     {"circuitBreaker": {"errorsThreshold": 3}},
-    {"deadLetter": {"topic": "a.dead"}},
     {"contentMode": "CE_BINARY"},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [

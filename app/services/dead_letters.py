@@ -1,0 +1,57 @@
+"""Dead-letter topics: which may be set, and what may become of them while they are.
+
+Whoever asks holds the change clock: nothing changes between the look and what is done then.
+"""
+
+from typing import Final
+
+from app.domain.errors import TopicNotEmptyError, TopicNotFoundError, ValidationFailedError
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from app.storage.subscriptions import SubscriptionRepository
+from app.storage.topics import TopicRepository
+
+_FIELD: Final = "deadLetter.topic"
+
+
+async def require_dead_letter(subscription: Subscription, topics: TopicRepository) -> None:
+    """ValidationFailedError unless its dead-letter topic exists and takes its largest messages."""
+    if subscription.dead_letter is None:
+        return
+    name = subscription.dead_letter.topic
+    try:
+        taking = await topics.get(name)
+    except TopicNotFoundError as exc:
+        raise ValidationFailedError.of(_FIELD, f"must be a topic that exists: {name}") from exc
+    largest = (await topics.get(subscription.topic)).message_size_max
+    if taking.message_size_max < largest:
+        message = f"must be a topic whose maxMessageSize is at least {largest}"
+        raise ValidationFailedError.of(_FIELD, message)
+
+
+async def require_room(
+    topic: Topic, topics: TopicRepository, subscriptions: SubscriptionRepository
+) -> None:
+    """ValidationFailedError if, with its new size, dead letters would be larger than allowed."""
+    for each in await subscriptions.dead_lettering(topic.name):
+        if each.dead_letter is None:
+            continue
+        if each.topic == topic.name:
+            taking = await topics.get(each.dead_letter.topic)
+            fits = topic.message_size_max <= taking.message_size_max
+            bound = f"at most {taking.message_size_max}, as in {taking.name}"
+        else:
+            source = await topics.get(each.topic)
+            fits = topic.message_size_max >= source.message_size_max
+            bound = f"at least {source.message_size_max}, as in {source.name}"
+        if not fits:
+            message = f"must be {bound}: subscription {each.name} of {each.topic} has dead letters"
+            raise ValidationFailedError.of("maxMessageSize", message)
+
+
+async def require_no_letters(name: str, subscriptions: SubscriptionRepository) -> None:
+    """TopicNotEmptyError while a subscription of another topic has it as dead-letter topic."""
+    for each in await subscriptions.dead_lettering(name):
+        if each.topic != name:
+            message = f"Topic {name} takes the dead letters of {each.topic}, subscription "
+            raise TopicNotEmptyError(message + each.name)
