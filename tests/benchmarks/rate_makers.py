@@ -2,9 +2,10 @@
 
 from app.domain.subscription import DeliveryPolicy
 from tests.benchmarks.rate_figures import LIMIT, Makers
-from workers.delivery.pace import Pace, Share
+from workers.delivery.pace import Pace
+from workers.delivery.share import Share
 
-ONLY_WORKER = Share(LIMIT, frozenset({0}), 1)
+ONLY_WORKER = Share.owned(LIMIT, {0}, 1)
 
 
 def a_pace() -> Pace:

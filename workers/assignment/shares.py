@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from app.domain.message import Partition
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
-from workers.delivery.pace import Share
+from workers.delivery.share import Share
 
 
 def by_topic(owned: Iterable[Partition]) -> Mapping[str, frozenset[int]]:
@@ -19,4 +19,4 @@ def by_topic(owned: Iterable[Partition]) -> Mapping[str, frozenset[int]]:
 
 def owned_share(subscription: Subscription, topic: Topic, owned: frozenset[int]) -> Share:
     """The share of the subscription's rate that goes with the partitions that are `owned`."""
-    return Share(float(subscription.policy.rate), owned, topic.partitions)
+    return Share.owned(float(subscription.policy.rate), owned, topic.partitions)

@@ -40,7 +40,8 @@ from workers.consumer.intake import Intake, IntakeParts
 from workers.consumer.order import Opened
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.undelivered import UndeliveredLog, undelivered_of
-from workers.delivery.pace import Landed, Pace, Share
+from workers.delivery.pace import Landed, Pace
+from workers.delivery.share import Share
 
 # What makes new messages wait while the retry buffer is full.
 _WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})

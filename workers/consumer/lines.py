@@ -16,7 +16,7 @@ from workers.consumer.dead_letters import DeadLetters
 from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
-from workers.delivery.pace import Share
+from workers.delivery.share import Share
 from workers.reading.reader import Reader
 
 # Lines that rest are remembered up to here; most of what they know is stale after a second.

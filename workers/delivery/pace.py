@@ -3,15 +3,19 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from math import inf
+from typing import NamedTuple, Protocol
 
 from app.domain.delivery import Outcome
 from app.domain.status import Mode, Output
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.adaptive import AdaptiveRate
 from workers.delivery.health import is_healthy
+from workers.delivery.pulse import Pulse
 from workers.delivery.rate import WINDOW_S, RateLimiter
+from workers.delivery.share import Share
 from workers.delivery.slots import Slots
+from workers.delivery.tickets import ticket_count
 
 
 class Landed(NamedTuple):
@@ -24,51 +28,67 @@ class Landed(NamedTuple):
     full: bool
 
 
-class Share(NamedTuple):
-    """The hard limit of a subscription over all workers, and the partitions that are this one's.
-
-    A partition has one owner, so the shares of all workers never add up to more than the limit, and
-    no worker has to ask another. There is no share without a partition.
-    """
-
-    limit: float
-    owned: frozenset[int]
-    partitions: int
+class Pacing(Protocol):
+    """Says when requests may leave, as a line asks it."""
 
     @property
-    def rate(self) -> float:
-        """This worker's part of the limit, in requests per second."""
-        return self.limit * min(1.0, len(self.owned) / self.partitions)
+    def cautious(self) -> bool:
+        """Whether the subscriber was down: new messages tell more than those that failed."""
 
     @property
-    def takes_turns(self) -> bool:
-        """Whether the parts are too small to be rates, and there are others."""
-        return self.is_small and len(self.owned) < self.partitions
+    def reads_ahead(self) -> bool:
+        """Whether messages are looked at before they may be sent."""
 
-    @property
-    def is_small(self) -> bool:
-        """Whether a part may be below one a second, which would be rounded up for each."""
-        return self.limit < self.partitions
+    def share(self, share: Share, now: float) -> None:
+        """From now on this worker has that part of the hard limit."""
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next request may leave; 0.0 when it may now."""
+
+    def sent(self, now: float) -> int:
+        """Count a request that leaves; returns its epoch, for `landed`."""
+
+    def landed(self, landed: Landed, now: float) -> bool:
+        """Learn from a request that is over; whether it was decided anew on the next ones."""
+
+    def output(self, now: float) -> Output:
+        """What leaves at most, and why."""
 
 
 class Pace:
     """Never above the share of the hard limit that was set last; below it, what is taken well.
 
-    Nothing leaves before the first share is known. `wall` is the clock that all workers share.
+    Nothing leaves before the first share is known, nor while the `pulse` says so. `wall` is the
+    clock that all workers share.
     """
 
     def __init__(
-        self, policy: DeliveryPolicy, now: float, *, wall: Callable[[], float] = time.time
+        self,
+        policy: DeliveryPolicy,
+        now: float,
+        *,
+        pulse: Pulse | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._limit = float(policy.rate)
+        self._pulse = pulse or Pulse()
         self._wall = wall
         self._share: Share | None = None
+        # What the share comes to now, in requests per second, and when that changes.
+        self._rate = 0.0
+        self._changes_at = inf
         self._slots: Slots | None = None
+        self._turns = False
         self._held_until = now
         self._since = now
         self._limiter = RateLimiter(self._limit)
         self._adaptive: AdaptiveRate | None = None
         self.configure(policy, now)
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Always: what is read waits for nothing but its turn."""
+        return True
 
     @property
     def cautious(self) -> bool:
@@ -92,24 +112,46 @@ class Pace:
         before, self._share = self._share, share
         if share == before:
             return
-        if share.is_small or (before is not None and before.is_small):
-            # Another worker may have used up the second that has just been: ours begin after it.
-            self._held_until = now + WINDOW_S
-        turns = share.takes_turns
-        self._slots = Slots(share.limit, share.owned, share.partitions) if turns else None
-        self._limit = share.limit if turns else share.rate
-        if self._adaptive is not None:
-            self._adaptive.limit = self._limit
-        self._apply()
+        if before is None or share[:2] != before[:2]:
+            self._slots = Slots(share.limit, ticket_count(share.partitions))
+            if share.is_small or (before is not None and before.is_small):
+                # Another worker may have used up the second that has just been: ours begin after.
+                self._held_until = now + WINDOW_S
+        self._refresh(share, now)
 
-    def wait(self, now: float) -> float:
-        """Seconds until the next request may leave; 0.0 when it may now."""
-        if self._share is None:
+    def forget_share(self) -> None:
+        """Send nothing before the next share is known."""
+        self._share = None
+
+    def used(self, now: float) -> int:
+        """How many requests left in the last second."""
+        return self._limiter.used(now)
+
+    def part(self, now: float) -> float:
+        """This worker's part of the hard limit, in requests per second."""
+        if self._share is not None and now >= self._changes_at:
+            self._refresh(self._share, now)
+        return self._rate if self._share is not None else 0.0
+
+    def wait(self, now: float, *, trial: bool = False) -> float:
+        """Seconds until the next request may leave; 0.0 when it may now.
+
+        A `trial` does not wait for the gaps that are left to a subscriber that is down.
+        """
+        share = self._share
+        if share is None:
             return WINDOW_S
-        wait = max(self._limiter.wait(now), self._held_until - now)
-        if self._adaptive is not None:
+        if now >= self._changes_at:
+            self._refresh(share, now)
+        wait = self._wait(now, trial=trial) if self._rate > 0 else WINDOW_S
+        # More may be allowed before that.
+        return min(wait, self._changes_at - now) if wait > 0 else 0.0
+
+    def _wait(self, now: float, *, trial: bool) -> float:
+        wait = max(self._limiter.wait(now), self._held_until - now, self._pulse.wait(now))
+        if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
-        if self._slots is not None:
+        if self._turns and self._slots is not None:
             # Asked for the time after all other reasons: a slot that begins before it is lost.
             wait = max(wait, 0.0)
             wait += self._slots.wait(self._wall() + wait)
@@ -118,7 +160,7 @@ class Pace:
     def sent(self, now: float) -> int:
         """Count a request that leaves; returns its epoch, for `landed`."""
         self._limiter.sent(now)
-        if self._slots is not None:
+        if self._turns and self._slots is not None:
             self._slots.sent(self._wall())
         return self._adaptive.sent(now) if self._adaptive else 0
 
@@ -139,19 +181,30 @@ class Pace:
         adaptive = self._adaptive
         if adaptive is None:
             return Output(
-                rate=self._own(self._limit),
+                rate=self.part(now),
                 reason="adaptiveRate is off",
                 since=_time_of(self._since, now),
             )
         return Output(
-            rate=self._own(adaptive.effective_rate),
+            rate=min(adaptive.effective_rate, self.part(now)),
             mode=adaptive.mode,
             reason=adaptive.reason,
             since=_time_of(adaptive.since, now),
         )
 
-    def _own(self, rate: float) -> float:
-        return min(rate, self._share.rate) if self._share else 0.0
+    def _refresh(self, share: Share, now: float) -> None:
+        tickets, self._changes_at = share.held(now)
+        self._turns = share.takes_turns(tickets)
+        self._rate = share.rate(tickets)
+        if self._slots is not None:
+            self._slots.tickets = tickets
+        if self._rate <= 0:
+            return  # the limiter has no such rate, and is not asked
+        counted = tickets.bit_count() > share.tickets_max
+        self._limit = share.limit if self._turns and not counted else self._rate
+        if self._adaptive is not None:
+            self._adaptive.limit = self._limit
+        self._apply()
 
     def _apply(self) -> None:
         rate = self._adaptive.rate if self._adaptive else self._limit

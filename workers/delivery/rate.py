@@ -53,6 +53,13 @@ class RateLimiter:
             ready = max(ready, sent[len(sent) - self._per_window] + self._window)
         return ready - now if ready > now else 0.0
 
+    def used(self, now: float) -> int:
+        """How many were sent in the last second."""
+        sent = self._sent
+        if not sent or sent[-1] + WINDOW_S <= now:
+            return 0
+        return sum(1 for at in sent if at + WINDOW_S > now)
+
     def sent(self, now: float) -> None:
         """Count a send that leaves at `now`."""
         sent = self._sent

@@ -1,13 +1,12 @@
-"""A rate so low that not every partition gets one request a second: they take turns (pure).
+"""A rate so low that not every worker gets one request a second: they take turns (pure).
 
 Time is cut into slots, a little longer than the rate asks for, numbered since the epoch; slots go
-round the partitions, and a slot's partition may send one request at the beginning of it. A
-partition has one owner, so workers need not talk to each other, only agree what time it is: two
-requests of different workers are never closer than SPACING - SLACK_S of a slot, less the difference
-of their clocks, which may be up to SKEW_MAX_S.
+round the tickets, and who holds a slot's ticket may send one request at the beginning of it. A
+ticket has one holder, so workers need not talk to each other about it, only agree what time it is:
+two requests of different workers are never closer than SPACING - SLACK_S of a slot, less the
+difference of their clocks, which may be up to SKEW_MAX_S.
 """
 
-from collections.abc import Collection
 from typing import Final
 
 # Of the nominal length: pays for lateness and skew within each second.
@@ -18,16 +17,16 @@ SKEW_MAX_S: Final = 0.02
 
 
 class Slots:
-    """The slots of `owned` partitions of a topic with so many `partitions`, at `rate` a second.
+    """The slots of `tickets`, which may be changed, of so many (`count`), at `rate` a second.
 
     `now` is the wall clock, in seconds since the epoch. A `rate` is greater than zero.
     """
 
-    def __init__(self, rate: float, owned: Collection[int], partitions: int) -> None:
+    def __init__(self, rate: float, count: int) -> None:
         self._length = SPACING / rate
-        self._owned = frozenset(owned)
-        self._partitions = partitions
+        self._count = count
         self._used = -1
+        self.tickets = 0
 
     def wait(self, now: float) -> float:
         """Seconds until a slot of ours begins; 0.0 when a request may leave now."""
@@ -35,15 +34,15 @@ class Slots:
         if self._is_ours(slot) and now - slot * self._length <= SLACK_S:
             return 0.0
         following = slot + 1
-        for ahead in range(following, following + self._partitions):
+        for ahead in range(following, following + self._count):
             if self._is_ours(ahead):
                 # Half a millisecond into it: rounding must not show the slot before.
                 return ahead * self._length - now + 0.0005
-        return self._partitions * self._length
+        return self._count * self._length
 
     def sent(self, now: float) -> None:
         """The slot of `now` is used up."""
         self._used = int(now / self._length)
 
     def _is_ours(self, slot: int) -> bool:
-        return slot != self._used and slot % self._partitions in self._owned
+        return slot != self._used and bool(self.tickets >> slot % self._count & 1)

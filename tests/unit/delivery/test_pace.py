@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.subscription import DeliveryPolicy
-from workers.delivery.pace import Pace, Share
+from workers.delivery.pace import Pace
+from workers.delivery.share import Lease, Share
 from workers.delivery.slots import SKEW_MAX_S
+from workers.delivery.tickets import tickets_of
 
 EPSILON = 1e-9
 START = 1_800_000_000.0
@@ -32,12 +34,17 @@ class Senders:
         policy = DeliveryPolicy(rate=limit, adaptive_rate=False)
         self.paces = [Pace(policy, START, wall=clock) for clock in self.clocks]
         self.sent: list[float] = []
+        self.held = [0] * len(owned)
         self.give(owned, START)
 
     def give(self, owned: list[set[int]], now: float) -> None:
-        for pace, indexes in zip(self.paces, owned, strict=False):
-            if indexes:
-                pace.share(Share(self.limit, frozenset(indexes), self.partitions), now)
+        for number, indexes in enumerate(owned):
+            tickets = tickets_of(frozenset(indexes), self.partitions)
+            kept, added = tickets & self.held[number], tickets & ~self.held[number]
+            # Nobody begins with what another had before a second is over.
+            leases = (Lease(kept), Lease(added, since=now + 1 if now > START else now))
+            self.paces[number].share(Share(self.limit, self.partitions, leases), now)
+            self.held[number] = tickets
 
     def run(self, start: float, end: float, lateness: float = 0.0) -> None:
         for pace, clock in zip(self.paces, self.clocks, strict=True):
@@ -109,10 +116,6 @@ def test_partitions_that_change_hands_take_no_limit_with_them(
     start = START
     for seconds, owners in [(2.0, [0] * 8), *moves]:
         owned = [{index for index in range(8) if owners[index] == each} for each in range(3)]
-        senders.paces = [
-            pace if indexes else Pace(DeliveryPolicy(rate=limit), start, wall=clock)
-            for pace, indexes, clock in zip(senders.paces, owned, senders.clocks, strict=True)
-        ]
         senders.give(owned, start)
         senders.run(start, start + seconds, lateness)
         start += seconds
@@ -122,11 +125,11 @@ def test_partitions_that_change_hands_take_no_limit_with_them(
 def test_nothing_leaves_before_the_share_is_known() -> None:
     pace = Pace(DeliveryPolicy(rate=1), START)
     assert pace.wait(START) > 0
-    pace.share(Share(1, frozenset({0}), 1), START)
+    pace.share(Share.owned(1, {0}, 1), START)
     assert pace.wait(START) == 0
 
 
 def test_a_small_limit_waits_for_the_second_of_who_had_it_before() -> None:
     pace = Pace(DeliveryPolicy(rate=1), START)
-    pace.share(Share(1, frozenset({0, 1}), 2), START)
+    pace.share(Share.owned(1, {0, 1}, 2), START)
     assert pace.wait(START) == 1

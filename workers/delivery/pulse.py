@@ -1,0 +1,38 @@
+"""Whether this process has lately been alive (pure).
+
+One that was stopped for long (by a debugger, SIGSTOP, a machine that swaps) wakes up believing that
+all it owned is still its own, while others have taken it over. It must hear what happened first.
+"""
+
+from math import inf
+from typing import Final
+
+# Less than any log needs to take a silent worker for dead.
+HANG_S: Final = 3.0
+# In which it hears from the log what it has lost.
+QUIET_S: Final = 2.0
+
+
+class Pulse:
+    """Beats while the loop runs; sends are held for QUIET_S after more than HANG_S without.
+
+    `now` is a monotonic clock, in seconds. What never beat is not watched.
+    """
+
+    def __init__(self) -> None:
+        self._alive_until = inf
+        self._quiet_until = -inf
+
+    def beat(self, now: float) -> bool:
+        """Say that the loop runs; whether it had not run for long."""
+        hung = now >= self._alive_until
+        self._alive_until = now + HANG_S
+        if hung:
+            self._quiet_until = now + QUIET_S
+        return hung
+
+    def wait(self, now: float) -> float:
+        """Seconds for which nothing may be sent."""
+        if now >= self._alive_until:
+            return QUIET_S
+        return max(self._quiet_until - now, 0.0)

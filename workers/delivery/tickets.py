@@ -1,0 +1,51 @@
+"""A subscription's rate, cut into tickets that workers hold and lend (pure).
+
+Each partition has as many tickets as any other, and its owner has them unless he lends them:
+ticket number t belongs to partition t modulo the number of partitions. Who holds a tenth of the
+tickets may use a tenth of the rate. A set of tickets is an integer: bit t says that t is in it.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache, reduce
+from operator import or_
+from typing import Final
+
+# Fine enough to lend nearly all of a share and to keep a little.
+TICKETS_MIN: Final = 200
+# As many (topic, owned partitions) as are worth remembering.
+_CACHED_MAX: Final = 4096
+
+
+def ticket_count(partitions: int) -> int:
+    """How many tickets there are: a multiple of `partitions`, at least TICKETS_MIN."""
+    return partitions * -(-TICKETS_MIN // partitions)
+
+
+def all_tickets(partitions: int) -> int:
+    """Every ticket of a topic with so many partitions."""
+    return (1 << ticket_count(partitions)) - 1
+
+
+@lru_cache(maxsize=_CACHED_MAX)
+def tickets_of(owned: frozenset[int], partitions: int) -> int:
+    """The tickets that go with the partitions that are `owned`."""
+    once = sum(1 << index for index in owned if index < partitions)
+    rounds = ticket_count(partitions) // partitions
+    return sum(once << each * partitions for each in range(rounds))
+
+
+def lowest(tickets: int, count: int) -> int:
+    """The first `count` of `tickets`; all of them if there are fewer."""
+    if count >= tickets.bit_count():
+        return tickets
+    taken = 0
+    for _ in range(count):
+        ticket = tickets & -tickets
+        taken |= ticket
+        tickets ^= ticket
+    return taken
+
+
+def union(sets: Iterable[int]) -> int:
+    """All tickets that are in one of these."""
+    return reduce(or_, sets, 0)
