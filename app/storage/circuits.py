@@ -2,14 +2,17 @@
 
 from collections.abc import Collection
 from datetime import timedelta
+from typing import Final
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import BigInteger, cast, delete, extract, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.circuit import SharedCircuit
 from app.storage.models import CircuitRow
 from app.storage.notices import CIRCUITS
+
+_EPOCH_MS: Final = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
 
 
 class CircuitRepository:
@@ -32,7 +35,6 @@ class CircuitRepository:
         Unless somebody else changed it since it was as `number` says (0: never told): None.
         """
         told = {
-            "number": circuit.number + 1,
             "open": circuit.open,
             "opens_at": func.clock_timestamp() + circuit.opens_in,
             "since": circuit.since,
@@ -43,9 +45,12 @@ class CircuitRepository:
         }
         stored = (
             insert(CircuitRow)
-            .values(name=circuit.name, **told)
+            # One that was dropped meanwhile does not begin with numbers that it had before.
+            .values(name=circuit.name, number=_EPOCH_MS, **told)
             .on_conflict_do_update(
-                index_elements=["name"], set_=told, where=CircuitRow.number == circuit.number
+                index_elements=["name"],
+                set_=told | {"number": CircuitRow.number + 1},
+                where=CircuitRow.number == circuit.number,
             )
             .returning(CircuitRow.number)
         )

@@ -43,20 +43,34 @@ async def leased(
         return await CircuitRepository(session).lease(circuit, worker, length=length)
 
 
+async def opened(database: Database, name: str = "invoices") -> SharedCircuit:
+    """A circuit that was told and is known."""
+    number = await told(database, a_circuit(name))
+    return a_circuit(name, number=number)
+
+
 async def test_a_circuit_is_read_as_it_was_told(database: Database) -> None:
-    assert await told(database, a_circuit()) == 1
+    circuit = await opened(database)
     [found] = await read(database, "invoices", "unknown")
     assert MINUTE - A_WHILE < found.opens_in < MINUTE
-    assert replace(found, opens_in=MINUTE) == a_circuit(number=1)
+    assert replace(found, opens_in=MINUTE) == circuit
 
 
-async def test_the_one_who_knows_its_last_change_changes_it(database: Database) -> None:
-    await told(database, a_circuit())
+async def test_only_who_knows_its_last_change_changes_it(database: Database) -> None:
+    circuit = await opened(database)
     assert await told(database, a_circuit(reason="too late")) is None
-    closed = a_circuit(number=1, open=False)
-    assert await told(database, closed) == 2
+    number = await told(database, replace(circuit, open=False))
     [found] = await read(database, "invoices")
-    assert (found.open, found.number) == (False, 2)
+    assert (found.open, found.number) == (False, number)
+    assert number != circuit.number
+
+
+async def test_one_that_was_dropped_and_told_again_has_another_number(database: Database) -> None:
+    circuit = await opened(database)
+    async with database.transaction() as session:
+        await CircuitRepository(session).prune(timedelta(days=-1))
+    assert await read(database, "invoices") == []
+    assert (await opened(database)).number != circuit.number
 
 
 async def test_others_are_woken_by_a_change_and_by_no_other_attempt(
@@ -69,8 +83,7 @@ async def test_others_are_woken_by_a_change_and_by_no_other_attempt(
 
 
 async def test_one_worker_at_a_time_has_leave_to_try_a_circuit(database: Database) -> None:
-    await told(database, a_circuit())
-    circuit = a_circuit(number=1)
+    circuit = await opened(database)
     assert await leased(database, circuit, "w1")
     assert not await leased(database, circuit, "w2")
     assert await leased(database, circuit, "w1")
@@ -83,8 +96,7 @@ async def test_one_worker_at_a_time_has_leave_to_try_a_circuit(database: Databas
 
 
 async def test_leave_that_is_over_is_anyones(database: Database) -> None:
-    await told(database, a_circuit())
-    circuit = a_circuit(number=1)
+    circuit = await opened(database)
     assert await leased(database, circuit, "w1", timedelta(0))
     assert await leased(database, circuit, "w2")
 
@@ -92,13 +104,14 @@ async def test_leave_that_is_over_is_anyones(database: Database) -> None:
 async def test_there_is_no_leave_for_what_was_changed_since_or_is_closed(
     database: Database,
 ) -> None:
-    await told(database, a_circuit())
-    assert not await leased(database, a_circuit(number=0), "w1")
-    assert await leased(database, a_circuit(number=1), "w1")
-    await told(database, a_circuit(number=1))
-    assert await leased(database, a_circuit(number=2), "w2")
-    await told(database, a_circuit(number=2, open=False))
-    assert not await leased(database, a_circuit(number=3), "w2")
+    circuit = await opened(database)
+    assert not await leased(database, replace(circuit, number=0), "w1")
+    assert await leased(database, circuit, "w1")
+    again = replace(circuit, number=await told(database, circuit) or 0)
+    assert not await leased(database, circuit, "w1")
+    assert await leased(database, again, "w2")
+    closed = replace(again, number=await told(database, replace(again, open=False)) or 0)
+    assert not await leased(database, closed, "w2")
 
 
 async def test_what_nobody_changed_for_long_is_dropped_unless_it_is_still_open(
