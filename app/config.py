@@ -1,13 +1,21 @@
 """Settings: the only reader of the environment."""
 
-import json
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.domain.egress import EgressPolicy, Network
+
+
+def _items(value: object) -> object:
+    """The items of a list with commas, as environments have them."""
+    if not isinstance(value, str):
+        return value
+    return tuple(item.strip() for item in value.split(",") if item.strip())
 
 
 class Settings(BaseSettings):
@@ -41,7 +49,18 @@ class Settings(BaseSettings):
     undelivered_days: int = Field(
         default=30, ge=1, le=3650, description="how long undelivered messages are kept"
     )
+    allow_private_endpoints: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_items)] = (
+        Field(
+            default=(),
+            description="networks beside the public ones that endpoints may be in: 10.0.0.0/8,…",
+        )
+    )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
+
+    @cached_property
+    def egress(self) -> EgressPolicy:
+        """Where deliveries may go."""
+        return EgressPolicy(allowed=self.allow_private_endpoints)
 
     @cached_property
     def embedded_database(self) -> bool:
@@ -70,5 +89,5 @@ def _as_text(value: object) -> str:
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, tuple):
-        return json.dumps([str(each) for each in value])
+        return ",".join(str(each) for each in value)
     return str(value)

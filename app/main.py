@@ -141,7 +141,7 @@ async def _running(
         services = Services(
             groups=GroupService(database),
             topics=topics,
-            subscriptions=SubscriptionService(database, log, applied),
+            subscriptions=SubscriptionService(database, log, applied, egress=settings.egress),
             metrics=MetricsService(database, log),
             undelivered=UndeliveredService(database),
             readiness=ReadinessService(database, log),

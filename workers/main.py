@@ -90,7 +90,7 @@ async def run(settings: Settings, *, database_url: str) -> None:
             status=DatabaseStatus(database, worker_id),
             suspensions=DatabaseSuspensions(database),
             undelivered=DatabaseUndelivered(database),
-            endpoints=await stack.enter_async_context(Sender()),
+            endpoints=await stack.enter_async_context(Sender(egress=settings.egress)),
         )
         await Worker(seams).run(stopping)
 

@@ -69,10 +69,14 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """No usable answer came, for `reason`; the subscriber may have the message all the same."""
+    """No usable answer came, for `reason`; the subscriber may have the message all the same.
+
+    `refused`: nothing was sent, because nothing may be sent there.
+    """
 
     reason: str
     timed_out: bool = False
+    refused: bool = False
 
 
 Answer = Answered | Unanswered

@@ -4,15 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
+from urllib.parse import urlsplit
 
 import structlog
 
 from app.domain.commit import initial_metadata
+from app.domain.egress import EgressPolicy
 from app.domain.errors import (
     LogUnavailableError,
     NotFoundError,
     TopicNotFoundError,
     UnavailableError,
+    ValidationFailedError,
 )
 from app.domain.message import Partition
 from app.domain.subscription import State, Subscription
@@ -32,6 +35,8 @@ APPLIED_WITHIN: Final = timedelta(seconds=2)
 # A new subscription is correct from its first offset on, whenever a worker takes it up.
 CREATED_WITHIN: Final = timedelta(milliseconds=500)
 
+_HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
@@ -49,10 +54,18 @@ class Acknowledged:
 class SubscriptionService:
     """Create, look up, change and delete subscriptions; each method is one transaction."""
 
-    def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
+    def __init__(
+        self,
+        database: Database,
+        log: MessageLog,
+        applied: AppliedChanges,
+        *,
+        egress: EgressPolicy,
+    ) -> None:
         self._database = database
         self._log = log
         self._applied = applied
+        self._egress = egress
 
     async def names(self, topic: str) -> Sequence[str]:
         """The topic's subscriptions, by name; TopicNotFoundError."""
@@ -71,8 +84,9 @@ class SubscriptionService:
         """Create it, to get every message published from now on.
 
         TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, ValidationFailedError for
-        its dead-letter topic; then nothing is created.
+        its endpoint or its dead-letter topic; then nothing is created.
         """
+        self._require_allowed(draft.endpoint)
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
         # Read before anyone can see the row: what is published after the answer lies behind these
@@ -94,8 +108,8 @@ class SubscriptionService:
     ) -> Acknowledged:
         """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
 
-        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError for its dead-letter
-        topic, and what `edit` raises.
+        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError for its endpoint or
+        its dead-letter topic, and what `edit` raises.
         """
         async with self._database.transaction() as session:
             # The clock's lock keeps the subscription as it is between reading and writing.
@@ -103,6 +117,8 @@ class SubscriptionService:
             subscriptions = SubscriptionRepository(session)
             current = await subscriptions.get(topic, name)
             wanted = edit(current)
+            if wanted.endpoint != current.endpoint:
+                self._require_allowed(wanted.endpoint)
             if wanted.dead_letter != current.dead_letter:
                 await require_dead_letter(wanted, TopicRepository(session))
             changed = current if wanted == current else await subscriptions.update(wanted)
@@ -125,6 +141,15 @@ class SubscriptionService:
         applied = await self._applied.wait(number, within=APPLIED_WITHIN)
         await self._forget(deleted)
         return applied
+
+    def _require_allowed(self, endpoint: str) -> None:
+        """Say at once what its deliveries would say later; a name may still turn out private."""
+        parts = urlsplit(endpoint)
+        problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
+        if problem is not None:
+            raise ValidationFailedError.of(
+                "endpoint", f"cannot be delivered to: {problem}; {_HOW_TO_ALLOW}"
+            )
 
     async def _ends(self, topic: str) -> Mapping[Partition, int]:
         partitions = await self._log.partitions(topic)

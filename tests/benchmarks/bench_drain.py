@@ -21,6 +21,7 @@ from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
 from app.log.postgres import postgres_log
 from tests.benchmarks.bench_transport import receiver
+from tests.fakes.egress import LOOPBACK
 from tests.fakes.worker import World, delivered
 from tests.servers.kafka import KafkaBroker
 from workers.delivery.sender import Sender
@@ -44,7 +45,7 @@ def report(name: str, *, deliveries: int, cpu: float, took: float) -> None:
 
 async def drain(log: MessageLog, url: str, *, name: str, subscriptions: int) -> None:
     """Publish a backlog, then let a worker deliver it."""
-    async with Sender() as sender:
+    async with Sender(egress=LOOPBACK) as sender:
         world = World(log, sender=sender)
         topic = await world.topic(partitions=4)
         subscribed = [

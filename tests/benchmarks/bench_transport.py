@@ -27,6 +27,7 @@ import uvloop
 
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import Subscription
+from tests.fakes.egress import LOOPBACK
 from workers.delivery.sender import Sender
 from workers.transport.dialing import Origin
 from workers.transport.transport import ORIGIN_EXTENSION, DeliveryTransport
@@ -79,7 +80,7 @@ async def transport(url: str, connections: int) -> AsyncIterator[Post]:
         [(b"Host", target.netloc), (b"Content-Type", b"application/json"), (b"X-Id", b"0123456789")]
     )
     extensions = {"timeout": {"read": 10.0}, ORIGIN_EXTENSION: Origin.of(target)}
-    ours = DeliveryTransport()
+    ours = DeliveryTransport(egress=LOOPBACK)
 
     def post() -> Awaitable[object]:
         stream = httpx.ByteStream(BODY)
@@ -97,7 +98,7 @@ async def sender(url: str, connections: int) -> AsyncIterator[Post]:
     del connections
     headers = [(b"id", b"0b2ff1a5-7a3c-4f0e-9b8e-6a5b4c3d2e1f"), (b"ct", b"application/json")]
     message = Message(Record(1, 1, None, BODY, headers), Partition("bench.topic", 0))
-    async with Sender() as ours:
+    async with Sender(egress=LOOPBACK) as ours:
         bench = Subscription(id="b", topic="bench.topic", name="b", endpoint=url)
         destination = ours.destination(bench)
         yield lambda: destination.attempt(message, retry_count=0)

@@ -14,6 +14,7 @@ from typing import Any, Self
 import httpx
 
 from tests.e2e.cli import free_port
+from tests.fakes.egress import ALLOW_LOOPBACK
 from tests.fakes.subscriber import Subscriber
 
 PATIENCE_S = 90.0
@@ -97,7 +98,11 @@ class Service:
     async def _start(self, module: str) -> Process:
         log = self.logs / f"{len(self.processes)}-{module}.log"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")}
-        environment |= {"ANGELIA_PORT": str(self.port), **self.configuration}
+        environment |= {
+            "ANGELIA_PORT": str(self.port),
+            "ANGELIA_ALLOW_PRIVATE_ENDPOINTS": ALLOW_LOOPBACK,
+            **self.configuration,
+        }
         with log.open("wb") as sink:
             running = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", module, cwd=ROOT, env=environment, stdout=sink, stderr=sink

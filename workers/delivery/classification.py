@@ -27,8 +27,10 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
 
     2xx is a delivery. A client error is final unless the subscription retries it, except 429,
     which asks for patience; 410 asks for no more messages. Everything else is tried again: 3xx
-    (never followed), 5xx, no answer.
+    (never followed), 5xx, no answer. Where nothing may be sent to, nothing is tried again.
     """
+    if isinstance(answer, Unanswered) and answer.refused:
+        return Discarded(reason=answer.reason)
     if isinstance(answer, Unanswered):
         error = ErrorType.TIMEOUT if answer.timed_out else ErrorType.CONNECTION
         return Retry(reason=answer.reason, error=error)

@@ -8,6 +8,7 @@ from typing import Self
 import httpx
 
 from app.domain.delivery import Answer, Answered, Discarded, Outcome, Unanswered
+from app.domain.egress import EgressPolicy
 from app.domain.message import Message
 from app.domain.subscription import Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
@@ -16,6 +17,7 @@ from workers.delivery.judge import Judge
 from workers.delivery.request import RequestHeaders
 from workers.transport.dialing import Origin
 from workers.transport.limits import TransportLimits
+from workers.transport.resolving import RefusedAddressError
 from workers.transport.transport import ORIGIN_EXTENSION, DeliveryTransport
 
 Clock = Callable[[], datetime]
@@ -96,7 +98,9 @@ class Destination:
             response = await self._transport.handle_async_request(request)
         except httpx.TransportError as exc:
             return Unanswered(
-                reason=self._reason(exc), timed_out=isinstance(exc, httpx.TimeoutException)
+                reason=self._reason(exc),
+                timed_out=isinstance(exc, httpx.TimeoutException),
+                refused=isinstance(exc, RefusedAddressError),
             )
         body = _body(response) if self._judge.reads_bodies else b""
         return Answered(response.status_code, response.headers, body)
@@ -111,6 +115,8 @@ class Destination:
                 return f"No connection became free {within}"
             case httpx.TimeoutException():
                 return f"No complete answer {within}"
+            case RefusedAddressError():
+                return f"Nothing may be sent there: {exc}"
             case httpx.ConnectError():
                 return f"Could not connect: {exc}"
             case httpx.ProtocolError():
@@ -142,7 +148,14 @@ class UnusableDestination:
 class Sender:
     """Owns the connections to all subscribers; enter it on the loop that sends."""
 
-    def __init__(self, *, limits: TransportLimits | None = None, clock: Clock = _utc_now) -> None:
+    def __init__(
+        self,
+        *,
+        egress: EgressPolicy,
+        limits: TransportLimits | None = None,
+        clock: Clock = _utc_now,
+    ) -> None:
+        self._egress = egress
         self._limits = limits
         self._clock = clock
         self._bodies = ParsedBodies()
@@ -150,7 +163,7 @@ class Sender:
 
     async def __aenter__(self) -> Self:
         """Open for sending."""
-        self._transport = DeliveryTransport(limits=self._limits)
+        self._transport = DeliveryTransport(egress=self._egress, limits=self._limits)
         return self
 
     async def __aexit__(

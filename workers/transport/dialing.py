@@ -3,14 +3,21 @@
 import asyncio
 import ssl
 from functools import cached_property
+from ipaddress import IPv6Address
+from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM, socket
 from typing import Final, NamedTuple
 
 import httpx
+from aiohappyeyeballs import AddrInfoType, start_connection
 
+from app.domain.egress import Address
 from workers.transport.connection import Connection
+from workers.transport.resolving import Resolver
 
 _PORTS: Final = {"http": 80, "https": 443}
 _PORT_MAX: Final = 65_535
+# RFC 8305: the next address is tried beside one that has not answered for so long.
+HAPPY_EYEBALLS_S: Final = 0.25
 # How long a polite end of TLS may take before the socket is closed without it.
 _TLS_SHUTDOWN_S: Final = 1.0
 
@@ -35,15 +42,21 @@ class Origin(NamedTuple):
 
 
 class Dialer:
-    """Opens connections. TLS verifies the certificate and the host unless the context says not."""
+    """Opens connections to addresses that may be dialled, and to no others.
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    The address that was checked is the one that is dialled: between the two no name is looked up.
+    TLS verifies the certificate and the host's name unless the context says not.
+    """
+
+    def __init__(self, resolver: Resolver, tls: ssl.SSLContext | None = None) -> None:
+        self._resolver = resolver
         self._given_tls = tls
 
     async def dial(self, origin: Origin, connection: Connection, *, deadline: float) -> None:
         """Connect `connection` to `origin` by `deadline` (loop's clock), TLS handshake included.
 
-        Raises httpx.ConnectTimeout or httpx.ConnectError; then nothing has been sent.
+        Raises httpx.ConnectTimeout, httpx.ConnectError or, as one of these, RefusedAddressError;
+        then nothing has been sent.
         """
         try:
             async with asyncio.timeout_at(deadline):
@@ -55,16 +68,30 @@ class Dialer:
             # ValueError: a host that cannot be a name (an empty or overlong label).
             raise httpx.ConnectError(str(exc) or type(exc).__name__) from exc
 
+    def close(self) -> None:
+        """Dial nothing more."""
+        self._resolver.close()
+
     async def _connect(self, origin: Origin, connection: Connection) -> None:
+        addresses = await self._resolver.addresses(origin.host, origin.port)
+        infos = [_address_info(address, origin.port) for address in addresses]
+        connected = await start_connection(infos, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
+        try:
+            await self._speak(origin, connection, connected)
+        except BaseException:
+            connected.close()
+            raise
+
+    async def _speak(self, origin: Origin, connection: Connection, connected: socket) -> None:
         loop = asyncio.get_running_loop()
         if origin.scheme == "http":
-            await loop.create_connection(lambda: connection, origin.host, origin.port)
+            await loop.create_connection(lambda: connection, sock=connected)
             return
         await loop.create_connection(
             lambda: connection,
-            origin.host,
-            origin.port,
+            sock=connected,
             ssl=self._tls,
+            server_hostname=origin.host,
             ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
         )
 
@@ -72,3 +99,9 @@ class Dialer:
     def _tls(self) -> ssl.SSLContext:
         # Reading the system's certificates takes tens of milliseconds: only when https is used.
         return self._given_tls or ssl.create_default_context()
+
+
+def _address_info(address: Address, port: int) -> AddrInfoType:
+    if isinstance(address, IPv6Address):
+        return (AF_INET6, SOCK_STREAM, IPPROTO_TCP, "", (str(address), port, 0, 0))
+    return (AF_INET, SOCK_STREAM, IPPROTO_TCP, "", (str(address), port))

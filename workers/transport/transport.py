@@ -6,9 +6,11 @@ from contextlib import suppress
 
 import httpx
 
+from app.domain.egress import EgressPolicy
 from workers.transport.dialing import Dialer, Origin
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
+from workers.transport.resolving import Resolver
 from workers.transport.sweep import Sweep
 from workers.transport.wire import request_bytes
 
@@ -34,19 +36,24 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
       nothing has been written.
     * **Bounded answers.** At most 64 KiB of body are read; then the connection is closed and the
       response has the extension `truncated`. Heads and interim answers are bounded too.
+    * Only addresses that `egress` allows are dialled, whatever a name server says meanwhile.
     * Redirects are not followed, cookies not kept, bodies not decompressed. The `Host` header is
       the caller's to set, as httpx's client does; Content-Length is set here.
     * Only httpx exceptions leave it (and cancellation, which costs the connection).
     """
 
     def __init__(
-        self, *, limits: TransportLimits | None = None, tls: ssl.SSLContext | None = None
+        self,
+        *,
+        egress: EgressPolicy,
+        limits: TransportLimits | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._limits = limits or TransportLimits()
         self._timeout_s = self._limits.timeout.total_seconds()
         self._loop = asyncio.get_running_loop()
         self._sweep = Sweep(self._loop)
-        self._dialer = Dialer(tls)
+        self._dialer = Dialer(Resolver(egress), tls)
         self._pools: dict[Origin, OriginPool] = {}
         self._closed = False
 
@@ -88,6 +95,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         finally:
             for pool in tuple(self._pools.values()):
                 pool.abort()
+            self._dialer.close()
         await self._closed_within(_ABORT_S)
 
     async def _closed_within(self, seconds: float) -> None:

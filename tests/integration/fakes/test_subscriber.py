@@ -5,6 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Received, Reply, Subscriber
 from workers.transport.transport import DeliveryTransport
 
@@ -20,7 +21,7 @@ async def test_answers_by_its_script_and_keeps_what_came() -> None:
     def script(received: Received) -> Reply:
         return Reply(status=503 if received.body == b"b" else 200)
 
-    transport = DeliveryTransport()
+    transport = DeliveryTransport(egress=LOOPBACK)
     async with Subscriber(script) as subscriber:
         for message_id in "abc":
             await transport.handle_async_request(a_post(subscriber.url, message_id))
@@ -49,7 +50,7 @@ async def test_stands_alone_and_logs_what_it_receives(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         port = int(await process.stdout.readline())
-        transport = DeliveryTransport()
+        transport = DeliveryTransport(egress=LOOPBACK)
         await transport.handle_async_request(a_post(f"http://127.0.0.1:{port}/", "m-1"))
         await transport.aclose()
         assert [line.split()[1:] for line in log.read_text().splitlines()] == [["m-1", "1"]]

@@ -8,6 +8,7 @@ from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy, Subscription
+from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import (
     MEGABYTE,
     OK,
@@ -40,7 +41,7 @@ def to(endpoint: str, policy: DeliveryPolicy) -> Subscription:
 
 async def attempt(endpoint: str, policy: DeliveryPolicy = PATIENT) -> Outcome:
     """One attempt, after which no connection is left or lost."""
-    async with Sender(clock=lambda: NOW) as sender:
+    async with Sender(egress=LOOPBACK, clock=lambda: NOW) as sender:
         outcome = await sender.destination(to(endpoint, policy)).attempt(a_message(), retry_count=0)
         assert sender.transport.connections == sender.transport.idle_connections
     assert sender.transport.connections == 0
@@ -51,7 +52,7 @@ async def test_posts_the_message_with_its_headers() -> None:
     message = a_message(
         b"<a/>", ct=b"text/xml", h_traceparent=b"00-1", h_X_Tenant=b"acme", h_Host=b"evil"
     )
-    async with Subscriber() as subscriber, Sender() as sender:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         destination = sender.destination(to(f"{subscriber.url}hook?a=b%20c#part", PATIENT))
         assert await destination.attempt(message, retry_count=3) == Delivered(status=200)
         [received] = subscriber.received
@@ -72,7 +73,7 @@ async def test_posts_the_message_with_its_headers() -> None:
 
 
 async def test_credentials_of_the_endpoint_become_basic_authorization() -> None:
-    async with Subscriber() as subscriber, Sender() as sender:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         endpoint = subscriber.url.replace("http://", "http://us%40er:p%3Aw@")
         await sender.destination(to(endpoint, PATIENT)).attempt(a_message(), retry_count=0)
         [received] = subscriber.received
@@ -81,7 +82,7 @@ async def test_credentials_of_the_endpoint_become_basic_authorization() -> None:
 
 
 async def test_uses_one_connection_for_messages_in_turn() -> None:
-    async with Subscriber() as subscriber, Sender() as sender:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         destination = sender.destination(to(subscriber.url, PATIENT))
         for retry_count in range(20):
             await destination.attempt(a_message(), retry_count=retry_count)
@@ -90,7 +91,7 @@ async def test_uses_one_connection_for_messages_in_turn() -> None:
 
 
 async def test_a_record_without_a_value_is_discarded_unsent() -> None:
-    async with Subscriber() as subscriber, Sender() as sender:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         destination = sender.destination(to(subscriber.url, PATIENT))
         outcome = await destination.attempt(a_message(None), retry_count=0)
         assert subscriber.received == []
@@ -98,7 +99,7 @@ async def test_a_record_without_a_value_is_discarded_unsent() -> None:
 
 
 async def test_an_empty_body_is_sent() -> None:
-    async with Subscriber() as subscriber, Sender() as sender:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         destination = sender.destination(to(subscriber.url, PATIENT))
         await destination.attempt(a_message(b""), retry_count=0)
         [received] = subscriber.received
@@ -107,7 +108,7 @@ async def test_an_empty_body_is_sent() -> None:
 
 async def test_a_large_body_arrives_whole() -> None:
     body = bytes(range(256)) * (8 * 1024)
-    async with Subscriber() as subscriber, Sender() as sender:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         destination = sender.destination(to(subscriber.url, PATIENT))
         assert isinstance(await destination.attempt(a_message(body), retry_count=0), Delivered)
         assert subscriber.received[0].body == body
@@ -299,7 +300,7 @@ async def test_one_that_answers_before_it_is_asked_gets_no_credit() -> None:
 async def test_an_expression_sees_the_body_as_it_came() -> None:
     subscription = replace(to("http://s.test/", PATIENT), failure_expression="body == 'no'")
     reply = Reply(status=200, body=b"no", headers={"Content-Encoding": "gzip"})
-    async with Subscriber(reply) as subscriber, Sender() as sender:
+    async with Subscriber(reply) as subscriber, Sender(egress=LOOPBACK) as sender:
         here = replace(subscription, endpoint=subscriber.url)
         outcome = await sender.destination(here).attempt(a_message(), retry_count=0)
     assert isinstance(outcome, Retry)

@@ -9,6 +9,7 @@ import pytest
 
 from app.domain.delivery import TTL_ELAPSED
 from app.domain.subscription import Subscription
+from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import (
     MEGABYTE,
     OK,
@@ -89,7 +90,7 @@ def identity(request: bytes) -> tuple[bytes, ...]:
 
 @pytest.mark.parametrize("act", FAILING.values(), ids=FAILING)
 async def test_what_fails_is_recorded_with_as_many_attempts_as_requests_came(act: Act) -> None:
-    async with Sender() as sender:
+    async with Sender(egress=LOOPBACK) as sender:
         world = World(sender=sender)
         hostile, _ = await run(act, world)
     assert len(world.plane.undelivered) == MESSAGES
@@ -103,7 +104,7 @@ async def test_what_fails_is_recorded_with_as_many_attempts_as_requests_came(act
 @pytest.mark.parametrize("act", DELIVERING.values(), ids=DELIVERING)
 async def test_what_was_answered_is_delivered_once_however_it_goes_on(act: Act) -> None:
     before = psutil.Process().memory_info().rss
-    async with Sender() as sender:
+    async with Sender(egress=LOOPBACK) as sender:
         world = World(sender=sender)
         hostile, culprit = await run(act, world)
     assert psutil.Process().memory_info().rss - before < MEMORY_MAX
@@ -111,7 +112,11 @@ async def test_what_was_answered_is_delivered_once_however_it_goes_on(act: Act) 
 
 
 async def test_one_that_takes_up_no_connection_delays_nobody() -> None:
-    async with never_accepting() as endpoint, Subscriber() as healthy, Sender() as sender:
+    async with (
+        never_accepting() as endpoint,
+        Subscriber() as healthy,
+        Sender(egress=LOOPBACK) as sender,
+    ):
         world = World(sender=sender)
         topic = await world.topic()
         await world.subscribe(topic, "healthy", endpoint=healthy.url)

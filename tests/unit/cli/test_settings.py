@@ -93,3 +93,20 @@ def test_a_check_shows_no_password(
         "from": "environment",
     }
     assert settings["ANGELIA_PORT"]["from"] == "default"
+
+
+def test_networks_are_read_from_a_list_with_commas_and_handed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANGELIA_ALLOW_PRIVATE_ENDPOINTS", "10.0.0.0/8, ::1/128")
+    settings = settings_with()
+    assert [str(each) for each in settings.egress.allowed] == ["10.0.0.0/8", "::1/128"]
+    handed_on = settings.environment()["ANGELIA_ALLOW_PRIVATE_ENDPOINTS"]
+    assert handed_on == "10.0.0.0/8,::1/128"
+
+
+def test_what_is_no_network_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANGELIA_ALLOW_PRIVATE_ENDPOINTS", "10.0.0.0/8,office")
+    with pytest.raises(CliError) as caught:
+        settings_with()
+    assert {problem.path for problem in caught.value.details} == {"ANGELIA_ALLOW_PRIVATE_ENDPOINTS"}

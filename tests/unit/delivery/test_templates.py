@@ -4,6 +4,7 @@ from app.domain.delivery import Delivered, Discarded
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import Subscription
 from app.domain.templates import TARGET_LENGTH_MAX, EndpointTemplate, TemplateError
+from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from workers.delivery.sender import Sender
 
@@ -66,7 +67,7 @@ def a_message(body: bytes) -> Message:
 
 
 async def test_each_message_goes_to_its_own_path_of_the_one_host() -> None:
-    async with Subscriber() as subscriber, Sender() as sender:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         destination = sender.destination(to(f"{subscriber.url}hook/{{a}}?q={{b.c}}"))
         for body in (b'{"a":"x/y","b":{"c":1}}', b'{"a":"@evil.test","b":{"c":"?&"}}'):
             outcome = await destination.attempt(a_message(body), retry_count=0)
@@ -86,7 +87,7 @@ async def test_each_message_goes_to_its_own_path_of_the_one_host() -> None:
 async def test_a_message_that_gives_no_endpoint_is_discarded_with_the_reason(
     body: bytes, says: str
 ) -> None:
-    async with Subscriber() as subscriber, Sender() as sender:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         destination = sender.destination(to(f"{subscriber.url}{{a}}"))
         outcome = await destination.attempt(a_message(body), retry_count=0)
     assert isinstance(outcome, Discarded)

@@ -1,0 +1,118 @@
+"""Where deliveries may go: no address that only we can reach, and no port of something else.
+
+Pure: names are resolved elsewhere, and each address that a name has is checked here before it is
+dialled. Networks: IANA's special-purpose registries (RFC 6890 and its successors).
+"""
+
+import socket
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Final
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# Whoever listens below these, and is not the web, was not made for strangers' requests.
+WEB_PORTS: Final = frozenset({80, 443})
+UNPRIVILEGED_PORT: Final = 1024
+_PORTS: Final = {"http": 80, "https": 443}
+
+_SPECIAL_IPV4: Final = {
+    "0.0.0.0/8": "this network",
+    "10.0.0.0/8": "a private network",
+    "100.64.0.0/10": "a provider's own network",
+    "127.0.0.0/8": "this machine",
+    "169.254.0.0/16": "the local link, where clouds keep their metadata",
+    "172.16.0.0/12": "a private network",
+    "192.0.0.0/24": "a reserved network",
+    "192.0.2.0/24": "a network for documentation",
+    "192.88.99.0/24": "a relay into other networks",
+    "192.168.0.0/16": "a private network",
+    "198.18.0.0/15": "a network for benchmarks",
+    "198.51.100.0/24": "a network for documentation",
+    "203.0.113.0/24": "a network for documentation",
+    "224.0.0.0/4": "a multicast group",
+    "240.0.0.0/4": "a reserved network",
+}
+# Within the one block of IPv6 that is routed at all.
+_SPECIAL_IPV6: Final = {
+    "2001::/23": "a reserved network",
+    "2001:db8::/32": "a network for documentation",
+    "2002::/16": "a relay into other networks",
+    "3fff::/20": "a network for documentation",
+}
+_ROUTED_IPV6: Final = IPv6Network("2000::/3")
+_SPECIAL: Final = [
+    (ip_network(network), meaning) for network, meaning in (_SPECIAL_IPV4 | _SPECIAL_IPV6).items()
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EgressPolicy:
+    """Which addresses may be dialled: public ones, and those in the `allowed` networks."""
+
+    allowed: tuple[Network, ...] = ()
+
+    def problem(self, address: Address, port: int) -> str | None:
+        """Why nothing is sent to `address` and `port`; None when it may be."""
+        canonical = _canonical(address)
+        if any(canonical in network for network in self.allowed):
+            return None
+        meaning = _special(canonical)
+        if meaning is not None:
+            return f"{address} belongs to {meaning}"
+        if port in WEB_PORTS or port >= UNPRIVILEGED_PORT:
+            return None
+        return f"port {port} is not one for web requests"
+
+    def endpoint_problem(self, scheme: str, host: str, port: int | None) -> str | None:
+        """Why an endpoint cannot be used, as far as its URL says it; names are not resolved."""
+        dialled = _PORTS.get(scheme, 0) if port is None else port
+        address = spelled_address(host)
+        if address is None and _is_localhost(host):
+            address = IPv4Address("127.0.0.1")
+        if address is not None:
+            return self.problem(address, dialled)
+        # A public address stands for those that the name may have.
+        return None if self.allowed else self.problem(IPv4Address("1.1.1.1"), dialled)
+
+
+def spelled_address(host: str) -> Address | None:
+    """The address that `host` is, in any spelling that resolvers know: 127.1, 0x7f.1, 2130706433.
+
+    None for a name.
+    """
+    try:
+        return ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(host.removesuffix(".")))
+    except (OSError, ValueError):
+        return None
+
+
+def _canonical(address: Address) -> Address:
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _special(address: Address) -> str | None:
+    if isinstance(address, IPv6Address):
+        if address == IPv6Address(1):
+            return "this machine"
+        if address not in _ROUTED_IPV6:
+            return "a network that is not routed"
+    return next((meaning for network, meaning in _SPECIAL if address in network), None)
+
+
+def _is_localhost(host: str) -> bool:
+    name = host.removesuffix(".").lower()
+    return name == "localhost" or name.endswith(".localhost")

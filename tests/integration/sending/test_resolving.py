@@ -1,0 +1,159 @@
+"""Names: what they stand for is checked, and nothing else is dialled."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_address, ip_network
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from app.domain.egress import EgressPolicy
+from tests.fakes.egress import LOOPBACK
+from tests.fakes.subscriber import Subscriber
+from workers.transport.connection import Connection
+from workers.transport.dialing import Dialer, Origin
+from workers.transport.resolving import Found, RefusedAddressError, Resolver
+from workers.transport.sweep import Sweep
+from workers.transport.transport import DeliveryTransport
+
+HOST = "shop.test"
+PUBLIC = "1.1.1.1"
+
+
+class Names:
+    """A name server that answers in turn, the last answer for ever, and counts."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self._answers = list(answers)
+        self.asked = 0
+
+    def __call__(self, host: str) -> Found:
+        assert host.endswith(".test")
+        self.asked += 1
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        found: Found = asyncio.get_running_loop().create_future()
+        if answer:
+            found.set_result(tuple(ip_address(each) for each in answer))
+        else:
+            found.set_exception(OSError("no such name"))
+        return found
+
+
+@asynccontextmanager
+async def a_resolver(
+    names: Callable[[str], Found], policy: EgressPolicy | None = None, **limits: int
+) -> AsyncIterator[Resolver]:
+    resolver = Resolver(policy or EgressPolicy(), names, **limits)
+    try:
+        yield resolver
+    finally:
+        resolver.close()
+
+
+async def test_a_public_name_is_looked_up_once_for_many_requests() -> None:
+    names = Names([PUBLIC, "2001:4860:4860::8888"])
+    async with a_resolver(names) as resolver:
+        found = await asyncio.gather(*(resolver.addresses(HOST, 443) for _ in range(50)))
+        assert {len(each) for each in found} == {2}
+        assert names.asked == 1
+
+
+async def test_a_name_with_one_private_address_is_refused_and_told_once() -> None:
+    async with a_resolver(Names([PUBLIC, "169.254.169.254"])) as resolver:
+        with capture_logs() as logs:
+            for _ in range(3):
+                with pytest.raises(RefusedAddressError, match=r"169\.254\.169\.254 belongs to"):
+                    await resolver.addresses(HOST, 443)
+    assert [(entry["event"], entry["host"], entry["address"]) for entry in logs] == [
+        ("egress_refused", HOST, "169.254.169.254")
+    ]
+
+
+async def test_an_address_needs_no_name_server_in_any_spelling() -> None:
+    names = Names([PUBLIC])
+    async with a_resolver(names) as resolver:
+        assert await resolver.addresses(PUBLIC, 443) == (ip_address(PUBLIC),)
+        for spelled in ("127.1", "0x7f.1", "2130706433"):
+            with pytest.raises(RefusedAddressError):
+                await resolver.addresses(spelled, 443)
+        assert names.asked == 0
+
+
+async def test_a_name_that_is_not_known_is_asked_for_again_after_a_while() -> None:
+    names = Names([], [PUBLIC])
+    async with a_resolver(names, failure_kept_s=0) as resolver:
+        with pytest.raises(OSError, match="no such name"):
+            await resolver.addresses(HOST, 443)
+        assert await resolver.addresses(HOST, 443)
+
+
+async def test_many_requests_for_an_unknown_name_ask_once() -> None:
+    names = Names([])
+    async with a_resolver(names) as resolver:
+        for _ in range(3):
+            with pytest.raises(OSError, match="no such name"):
+                await resolver.addresses(HOST, 443)
+    assert names.asked == 1
+
+
+async def test_as_many_names_are_remembered_as_there_is_room_for() -> None:
+    names = Names([PUBLIC])
+    async with a_resolver(names, hosts_max=2) as resolver:
+        for host in ("a.test", "b.test", "c.test", "b.test", "a.test"):
+            await resolver.addresses(host, 443)
+        assert names.asked == 4
+
+
+async def test_one_that_gives_up_leaves_the_answer_to_the_others() -> None:
+    found: Found = asyncio.get_running_loop().create_future()
+    async with a_resolver(lambda _: found) as resolver, asyncio.TaskGroup() as tasks:
+        hasty = tasks.create_task(resolver.addresses(HOST, 443))
+        patient = tasks.create_task(resolver.addresses(HOST, 443))
+        await asyncio.wait((hasty,), timeout=0.01)
+        hasty.cancel()
+        await asyncio.wait((hasty,))
+        found.set_result((ip_address(PUBLIC),))
+        assert await patient == (ip_address(PUBLIC),)
+
+
+class Unowned:
+    def release(self, connection: Connection) -> None: ...
+    def discard(self, connection: Connection) -> None: ...
+
+
+async def dialled(resolver: Resolver, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    connection = Connection(Unowned(), Sweep(loop))
+    dialer = Dialer(resolver)
+    try:
+        await dialer.dial(Origin("http", HOST, port), connection, deadline=loop.time() + 5)
+    finally:
+        connection.abort()
+
+
+async def test_a_name_that_changes_after_the_check_is_not_dialled_where_it_leads_then() -> None:
+    """Rebinding: the second answer is private, and would be the one a second look-up got."""
+    names = Names(["127.0.0.2"], ["127.0.0.1"])
+    policy = EgressPolicy(allowed=(ip_network("127.0.0.2/32"),))
+    async with Subscriber(host="127.0.0.2") as subscriber, a_resolver(names, policy) as resolver:
+        await dialled(resolver, subscriber.port)
+        await subscriber.wait_until(lambda: subscriber.connections == 0)
+        assert names.asked == 1
+
+
+async def test_the_next_address_is_dialled_when_one_refuses() -> None:
+    names = Names(["127.0.0.3", "127.0.0.1"])
+    async with Subscriber() as subscriber, a_resolver(names, LOOPBACK) as resolver:
+        await dialled(resolver, subscriber.port)
+
+
+async def test_nothing_is_sent_to_a_private_address_by_default() -> None:
+    async with Subscriber() as subscriber:
+        transport = DeliveryTransport(egress=EgressPolicy())
+        with pytest.raises(RefusedAddressError, match="belongs to this machine"):
+            await transport.handle_async_request(httpx.Request("POST", subscriber.url))
+        await transport.aclose()
+        assert (subscriber.received, subscriber.connections) == ([], 0)
+        assert transport.connections == 0

@@ -1,0 +1,128 @@
+"""The addresses of hosts: looked up by us, kept for a while, checked before they are dialled."""
+
+import asyncio
+import socket
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+import httpx
+import structlog
+
+from app.domain.egress import Address, EgressPolicy, spelled_address
+
+# The system's resolver tells no time to live.
+KEPT_S: Final = 30.0
+FAILURE_KEPT_S: Final = 1.0
+HOSTS_MAX: Final = 10_000
+# A look-up can hang for long in the system's resolver, and holds a thread as long.
+LOOKUPS_MAX: Final = 32
+
+Found = asyncio.Future[Sequence[Address]]
+
+_log = structlog.get_logger()
+
+
+class RefusedAddressError(httpx.ConnectError):
+    """Nothing may be sent there: the host has an address that the egress policy refuses."""
+
+
+class _Known(NamedTuple):
+    """What is being looked up, or was: every request for the host waits for the same."""
+
+    found: Found
+    asked_at: float
+
+    @property
+    def failed(self) -> bool:
+        return self.found.cancelled() or self.found.exception() is not None
+
+
+class Resolver:
+    """Hosts' addresses that may be dialled.
+
+    A host of which one address is refused is refused whole: it is either an attack or a mistake.
+    """
+
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        look_up: Callable[[str], Found] | None = None,
+        *,
+        failure_kept_s: float = FAILURE_KEPT_S,
+        hosts_max: int = HOSTS_MAX,
+    ) -> None:
+        self._policy = policy
+        self._threads: ThreadPoolExecutor | None = None
+        self._look_up = look_up or self._asked
+        self._failure_kept_s = failure_kept_s
+        self._hosts_max = hosts_max
+        self._loop = asyncio.get_running_loop()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        # Each is told once: an endpoint with a backlog would fill the log with it.
+        self._told: OrderedDict[tuple[str, Address], None] = OrderedDict()
+
+    async def addresses(self, host: str, port: int) -> Sequence[Address]:
+        """The addresses to dial, the preferred ones first; OSError, RefusedAddressError."""
+        spelled = spelled_address(host)
+        found = (spelled,) if spelled is not None else await self._found(host)
+        for address in found:
+            problem = self._policy.problem(address, port)
+            if problem is not None:
+                self._tell(host, address, problem)
+                raise RefusedAddressError(problem)
+        return found
+
+    def close(self) -> None:
+        """Look nothing up any more; a look-up that hangs is not waited for."""
+        for known in self._known.values():
+            known.found.cancel()
+        self._known.clear()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _found(self, host: str) -> Sequence[Address]:
+        now = self._loop.time()
+        known = self._known.get(host)
+        if known is None or self._is_stale(known, now):
+            found = self._look_up(host)
+            # Whoever asked may have given up by then.
+            found.add_done_callback(lambda done: done.cancelled() or done.exception())
+            known = self._known[host] = _Known(found, now)
+            self._drop_surplus()
+        self._known.move_to_end(host)
+        # One that gives up leaves the look-up to the others.
+        return await asyncio.shield(known.found)
+
+    def _is_stale(self, known: _Known, now: float) -> bool:
+        if not known.found.done():
+            return False
+        return now - known.asked_at >= (self._failure_kept_s if known.failed else KEPT_S)
+
+    def _drop_surplus(self) -> None:
+        while len(self._known) > self._hosts_max:
+            _, dropped = self._known.popitem(last=False)
+            dropped.found.cancel()
+
+    def _tell(self, host: str, address: Address, problem: str) -> None:
+        key = (host, address)
+        if key in self._told:
+            return
+        self._told[key] = None
+        while len(self._told) > self._hosts_max:
+            self._told.popitem(last=False)
+        _log.warning("egress_refused", host=host, address=str(address), reason=problem)
+
+    def _asked(self, host: str) -> Found:
+        if self._threads is None:
+            # Of its own: whoever else uses threads need not wait for a name server.
+            self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="resolver")
+        return self._loop.run_in_executor(self._threads, _system_addresses, host)
+
+
+def _system_addresses(host: str) -> Sequence[Address]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    # A set would lose the system's order of preference.
+    return tuple(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
