@@ -8,13 +8,22 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
+from app.domain.batching import (
+    BATCH_SIZE_MAX,
+    BATCH_TIME_MAX,
+    BATCH_VOLUME_MAX,
+    BatchFormat,
+    Batching,
+    DeliveryType,
+)
+from app.domain.circuit import CircuitBreaker
 from app.domain.dead_letter import DeadLetter
 from app.domain.errors import ValidationFailedError
 from app.domain.filters import FILTERS_MAX, Filter
 from app.domain.headers import Header, require_headers
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
-from app.domain.templates import template_problem
+from app.domain.templates import is_template, template_problem
 
 RATE_MAX: Final = 1_000_000
 IN_FLIGHT_MAX: Final = 10_000
@@ -67,7 +76,8 @@ class DeliveryPolicy:
     after the first; `first_retry_immediate` puts a retry without delay before those that back off.
     A message older than `publish_ttl`, counted from its publication, before its first attempt is
     discarded. A message is sent `sending_delay` after its publication at the earliest; until then
-    it waits in the retry buffer.
+    it waits in the retry buffer. A batch is as large as `batch_size` (messages) or `batch_volume`
+    (bytes) at most, and waits `batch_time` for more messages; requests are batches then.
     """
 
     rate: int = 400
@@ -89,6 +99,9 @@ class DeliveryPolicy:
     publish_ttl: timedelta | None = None
     on_exhausted: OnExhausted = OnExhausted.WAIT
     sending_delay: timedelta = timedelta()
+    batch_size: int = 100
+    batch_volume: int = 64_000
+    batch_time: timedelta = timedelta(seconds=30)
 
     def __post_init__(self) -> None:
         for name, low, high, unit in _LIMITS:
@@ -126,6 +139,9 @@ FIELD_NAMES: Final[Mapping[str, str]] = {
     "publish_ttl": "publishTtl",
     "on_exhausted": "onExhausted",
     "sending_delay": "sendingDelay",
+    "batch_size": "batchSize",
+    "batch_volume": "batchVolume",
+    "batch_time": "batchTime",
 }
 
 _SECOND = timedelta(seconds=1)
@@ -144,6 +160,9 @@ _LIMITS: Final = (
     ("max_retries", 0, RETRIES_MAX, 1),
     ("sending_delay", 0, 5_000, _MILLISECOND),
     ("publish_ttl", 1, PUBLISH_TTL_MAX // _SECOND, _SECOND),
+    ("batch_size", 1, BATCH_SIZE_MAX, 1),
+    ("batch_volume", 1, BATCH_VOLUME_MAX, 1),
+    ("batch_time", 1, BATCH_TIME_MAX // _MILLISECOND, _MILLISECOND),
 )
 
 
@@ -162,6 +181,11 @@ class Subscription:
     endpoint that answers 410 suspends the subscription. An answer of which `failure_expression`
     (CEL) is true is retried whatever its status. `state_reason` says why it is in its state
     when Angelia put it there; its owner needs none.
+
+    With `delivery_type` BATCH it gets them in batches, one of a partition at a time, whatever
+    `ordering` says; `batch_format` is what their bodies are.
+
+    With a `circuit_breaker` it gets nothing for a while after too many failures in a row.
 
     Each message that it discards is also appended to the topic that `dead_letter` names.
 
@@ -187,6 +211,9 @@ class Subscription:
     idempotency_key: bool = True
     filters: tuple[Filter, ...] = ()
     ordering: Ordering = Ordering.NONE
+    delivery_type: DeliveryType = DeliveryType.SERIAL
+    batch_format: BatchFormat = BatchFormat.WRAPPED
+    circuit_breaker: CircuitBreaker | None = None
     dead_letter: DeadLetter | None = None
     created_at: datetime | None = None
     modified_at: datetime | None = None
@@ -199,6 +226,11 @@ class Subscription:
         endpoint_url(self.endpoint)
         require_headers(self.headers, path="headers")
         self._check_codes()
+        if self.delivery_type is DeliveryType.BATCH and is_template(self.endpoint):
+            # The messages of a batch may each name another place.
+            raise ValidationFailedError.of(
+                "endpoint", "must be without {placeholders} when deliveryType is BATCH"
+            )
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
             # All its subscriptions would get again what one of them could not take.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
@@ -218,6 +250,18 @@ class Subscription:
         if state is self.state:
             return self
         return replace(self, state=state, state_reason=reason)
+
+    @property
+    def batching(self) -> Batching | None:
+        """When its batches are sent and as what; None if it gets each message by itself."""
+        if self.delivery_type is DeliveryType.SERIAL:
+            return None
+        return Batching(
+            size=self.policy.batch_size,
+            volume=self.policy.batch_volume,
+            time=self.policy.batch_time,
+            format=self.batch_format,
+        )
 
     @property
     def group(self) -> str:
@@ -240,9 +284,11 @@ def endpoint_url(text: str) -> str:
 def _endpoint_problem(text: str) -> str | None:
     try:
         parts = urlsplit(text)
-        _ = parts.port
+        port = parts.port
     except ValueError as exc:
         return f"is not a URI: {exc}"
+    if port == 0 or "%" in (parts.hostname or ""):
+        return "must be a URI with a port from 1 to 65535 and a host without % signs"
     if parts.scheme not in {"http", "https"}:
         return "must be an http:// or https:// URI"
     if not parts.hostname or not text.isascii() or not text.isprintable() or " " in text:

@@ -30,6 +30,11 @@ def template_problem(parts: SplitResult) -> str | None:
     return None
 
 
+def is_template(endpoint: str) -> bool:
+    """Whether `endpoint` has place holders."""
+    return _PLACEHOLDER.search(endpoint) is not None
+
+
 class EndpointTemplate:
     """A valid endpoint with place holders; `of` gives None for one without any."""
 
@@ -47,7 +52,7 @@ class EndpointTemplate:
     @classmethod
     def of(cls, endpoint: str) -> "EndpointTemplate | None":
         """The template that `endpoint` is, if it is one."""
-        return cls(endpoint) if _PLACEHOLDER.search(endpoint) else None
+        return cls(endpoint) if is_template(endpoint) else None
 
     def target(self, body: object) -> str:
         """Path and query for a message with this (parsed) body; TemplateError."""

@@ -33,6 +33,7 @@ class Attempt:
     body: bytes
     retry_count: int
     at: float
+    message_id: bytes = b""
 
 
 Reply = Callable[[Attempt], Outcome]
@@ -68,7 +69,7 @@ class ScriptedEndpoint:
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         everything = self._all
         now = asyncio.get_running_loop().time()
-        attempt = Attempt(self._url, message.body or b"", retry_count, now)
+        attempt = Attempt(self._url, message.body or b"", retry_count, now, message.id)
         everything.attempts.append(attempt)
         everything.in_air += 1
         everything.in_air_max = max(everything.in_air_max, everything.in_air)

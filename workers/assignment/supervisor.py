@@ -82,6 +82,7 @@ class Supervisor:
         if set(self.registry.topics) != topics or not topics:
             self._ownership.subscribe(streams.OWN | self.registry.topics.keys())
         for subscription in changes.subscriptions:
+            self._close_to_collect_anew(subscription)
             self._lines.configure(subscription)
         self._reconcile()
 
@@ -146,6 +147,17 @@ class Supervisor:
         self._finish_soon([key for key in kept if key.partition not in self.owned], LANDING_MAX)
         for subscription, suspended in self._suspended(kept).items():
             self._finish_soon(suspended, landing_max(subscription.policy))
+
+    def _close_to_collect_anew(self, subscription: Subscription) -> None:
+        """Close its cursors if it wants other batches from now on, or none any more.
+
+        They are opened again when all that is in the air has landed; what was collected, and what
+        waited for a retry, is read again.
+        """
+        current = self._lines.current(subscription.id)
+        if current is not None and current.batching != subscription.batching:
+            keys = [k for k, _ in self._lines.cursors() if k.subscription_id == subscription.id]
+            self._finish_soon(keys, landing_max(current.policy))
 
     def _suspended(self, keys: Collection[CursorKey]) -> dict[Subscription, list[CursorKey]]:
         """Those in partitions that stay ours, each subscription's by themselves."""

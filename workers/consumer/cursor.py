@@ -78,6 +78,11 @@ class Cursor:
         """The partition's end as far as it was read."""
         return max(self._feed.end, self.position) if self._feed else self.position
 
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing can be opened before something that is open is finished."""
+        return not self._offsets.may_open()
+
     def read_from(self, reader: CursorReader, feed: Feed) -> None:
         """Start taking messages."""
         self._reader, self._feed = reader, feed
@@ -223,6 +228,20 @@ class Cursor:
         self._touch()
         if blocked:
             self.wake()
+
+    # ---- times to live --------------------------------------------------------------------------
+
+    def stand(self) -> None:
+        """Times to live stand from now on, until they `go_on`."""
+        self._offsets.stand(time.time_ns() // 1_000_000)
+        if self._offsets.has_clock:
+            self._touch()  # who comes after us must not count on
+
+    def go_on(self) -> None:
+        """Times to live run again."""
+        self._offsets.go_on(time.time_ns() // 1_000_000)
+        if self._offsets.has_clock:
+            self._touch()
 
     # ---- committing -----------------------------------------------------------------------------
 

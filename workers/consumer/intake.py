@@ -6,11 +6,13 @@ from typing import Protocol
 
 import structlog
 
+from app.domain.batching import Batching  # noqa: TC001 - hidden types help nobody
 from app.domain.filters import Filter
 from app.domain.message import Message
 from app.domain.subscription import Ordering, Subscription
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
+from workers.consumer.batches import Batches
 from workers.consumer.cursor import Cursor
 from workers.consumer.order import Opened, Order, order_of
 from workers.consumer.turns import Turns
@@ -40,8 +42,10 @@ class Intake:
         self._held: Opened | None = None
         # They waited for others to be finished.
         self._freed: deque[Opened] = deque()
-        self._ordering = Ordering.NONE
+        self._ordered_by: tuple[Ordering, Batching | None] = (Ordering.NONE, None)
         self._order: Order | None = None
+        # The order, when it makes batches.
+        self._batches: Batches | None = None
         # Not to be read on before one of their messages is finished, or the order is another.
         self._barred: set[Cursor] = set()
         self._filters: tuple[Filter, ...] = ()
@@ -49,20 +53,36 @@ class Intake:
 
     def __bool__(self) -> bool:
         """Whether there may be something to hand out."""
-        return self._held is not None or bool(self._freed) or bool(self._ready)
+        if self._held is not None or self._freed or self._ready:
+            return True
+        return self.next_due is not None
+
+    @property
+    def next_due(self) -> float | None:
+        """When a batch is to be sent although it may become larger (monotonic seconds)."""
+        return None if self._batches is None else self._batches.next_due
 
     def configure(self, subscription: Subscription) -> None:
         """Filter and order what is read from now on by the subscription's settings."""
         self._filter_by(subscription.filters)
-        if subscription.ordering is not self._ordering:
+        if (subscription.ordering, subscription.batching) != self._ordered_by:
             if self._order is not None:
                 self._freed.extend(self._order.drain())
-            self._ordering = subscription.ordering
-            self._order = order_of(subscription.ordering, subscription.policy)
+            self._order_by(subscription)
         elif self._order is not None:
             self._order.limit(subscription.policy)
         while self._barred:
             self.add(self._barred.pop())
+
+    def _order_by(self, subscription: Subscription) -> None:
+        batching, policy = subscription.batching, subscription.policy
+        self._ordered_by = (subscription.ordering, batching)
+        if batching is None:
+            self._batches = None
+            self._order = order_of(subscription.ordering, policy)
+        else:
+            self._batches = Batches(batching, policy, subscription_id=subscription.id)
+            self._order = self._batches
 
     def _filter_by(self, filters: tuple[Filter, ...]) -> None:
         if filters != self._filters:
@@ -120,7 +140,9 @@ class Intake:
         return opened
 
     def _next_wanted(self) -> Opened | None:
-        ready, chain, order = self._ready, self._chain, self._order
+        ready, chain, order, batches = self._ready, self._chain, self._order, self._batches
+        if batches is not None and (due := batches.overdue()):
+            return due
         # Many messages may be looked at for one that is handed out.
         choosy = chain is not None or order is not None
         while ready and (order is None or order.may_open()):
@@ -141,6 +163,7 @@ class Intake:
             else:
                 ready.rotate(-1)  # the partitions take turns
                 opened = Opened(cursor, *taken)
-                if order is None or order.admit(opened):
-                    return opened
-        return None
+                admitted = opened if order is None else order.admit(opened)
+                if admitted is not None:
+                    return admitted
+        return None if batches is None else batches.overdue()

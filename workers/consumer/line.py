@@ -31,15 +31,17 @@ from app.domain.delivery import (
 from app.domain.errors import TopicNotFoundError
 from app.domain.message import Message
 from app.domain.status import Output
-from app.domain.subscription import DeliveryPolicy, OnExhausted, State, Subscription
+from app.domain.subscription import OnExhausted, State, Subscription
 from app.domain.undelivered import Undelivered
+from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import RETRY_PAUSE, DeadLetters
 from workers.consumer.intake import Intake, IntakeParts
 from workers.consumer.order import Opened
-from workers.consumer.retries import Job, RetryPark
+from workers.consumer.retries import BatchJob, Job, RetryPark
 from workers.consumer.undelivered import UndeliveredLog, undelivered_of
+from workers.delivery.batch import MessageBatch
 from workers.delivery.pace import Landed, Pace
 from workers.delivery.share import Share
 
@@ -210,7 +212,7 @@ class DeliveryLine:
     def _next_message(self, now: float) -> Job | None:
         """The next message that may be sent now; those that may not yet are parked."""
         now_ms = time.time_ns() / 1e6
-        while not (self._is_full() and self._waits_for_room()):
+        while not self._is_held_up():
             opened = self._intake.take()
             if opened is None:
                 return None
@@ -220,25 +222,29 @@ class DeliveryLine:
             self._park.park(job, job.due)
         return None  # a job that leaves the park makes room
 
-    def _waits_for_room(self) -> bool:
+    def _is_held_up(self) -> bool:
+        """Whether new messages wait for room in the retry buffer."""
         policy = self.subscription.policy
-        return bool(policy.sending_delay) or policy.on_exhausted in _WAITING
+        waits = bool(policy.sending_delay) or policy.on_exhausted in _WAITING
+        return waits and self._is_full()
 
     def _job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
-        cursor, message, opened_ms = opened
+        cursor, message, opened_ms, refused = opened
         policy = self.subscription.policy
         delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
         elapsed = (now_ms - ttl_starts_ms(message, policy, opened_ms=opened_ms)) / 1e3
         ttl = policy.message_ttl.total_seconds()
         due = now + delay_ms / 1e3
-        job = Job(message, cursor, due + ttl - max(elapsed, 0.0))
-        job.due = due
+        kind = BatchJob if isinstance(message, MessageBatch) else Job
+        job = kind(message, cursor, due + ttl - max(elapsed, 0.0))
+        job.due, job.refused = due, refused
         if is_stale(message, policy, now_ms=now_ms + delay_ms):
             job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)
         return job
 
     def _wake_for_retries(self, now: float) -> None:
-        due = self._park.next_due
+        times = (self._park.next_due, None if self._is_held_up() else self._intake.next_due)
+        due = min((time for time in times if time is not None), default=None)
         if due is not None:
             self._wake_after(due - now, now)
 
@@ -284,7 +290,7 @@ class DeliveryLine:
             job.status = outcome.status
             match outcome:
                 case Delivered():
-                    job.cursor.delivered(job.message)
+                    job.delivered()
                     self._intake.finished(job.cursor, job.message)
                 case Retry():
                     await self._retry(job, outcome)
@@ -378,6 +384,15 @@ class DeliveryLine:
         self._parts.suspensions.suspend(asked, reason)
 
     async def _discard(self, job: Job, discarded: Discarded) -> None:
+        if not isinstance(job, BatchJob):
+            await self._discard_message(job, discarded)
+            return
+        async with asyncio.TaskGroup() as together:
+            for single in job.singles():
+                together.create_task(self._discard_message(single, discarded))
+        self._intake.finished(job.cursor, job.message)
+
+    async def _discard_message(self, job: Job, discarded: Discarded) -> None:
         record = undelivered_of(job, discarded, self.subscription)
         # Its dead-letter topic first: while that cannot have it, it is not said to be discarded.
         if not await self._lettered(job, discarded, record):
@@ -403,23 +418,3 @@ class DeliveryLine:
                 self._park.park(job, time.monotonic() + RETRY_PAUSE.total_seconds())
             return False
         return True
-
-
-def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
-    """How long the message may not be sent yet; never more than the delay, whatever clocks say."""
-    if not policy.sending_delay:
-        return 0.0
-    delay_ms = policy.sending_delay.total_seconds() * 1e3
-    return min(max(message.published_ms + delay_ms - now_ms, 0.0), delay_ms)
-
-
-def ttl_starts_ms(message: Message, policy: DeliveryPolicy, *, opened_ms: int) -> float:
-    """Since when its time to live runs: not before it may be sent, also when others opened it."""
-    return opened_ms + delay_left_ms(message, policy, now_ms=opened_ms)
-
-
-def is_stale(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> bool:
-    """Whether the message is too old for a first attempt."""
-    if policy.publish_ttl is None:
-        return False
-    return now_ms - message.published_ms > policy.publish_ttl.total_seconds() * 1e3

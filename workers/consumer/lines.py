@@ -119,6 +119,11 @@ class Lines:
             for cursor in cursors:
                 cursor.read_from(self._reader, feed)
 
+    def current(self, subscription_id: str) -> Subscription | None:
+        """The settings that the subscription is delivered by here, if it has a line."""
+        line = self._lines.get(subscription_id)
+        return None if line is None else line.subscription
+
     def configure(self, subscription: Subscription) -> None:
         """Deliver by the subscription's new settings, if it has a line here."""
         line = self._lines.get(subscription.id)

@@ -9,17 +9,22 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+from app.domain.delivery import Discarded
 from app.domain.message import Message
 from app.domain.subscription import DeliveryPolicy, Ordering
 from workers.consumer.cursor import Cursor
 
 
 class Opened(NamedTuple):
-    """A message that a cursor has opened, and since when its time to live runs (epoch ms)."""
+    """A message that a cursor has opened, and since when its time to live runs (epoch ms).
+
+    One that is `refused` is not sent.
+    """
 
     cursor: Cursor
     message: Message
     opened_ms: int
+    refused: Discarded | None = None
 
 
 class Order(Protocol):
@@ -34,8 +39,8 @@ class Order(Protocol):
     def may_read(self, cursor: Cursor) -> bool:
         """Whether the next message of `cursor` may be opened now."""
 
-    def admit(self, opened: Opened) -> bool:
-        """Whether it may go at once; if not, it is kept until those before it are finished."""
+    def admit(self, opened: Opened) -> Opened | None:
+        """What may go at once; if that is not `opened`, it is kept until its turn comes."""
 
     def failed(self, cursor: Cursor, message: Message) -> None:
         """It is to be tried again."""
@@ -97,19 +102,19 @@ class KeyOrder:
         """Whether not too many keys of the partition fail."""
         return self._failing.get(cursor, 0) <= self._policy.parked_keys_max
 
-    def admit(self, opened: Opened) -> bool:
-        """Whether no message with its key is under way."""
+    def admit(self, opened: Opened) -> Opened | None:
+        """`opened`, if no message with its key is under way."""
         key = opened.message.key
         if key is None:
-            return True
+            return opened
         lanes = self._lanes.setdefault(opened.cursor, {})
         lane = lanes.get(key)
         if lane is None:
             lanes[key] = _Lane(opened.message)
-            return True
+            return opened
         lane.behind.append(opened)
         self.waiting += 1
-        return False
+        return None
 
     def failed(self, cursor: Cursor, message: Message) -> None:
         """Its key is failing until it is finished."""
@@ -172,10 +177,10 @@ class PartitionOrder:
         """Whether none of the partition is under way."""
         return cursor not in self._under_way
 
-    def admit(self, opened: Opened) -> bool:
+    def admit(self, opened: Opened) -> Opened:
         """It goes at once: it would not have been opened else."""
         self._under_way[opened.cursor] = opened.message
-        return True
+        return opened
 
     def failed(self, cursor: Cursor, message: Message) -> None:
         """It stays under way."""

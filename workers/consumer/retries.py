@@ -1,12 +1,13 @@
 """Messages between two attempts: they hold no thread, no connection, no timer of their own."""
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nobody
 from app.domain.message import Message
 from workers.consumer.cursor import Cursor
+from workers.delivery.batch import MessageBatch
 
 # So many of those that are gone are no reason to tidy up.
 _GONE_MIN: Final = 64
@@ -44,6 +45,30 @@ class Job:
         self.epoch = 0
         self.refused: Discarded | None = None
         self.status: int | None = None
+
+    def delivered(self) -> None:
+        """The subscriber has it."""
+        self.cursor.delivered(self.message)
+
+
+class BatchJob(Job):
+    """A batch on its way: it is tried as one, and finished message by message."""
+
+    __slots__ = ()
+
+    message: MessageBatch
+
+    def delivered(self) -> None:
+        """The subscriber has all of it."""
+        for message in self.message.messages:
+            self.cursor.delivered(message)
+
+    def singles(self) -> Iterator[Job]:
+        """Each message as a job of its own, as often tried as the batch."""
+        for message in self.message.messages:
+            job = Job(message, self.cursor, self.deadline)
+            job.due, job.attempts, job.status = self.due, self.attempts, self.status
+            yield job
 
 
 class RetryPark:

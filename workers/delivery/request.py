@@ -17,6 +17,8 @@ USER_AGENT: Final = b"Angelia"
 
 # What every request says of its message, before whatever others say.
 _OF_MESSAGE: Final = frozenset((b"hermes-message-id", b"hermes-retry-count"))
+_MESSAGE_ID: Final = b"Hermes-Message-Id"
+_BATCH_ID: Final = b"Hermes-Batch-Id"
 _IDEMPOTENCY_KEY: Final = b"Idempotency-Key"
 _CONTENT_TYPE: Final = b"Content-Type"
 _NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
@@ -33,17 +35,19 @@ class RequestHeaders:
 
     A name that several sources give is sent once, by the most specific of them: Hermes' own
     headers, then the subscription's, then those propagated from the publisher. A propagated header
-    that may not be sent is left out; none makes the message undeliverable.
+    that may not be sent is left out; none makes the message undeliverable. A batch has an id and a
+    content type of its own, and nothing is propagated with it.
     """
 
-    __slots__ = ("_constant", "_idempotency_key", "_reserved", "_typed")
+    __slots__ = ("_constant", "_id_name", "_idempotency_key", "_reserved", "_typed")
 
     def __init__(
         self, subscription: Subscription, *, host: bytes, user: str = "", password: str = ""
     ) -> None:
         self._idempotency_key = subscription.idempotency_key
         hermes = _identity(subscription) if subscription.identity_headers else []
-        above = _OF_MESSAGE | {name.lower() for name, _ in hermes}
+        self._id_name = _MESSAGE_ID if subscription.batching is None else _BATCH_ID
+        above = _OF_MESSAGE | {self._id_name.lower()} | {name.lower() for name, _ in hermes}
         if self._idempotency_key:
             above |= {_IDEMPOTENCY_KEY.lower()}
         static = [pair for pair in _encoded(subscription.headers) if pair[0].lower() not in above]
@@ -63,7 +67,7 @@ class RequestHeaders:
         headers = list(self._constant)
         if not self._typed:
             headers.append((_CONTENT_TYPE, message.content_type.translate(_PRINTABLE)))
-        headers.append((b"Hermes-Message-Id", message_id))
+        headers.append((self._id_name, message_id))
         headers.append((b"Hermes-Retry-Count", b"%d" % retry_count))
         if self._idempotency_key:
             headers.append((_IDEMPOTENCY_KEY, message_id))

@@ -7,7 +7,7 @@ import pytest
 from app.domain.message import Message, Record
 from app.domain.subscription import DeliveryPolicy
 from tests.fakes.reading import ORDERS
-from workers.consumer.line import delay_left_ms, is_stale, ttl_starts_ms
+from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
 
 DELAYED = DeliveryPolicy(sending_delay=timedelta(seconds=5))
 PUBLISHED_MS = 1_000_000

@@ -26,7 +26,7 @@ def opened(cursor: Cursor, offset: int, key: bytes | None) -> Opened:
 def test_messages_of_a_key_go_one_after_the_other() -> None:
     order, cursor = KeyOrder(DeliveryPolicy()), a_cursor()
     first, second, third = [opened(cursor, offset, b"k") for offset in range(3)]
-    assert [order.admit(each) for each in (first, second, third)] == [True, False, False]
+    assert [order.admit(each) for each in (first, second, third)] == [first, None, None]
     assert order.finished(cursor, second.message) is None  # it is not its turn
     assert order.finished(cursor, first.message) is second
     assert order.finished(cursor, first.message) is None  # it is over

@@ -1,0 +1,24 @@
+"""When a message may be sent, since when its time to live runs, and when it is too old (pure)."""
+
+from app.domain.message import Message
+from app.domain.subscription import DeliveryPolicy
+
+
+def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
+    """How long the message may not be sent yet; never more than the delay, whatever clocks say."""
+    if not policy.sending_delay:
+        return 0.0
+    delay_ms = policy.sending_delay.total_seconds() * 1e3
+    return min(max(message.published_ms + delay_ms - now_ms, 0.0), delay_ms)
+
+
+def ttl_starts_ms(message: Message, policy: DeliveryPolicy, *, opened_ms: int) -> float:
+    """Since when its time to live runs: not before it may be sent, also when others opened it."""
+    return opened_ms + delay_left_ms(message, policy, now_ms=opened_ms)
+
+
+def is_stale(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> bool:
+    """Whether the message is too old for a first attempt."""
+    if policy.publish_ttl is None:
+        return False
+    return now_ms - message.published_ms > policy.publish_ttl.total_seconds() * 1e3

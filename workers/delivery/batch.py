@@ -1,0 +1,117 @@
+"""Several messages in one request: a batch is a message that consists of messages."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid5
+
+import orjson
+
+from app.domain.batching import BatchFormat
+from app.domain.message import UNPARSED, Message, Record
+
+_BATCHES: Final = UUID("0b6cf7a4-5c0f-4a51-9d0e-1c7c9b7a8e26")
+
+
+class UnfitError(ValueError):
+    """The message cannot be in any batch of this format; the text says why."""
+
+
+class MessageBatch(Message):
+    """Messages of one partition, in their order, that are delivered together.
+
+    Its id is the same for the same messages of a subscription, so that who gets a batch again,
+    even after a crash, can tell. Its age is that of its youngest message.
+    """
+
+    __slots__ = ("messages",)
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        body: bytes,
+        *,
+        content_type: bytes,
+        subscription_id: str,
+    ) -> None:
+        first = messages[0]
+        super().__init__(Record(first.offset, 0, None, body, []), first.partition)
+        self.messages = messages
+        self.content_type = content_type
+        self.published_ms = max(message.published_ms for message in messages)
+        places = " ".join(f"{message.offset}:{message.id.hex()}" for message in messages)
+        partition = f"{first.partition.topic}/{first.partition.index}"
+        self.id = str(uuid5(_BATCHES, f"{subscription_id} {partition} {places}")).encode("ascii")
+
+
+class Framing(NamedTuple):
+    """How the pieces of a body are put together, and how a message becomes one.
+
+    `piece` raises UnfitError.
+    """
+
+    content_type: bytes
+    opening: bytes
+    between: bytes
+    closing: bytes
+    piece: Callable[[Message], bytes]
+
+    @property
+    def overhead(self) -> int:
+        """Bytes of a body without pieces."""
+        return len(self.opening) + len(self.closing)
+
+    def body(self, pieces: Iterable[bytes]) -> bytes:
+        """The body made of `pieces`."""
+        return self.opening + self.between.join(pieces) + self.closing
+
+
+def json_of(message: Message) -> bytes:
+    """The message's body as a JSON value; UnfitError.
+
+    What is JSON goes in byte by byte, any other text as a JSON string, and so does JSON that strict
+    parsers refuse (lone surrogates, infinite numbers): it would make the others of its batch
+    unreadable. Bytes that are neither have no place in JSON.
+    """
+    body = message.body
+    if body is None:
+        raise UnfitError("malformed: the record has no value")
+    if message.parsed is not UNPARSED or _is_json(body):
+        return body
+    try:
+        return orjson.dumps(body.decode("utf-8"))
+    except UnicodeDecodeError as exc:
+        raise UnfitError("cannot be in a batch: neither JSON nor UTF-8 text") from exc
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _line(message: Message) -> bytes:
+    # JSON has line ends between its tokens alone, where any space will do.
+    return json_of(message).replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+def _wrapped(message: Message) -> bytes:
+    metadata: dict[str, Any] = {
+        "timestamp": message.published_ms,
+        "id": message.id.decode("utf-8", "replace"),
+        "externalMetadata": {
+            name.decode("latin-1"): value.decode("utf-8", "replace")
+            for name, value in message.propagated
+        },
+    }
+    described = orjson.dumps(metadata)
+    return b'{"_w":true,"metadata":%b,"message":%b}' % (described, json_of(message))
+
+
+_JSON: Final = b"application/json"
+FRAMINGS: Final = {
+    BatchFormat.WRAPPED: Framing(_JSON, b"[", b",", b"]", _wrapped),
+    BatchFormat.PLAIN: Framing(_JSON, b"[", b",", b"]", json_of),
+    BatchFormat.NDJSON: Framing(b"application/x-ndjson", b"", b"\n", b"\n", _line),
+}
