@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 
 from tests.e2e.service import PATIENCE_S, Process, Service, created, eventually, running
-from tests.e2e.test_scaling import PARTITIONS, TOPIC, shared_by
+from tests.e2e.test_crashes import TOPIC
+from tests.e2e.test_scaling import PARTITIONS, shared_by
 from tests.fakes.subscriber import Received, Reply, Subscriber
 
 KEYS = 48
