@@ -40,10 +40,12 @@ from app.services.refreshing import Refresher
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
 from app.services.undelivered import UndeliveredService
+from app.services.waiting import Waiters
 from app.storage.configured import database_url as opened_database_url
 from app.storage.database import Database, open_database
 from app.storage.notices import APPLIED, CHANGES, listen
 from app.storage.published_ids import claimed_ids
+from app.storage.receipts import receipt_channel
 from app.storage.workers import WorkerRepository
 from app.telemetry import configure_logging
 
@@ -146,7 +148,11 @@ async def _running(
             undelivered=UndeliveredService(database),
             readiness=ReadinessService(database, log),
         )
-        publish = None if only == "management" else PublishRoute(directory, publisher)
+        publish = None
+        if only != "management":
+            waiters = Waiters()
+            await stack.enter_async_context(_heard(database_url, waiters))
+            publish = PublishRoute(directory, publisher, waiters=waiters)
         others = management_app(
             services,
             publish=publish,
@@ -154,6 +160,20 @@ async def _running(
             status_only=only == "publish",
         )
         yield Dispatcher(publish=publish, others=others)
+
+
+@asynccontextmanager
+async def _heard(database_url: str, waiters: Waiters) -> AsyncIterator[None]:
+    """Tell `waiters` of receipts, on a connection of their own: they come soon, or not at all."""
+    channel = receipt_channel(waiters.name)
+    async with listen(database_url, [channel], hear=waiters.hear) as notices:
+
+        async def hear() -> None:
+            async for _ in notices:
+                pass  # each was heard as it came
+
+        async with _background(hear()):
+            yield
 
 
 def _applied_changes(database: Database, take_in: TakeIn) -> AppliedChanges:

@@ -32,6 +32,7 @@ from workers.assignment.suspensions import Suspender, SuspensionStore
 from workers.consumer.committer import Committer
 from workers.consumer.dead_letters import DeadLetterTopics
 from workers.consumer.lines import Endpoints, Lines
+from workers.consumer.receipts import ReceiptBoard, Receipts
 from workers.consumer.undelivered import UndeliveredStream
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
@@ -51,8 +52,8 @@ UNDELIVERED_TOPIC: Final = LogTopic(
 _log = structlog.get_logger()
 
 
-class WorkerStore(StatusStore, CursorCopies, Protocol):
-    """All that a worker tells the database of itself, and asks it back."""
+class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
+    """All that a worker tells the database, and asks it back."""
 
     async def remove(self) -> None:
         """This worker has stopped; raises UnavailableError."""
@@ -123,7 +124,7 @@ class Worker:
     async def _built(self, stack: AsyncExitStack, tasks: asyncio.TaskGroup) -> "_Parts":
         log, status = self._seams.log, self._seams.status
         reader = Reader(log, await stack.enter_async_context(log.tail()))
-        committer = Committer(log)
+        committer, receipts = Committer(log), Receipts(status)
         lines = Lines(
             endpoints=self._seams.endpoints,
             reader=reader,
@@ -131,6 +132,7 @@ class Worker:
             undelivered=UndeliveredStream(log),
             dead_letters=DeadLetterTopics(log),
             suspensions=Suspender(self._seams.suspensions, tasks),
+            receipts=receipts,
             tasks=tasks,
         )
         stream = await stack.enter_async_context(log.tail())
@@ -145,6 +147,7 @@ class Worker:
         return _Parts(
             reader=reader,
             committer=committer,
+            receipts=receipts,
             lines=lines,
             recorder=recorder,
             supervisor=supervisor,
@@ -155,6 +158,7 @@ class Worker:
     @staticmethod
     async def _stop(parts: "_Parts") -> None:
         cursors = await parts.supervisor.stop()
+        await parts.receipts.flush()
         try:
             await parts.reporter.write(cursors)
         except UnavailableError as exc:
@@ -175,6 +179,7 @@ class _Parts:
 
     reader: Reader
     committer: Committer
+    receipts: Receipts
     lines: Lines
     recorder: Recorder
     supervisor: Supervisor
@@ -198,6 +203,7 @@ class _Parts:
         for loop in (
             self.reader.run(),
             self.committer.run(),
+            self.receipts.run(),
             self.recorder.run(),
             self.supervisor.run(),
             self.follower.run(),

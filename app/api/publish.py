@@ -19,11 +19,13 @@ from app.api.publish_events import (
 )
 from app.api.publish_headers import PublishHeaders, media_type, own_id
 from app.api.publish_topic import publish_topic, said_of_topic
+from app.api.publish_wait import wait_of, waited, waiting_for
 from app.domain.errors import TopicNotFoundError, UnroutableError
 from app.domain.topic import Topic
 from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import Publication, record_of
+from app.services.waiting import Waiters, Waiting
 
 DUPLICATE: Final = (b"angelia-duplicate", b"true")
 _PREFIX: Final = "/topics/"
@@ -44,9 +46,11 @@ class PublishRoute:
         directory: TopicDirectory,
         publisher: IdempotentPublisher,
         *,
+        waiters: Waiters,
         body_timeout_s: float = BODY_TIMEOUT_S,
     ) -> None:
         self._directory = directory
+        self._waiters = waiters
         self._body_timeout_s = body_timeout_s
         self._publisher = publisher
 
@@ -57,6 +61,7 @@ class PublishRoute:
         headers = PublishHeaders(scope["headers"])
         try:
             message_id = own_id(headers) or message_id
+            wait = wait_of(scope)
             topic = await publish_topic(name, scope, self._directory)
             body = await read_body(
                 receive,
@@ -77,10 +82,16 @@ class PublishRoute:
             )
             # The id that its publisher gave it, if it is not ours.
             own = message_id if headers.given_id is not None or event.id else None
-            duplicate = await self._stored(topic, publication, own, asked_for=name)
-            answer = Answer(HTTPStatus.CREATED, said_of_topic(topic, name, self._directory))
-            if duplicate:
-                answer.headers.append(DUPLICATE)
+            with waiting_for(wait, topic.name, self._directory, waiters=self._waiters) as waiting:
+                duplicate = await self._stored(
+                    topic, publication, own, asked_for=name, waiting=waiting
+                )
+                answer = Answer(HTTPStatus.CREATED, said_of_topic(topic, name, self._directory))
+                if duplicate:
+                    answer.headers.append(DUPLICATE)
+                elif waiting is not None:
+                    body = await waited(waiting, message_id, receive)
+                    answer = answer._replace(body=body)
         except ClientGoneError:
             return
         except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
@@ -89,9 +100,16 @@ class PublishRoute:
         await send_answer(send, answer)
 
     async def _stored(
-        self, topic: Topic, publication: Publication, own_id: bytes | None, *, asked_for: str
+        self,
+        topic: Topic,
+        publication: Publication,
+        own_id: bytes | None,
+        *,
+        asked_for: str,
+        waiting: Waiting | None,
     ) -> bool:
-        record = record_of(publication, now_ms=now_ms())
+        receipt = waiting.header if waiting else None
+        record = record_of(publication, now_ms=now_ms(), receipt=receipt)
         try:
             return await self._publisher.publish(topic, record, own_id)
         except TopicNotFoundError as error:

@@ -14,7 +14,7 @@ from app.api.body import ClientGoneError, read_body
 from app.api.errors import RETRY_AFTER_S, status_of
 from app.api.publish import now_ms
 from app.api.publish_answers import Answer, failure, send_answer
-from app.api.publish_headers import PublishHeaders, flag, media_type
+from app.api.publish_headers import PublishHeaders, flag, media_type, query_value
 from app.api.publish_items import Form, Item, form_of, items
 from app.api.publish_topic import publish_topic, said_of_topic
 from app.domain.errors import (
@@ -85,6 +85,7 @@ class BatchRoute:
         form = form_of(media_type(headers.content_type))
         envelope = _is_enveloped(scope, form)
         _require_no_id(headers)
+        _require_no_wait(scope)
         name: str = scope["path_params"]["topic"]
         topic = await publish_topic(name, scope, self._directory)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
@@ -198,6 +199,12 @@ def _is_enveloped(scope: Scope, form: Form) -> bool:
     if enveloped and form is Form.EVENTS:
         raise ValidationFailedError.of("envelope", "does not go with CloudEvents")
     return enveloped
+
+
+def _require_no_wait(scope: Scope) -> None:
+    if query_value(scope, "wait") is not None:
+        message = "does not go with batches: publish the message alone"
+        raise ValidationFailedError.of("wait", message)
 
 
 def _require_no_id(headers: PublishHeaders) -> None:

@@ -6,6 +6,8 @@ from typing import Any, Final
 from app.api.body import BODY_TIMEOUT_S
 from app.api.documented import RETRY_HEADER, errors
 from app.api.publish_batch import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
+from app.domain.receipt import Fate
+from app.services.waiting import WAIT_MAX, Unfinished
 
 Json = dict[str, Any]
 
@@ -45,6 +47,44 @@ _RESULT: Final = {
         "duplicate": {"type": "boolean"},
     },
 }
+_WAITED: Final = {
+    "type": "object",
+    "required": ["id", "complete", "subscriptions"],
+    "properties": {
+        "id": {"type": "string"},
+        "complete": {
+            "type": "boolean",
+            "description": "whether every subscription that was active is done with it",
+        },
+        "subscriptions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "outcome"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "outcome": {"type": "string", "enum": [*Fate, *Unfinished]},
+                    "status": {"type": "integer"},
+                    "reason": {"type": "string"},
+                },
+            },
+        },
+    },
+}
+_WAITED_EXAMPLE: Final = {
+    "id": "order-1",
+    "complete": False,
+    "subscriptions": [
+        {"name": "billing", "outcome": "DELIVERED"},
+        {
+            "name": "mail",
+            "outcome": "DISCARDED",
+            "status": 400,
+            "reason": "Message sending failed with status code:400",
+        },
+        {"name": "stock", "outcome": "PENDING"},
+    ],
+}
 _RESULTS: Final = {"type": "array", "items": _RESULT}
 _STORED: Final = {"id": "order-1", "status": 201}
 _REFUSED: Final = {
@@ -80,6 +120,7 @@ def publish_operation(topic: Json) -> Json:
         "parameters": [
             topic,
             _MANDATORY,
+            _WAIT,
             _PARTITION_KEY,
             _header(
                 "Idempotency-Key",
@@ -94,8 +135,9 @@ def publish_operation(topic: Json) -> Json:
         },
         "responses": {
             "201": {
-                "description": "Stored",
+                "description": "Stored; with `wait`, the body says what became of it",
                 "headers": _ID_HEADER | _TOPIC_HEADERS | _DUPLICATE_HEADER,
+                "content": {"application/json": {"schema": _WAITED, "example": _WAITED_EXAMPLE}},
             }
         }
         | _refusals(400, 404, 408, 409, 413, 429, headers=_ID_HEADER),
@@ -160,6 +202,20 @@ _MANDATORY: Final = _flag(
     "`alternateTopic` instead, and refuse it (409) when there is none. Of alternates that follow "
     "one another the first with an active subscription takes it, else the last",
 )
+_WAIT: Final = {
+    "name": "wait",
+    "in": "query",
+    "required": False,
+    "description": (
+        f"at most so long (0 to {WAIT_MAX.seconds} seconds), wait until each subscription that is "
+        "active has delivered, discarded or filtered out the message. The answer is 201 in any "
+        "case, since the message is stored; its body says which have. PENDING: has not, or has "
+        "not said so yet; SUSPENDED: gets it when it is resumed; DELETED: was deleted meanwhile. "
+        "A duplicate is answered at once, without a body. 503 TOO_MANY_WAITERS: it is not stored"
+    ),
+    "schema": {"type": "string", "pattern": "^[0-9]{1,9}(ms|s)?$"},
+    "example": "5s",
+}
 _ENVELOPE: Final = _flag(
     "envelope",
     'each message is `{"message": …, "id": …, "key": …}`, of which `message` is stored; `id` and '

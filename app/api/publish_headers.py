@@ -86,13 +86,18 @@ def flag(scope: Scope, name: str) -> bool:
 
     ValidationFailedError.
     """
-    query: bytes = scope["query_string"]
-    if not query:
-        return False
-    given = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)).get(name, "false")
-    if given not in {"true", "false"}:
+    given = query_value(scope, name)
+    if given not in {None, "true", "false"}:
         raise ValidationFailedError.of(name, "must be true or false")
     return given == "true"
+
+
+def query_value(scope: Scope, name: str) -> str | None:
+    """The query parameter of that name, if it is there; of repeated ones the last."""
+    query: bytes = scope["query_string"]
+    if not query:
+        return None
+    return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)).get(name)
 
 
 @lru_cache(maxsize=256)

@@ -25,6 +25,7 @@
     ├── JobQueueFullError           JOB_QUEUE_FULL
     └── UnavailableError            a part we need did not answer in time
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
+        ├── TooManyWaitersError         TOO_MANY_WAITERS
         └── StorageUnavailableError     STORAGE_UNAVAILABLE
 
 Codes are public and stable (Hermes' names where Hermes has one). Which HTTP status a code becomes
@@ -190,6 +191,12 @@ class LogUnavailableError(UnavailableError):
     """The message log did not answer in time. What was asked may have happened all the same."""
 
     code = "SENDING_TO_KAFKA_TIMEOUT"
+
+
+class TooManyWaitersError(UnavailableError):
+    """No more publishers can wait for deliveries now; nothing is stored."""
+
+    code = "TOO_MANY_WAITERS"
 
 
 class StorageUnavailableError(UnavailableError):

@@ -8,6 +8,8 @@ HEADER_ID: Final = b"id"
 HEADER_TIMESTAMP: Final = b"ts"
 HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
+# Who waits to hear what became of it (app.domain.receipt).
+HEADER_RECEIPT: Final = b"w"
 
 # The `parsed` of a message whose body nobody has needed as JSON so far.
 UNPARSED: Final = object()
@@ -65,7 +67,8 @@ class Message:
     """A record as the delivery line sees it: read once, shared by all subscriptions of its topic.
 
     `content_type` and the propagated headers are as published. A record without a value has
-    `body` None. `parsed` is the body as JSON while somebody keeps it (app.filtering.bodies).
+    `body` None. `receipt` names who waits to hear what became of it. `parsed` is the body as JSON
+    while somebody keeps it (app.filtering.bodies).
     """
 
     __slots__ = (
@@ -78,6 +81,7 @@ class Message:
         "partition",
         "propagated",
         "published_ms",
+        "receipt",
     )
 
     def __init__(self, record: Record, partition: Partition) -> None:
@@ -90,6 +94,7 @@ class Message:
         self.content_type = b"application/json"
         self.published_ms = record.timestamp_ms
         self.propagated: list[tuple[bytes, bytes]] = []
+        self.receipt: bytes | None = None
         for name, value in record.headers:
             if name == HEADER_ID:
                 self.id = value
@@ -97,6 +102,8 @@ class Message:
                 self.content_type = value
             elif name.startswith(HEADER_PROPAGATED_PREFIX):
                 self.propagated.append((name[len(HEADER_PROPAGATED_PREFIX) :], value))
+            elif name == HEADER_RECEIPT:
+                self.receipt = value
         if not self.id:
             # A foreign producer's record: the same id whoever reads it, and however often.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()

@@ -1,7 +1,7 @@
 """Topics and who subscribes to them, in memory: what publishing knows without the database."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from time import monotonic
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError, TopicNotFoundError
 from app.domain.feed import Changes
 from app.domain.topic import Topic
-from app.services.subscribers import Subscribers
+from app.services.subscribers import Subscriber, Subscribers
 
 ABSENT_FOR: Final = timedelta(seconds=1)
 ABSENT_MAX: Final = 10_000
@@ -55,6 +55,10 @@ class TopicDirectory:
     def is_routable(self, name: str) -> bool:
         """Whether the topic has an active subscription, as the feed said last."""
         return self._subscribers.some_active(name)
+
+    def subscribers(self, name: str) -> Mapping[str, Subscriber]:
+        """The topic's subscriptions by id, as the feed said last."""
+        return self._subscribers.of(name)
 
     def deduplicated(self) -> list[Topic]:
         """The topics in memory that have an idempotent filter."""

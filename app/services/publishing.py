@@ -16,6 +16,7 @@ from app.domain.message import (
     HEADER_CONTENT_TYPE,
     HEADER_ID,
     HEADER_PROPAGATED_PREFIX,
+    HEADER_RECEIPT,
     HEADER_TIMESTAMP,
     NewRecord,
 )
@@ -47,11 +48,16 @@ class Publication:
     propagated: tuple[tuple[bytes, bytes], ...] = ()
 
 
-def record_of(publication: Publication, *, now_ms: int) -> NewRecord:
-    """The log record of a publication (architecture.md, Kafka naming)."""
+def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = None) -> NewRecord:
+    """The log record of a publication (architecture.md, Kafka naming).
+
+    `receipt` names who waits for its deliveries (app.domain.receipt).
+    """
     headers = [(HEADER_ID, publication.id), (HEADER_TIMESTAMP, b"%d" % now_ms)]
     if publication.content_type:
         headers.append((HEADER_CONTENT_TYPE, publication.content_type))
+    if receipt is not None:
+        headers.append((HEADER_RECEIPT, receipt))
     for name, value in publication.propagated:
         headers.append((HEADER_PROPAGATED_PREFIX + name, value))
     return NewRecord(

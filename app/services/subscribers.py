@@ -1,7 +1,17 @@
-"""Who subscribes to each topic, as the change feed says: counts for those who publish."""
+"""Who subscribes to each topic, as the change feed says: what those who publish ask."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from app.domain.feed import Changes
 from app.domain.subscription import State
+
+
+class Subscriber(NamedTuple):
+    """A subscription, as far as publishers are concerned."""
+
+    name: str
+    active: bool
 
 
 class Subscribers:
@@ -9,15 +19,19 @@ class Subscribers:
 
     def __init__(self) -> None:
         self._topic_of: dict[str, str] = {}
-        self._active: dict[str, dict[str, bool]] = {}
+        self._of: dict[str, dict[str, Subscriber]] = {}
 
     def count(self, topic: str) -> int:
         """All subscriptions of the topic."""
-        return len(self._active.get(topic, ()))
+        return len(self.of(topic))
 
     def some_active(self, topic: str) -> bool:
         """Whether one of them is not suspended."""
-        return any(self._active.get(topic, {}).values())
+        return any(subscriber.active for subscriber in self.of(topic).values())
+
+    def of(self, topic: str) -> Mapping[str, Subscriber]:
+        """The topic's subscriptions by id, as they are now."""
+        return self._of.get(topic, {})
 
     def apply(self, changes: Changes) -> None:
         """Take in what changed, which must come in the order of the feed."""
@@ -25,12 +39,13 @@ class Subscribers:
             self._forget(gone)
         for subscription in changes.subscriptions:
             self._topic_of[subscription.id] = subscription.topic
-            active = self._active.setdefault(subscription.topic, {})
-            active[subscription.id] = subscription.state is not State.SUSPENDED
+            active = subscription.state is not State.SUSPENDED
+            known = self._of.setdefault(subscription.topic, {})
+            known[subscription.id] = Subscriber(subscription.name, active)
 
     def _forget(self, subscription_id: str) -> None:
         topic = self._topic_of.pop(subscription_id, None)
         if topic is not None:
-            self._active[topic].pop(subscription_id)
-            if not self._active[topic]:
-                del self._active[topic]
+            self._of[topic].pop(subscription_id)
+            if not self._of[topic]:
+                del self._of[topic]

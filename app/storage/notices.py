@@ -1,7 +1,7 @@
 """PostgreSQL's notifications: word that something may have changed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -33,12 +33,15 @@ class Notices:
 
     Notifications are hints, and come once for many: read what they are about, then wait. When the
     connection is lost, it is made again while someone waits, and then all channels are reported,
-    since something may have been missed.
+    since something may have been missed. `hear` is called with the payload of each.
     """
 
-    def __init__(self, url: str, channels: Collection[str]) -> None:
+    def __init__(
+        self, url: str, channels: Collection[str], *, hear: Callable[[str], None] | None = None
+    ) -> None:
         self._url = libpq_url(url)
         self._channels = frozenset(channels)
+        self._hear = hear
         self._connection: AsyncConnection[Any] | None = None
         self._backoff_s = _BACKOFF_MIN_S
 
@@ -89,9 +92,11 @@ class Notices:
         """What is notified until the deadline, or until it is time to probe; drops a lost one."""
         wait_s = max(0.0, min(PROBE_AFTER_S, deadline - _now()))
         try:
-            notified = frozenset(
-                [n.channel async for n in connection.notifies(timeout=wait_s, stop_after=1)]
-            )
+            told = [n async for n in connection.notifies(timeout=wait_s, stop_after=1)]
+            notified = frozenset(each.channel for each in told)
+            if self._hear is not None:
+                for each in told:
+                    self._hear(each.payload)
             if not notified and wait_s >= PROBE_AFTER_S:
                 await _probe(connection)
         except (psycopg.Error, OSError) as exc:
@@ -120,12 +125,14 @@ class Notices:
 
 
 @asynccontextmanager
-async def listen(url: str, channels: Collection[str]) -> AsyncIterator[Notices]:
+async def listen(
+    url: str, channels: Collection[str], *, hear: Callable[[str], None] | None = None
+) -> AsyncIterator[Notices]:
     """Listen on `channels`: what is notified after this is entered is reported.
 
     It is entered within CONNECT_TIMEOUT_S also when the database cannot be reached.
     """
-    notices = Notices(url, channels)
+    notices = Notices(url, channels, hear=hear)
     await notices.connect()
     try:
         yield notices

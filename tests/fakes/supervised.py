@@ -15,6 +15,7 @@ from workers.assignment.suspensions import Suspender
 from workers.consumer.committer import Committer
 from workers.consumer.dead_letters import DeadLetterTopics
 from workers.consumer.lines import CursorKey, Lines
+from workers.consumer.receipts import Receipts
 from workers.consumer.undelivered import UndeliveredStream
 from workers.reading.reader import Reader
 
@@ -77,6 +78,7 @@ class Supervised:
             undelivered=UndeliveredStream(world.log),
             dead_letters=DeadLetterTopics(world.log),
             suspensions=Suspender(database, tasks),
+            receipts=Receipts(database),
             tasks=tasks,
         )
         self.reporter = Reporter("w1", self.lines, database)

@@ -12,6 +12,7 @@ from app.domain.delivery import Delivered, Outcome
 from app.domain.errors import StorageUnavailableError
 from app.domain.feed import Changes
 from app.domain.message import Message, NewRecord, Partition
+from app.domain.receipt import Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
@@ -97,6 +98,7 @@ class ControlPlane:
     statuses: dict[tuple[str, Partition], CursorStatus] = field(default_factory=dict)
     loads: dict[str, SubscriptionLoad] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
+    receipts: dict[str, list[Receipt]] = field(default_factory=dict)
     stream: dict[Partition, int] = field(default_factory=dict)
     changed: Signal = field(default_factory=Signal)
 
@@ -184,6 +186,12 @@ class WorkerDatabase:
             return False
         self._plane.put(stored.in_state(State.SUSPENDED, reason=reason))
         return True
+
+    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+        self._plane.answer()
+        for waiter, given in receipts.items():
+            self._plane.receipts.setdefault(waiter, []).extend(given)
+        self._plane.changed.send()
 
     async def remove(self) -> None:
         self._plane.answer()

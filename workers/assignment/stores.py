@@ -2,16 +2,18 @@
 
 import os
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from app.domain.errors import NotFoundError
 from app.domain.feed import Changes
+from app.domain.receipt import Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
 from app.domain.subscription import State, Subscription
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.notices import Notices
+from app.storage.receipts import notify_receipts
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.workers import WorkerRepository
@@ -67,6 +69,11 @@ class DatabaseStatus:
         """The subscription's cursors as last reported, by whoever reported them."""
         async with self._database.transaction() as session:
             return await StatusRepository(session).cursors(subscription_id)
+
+    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+        """Tell the processes that wait for these."""
+        async with self._database.transaction() as session:
+            await notify_receipts(session, receipts)
 
     async def remove(self) -> None:
         """This worker has stopped."""

@@ -7,8 +7,11 @@ from typing import Protocol
 import structlog
 
 from app.domain.commit import Progress
+from app.domain.delivery import Discarded
 from app.domain.message import Message, Partition
+from app.domain.receipt import Fate
 from workers.consumer.offsets import OffsetTracker
+from workers.consumer.receipts import Receipts
 from workers.reading.catchup import Fed
 from workers.reading.feed import Batch, Feed, TailReader
 
@@ -44,8 +47,16 @@ class Cursor:
     Every method is synchronous: a cursor is changed only between two turns of the loop.
     """
 
-    def __init__(self, owner: CursorOwner, partition: Partition, start: Progress) -> None:
+    def __init__(
+        self,
+        owner: CursorOwner,
+        partition: Partition,
+        start: Progress,
+        *,
+        receipts: Receipts | None = None,
+    ) -> None:
         self._owner = owner
+        self._receipts = receipts
         self.partition = partition
         self._offsets = OffsetTracker(start)
         self._feed: Feed | None = None
@@ -190,16 +201,19 @@ class Cursor:
         self._offsets.delivered += 1
         self._offsets.volume += len(message.body or b"")
         self._close(message)
+        self._receipt(message, Fate.DELIVERED)
 
-    def discarded(self, message: Message) -> None:
+    def discarded(self, message: Message, why: Discarded | None = None) -> None:
         """It is durable among the undelivered."""
         self._offsets.discarded += 1
         self._close(message)
+        self._receipt(message, Fate.DISCARDED, why)
 
     def filtered(self, message: Message) -> None:
         """The subscription does not want it."""
         self._offsets.filtered += 1
         self._close(message)
+        self._receipt(message, Fate.FILTERED)
 
     def landed(self) -> None:
         """A request of ours is over, whatever came of it."""
@@ -221,6 +235,11 @@ class Cursor:
     async def idle(self) -> None:
         """Wait until no request of ours is in the air."""
         await self._idle.wait()
+
+    def _receipt(self, message: Message, fate: Fate, why: Discarded | None = None) -> None:
+        header = message.receipt
+        if header is not None and self._receipts is not None:
+            self._receipts.give(header, self.committed.subscription_id, fate, why=why)
 
     def _close(self, message: Message) -> None:
         blocked = not self._offsets.may_open()

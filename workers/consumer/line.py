@@ -399,7 +399,7 @@ class DeliveryLine:
             return
         await self._parts.undelivered.write(record)
         # Reached only when the message is durable in both: closing it lets the commit pass it.
-        job.cursor.discarded(job.message)
+        job.cursor.discarded(job.message, discarded)
         self._intake.finished(job.cursor, job.message)
 
     async def _lettered(self, job: Job, discarded: Discarded, record: Undelivered) -> bool:

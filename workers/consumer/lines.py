@@ -14,6 +14,7 @@ from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import DeadLetters
 from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
+from workers.consumer.receipts import Receipts
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
 from workers.delivery.share import Share
@@ -49,11 +50,13 @@ class Lines:
         undelivered: UndeliveredLog,
         dead_letters: DeadLetters,
         suspensions: Suspensions,
+        receipts: Receipts,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._endpoints = endpoints
         self._reader = reader
         self._committer = committer
+        self._receipts = receipts
         self._lines: dict[str, DeliveryLine] = {}
         # Without cursors, the last to stop last: one that is resumed goes on with what it has sent
         # in the last second, and with the quiet that its subscriber asked for.
@@ -165,7 +168,7 @@ class Lines:
 
     def _opened(self, subscription: Subscription, partition: Partition, start: Progress) -> Cursor:
         line = self._lines.get(subscription.id) or self._begun(subscription)
-        cursor = Cursor(line, partition, start)
+        cursor = Cursor(line, partition, start, receipts=self._receipts)
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 

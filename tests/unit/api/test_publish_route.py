@@ -16,6 +16,7 @@ from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import WAITING_BYTES_MAX, Publisher
 from app.services.topics import log_topic
+from app.services.waiting import Waiters
 from app.storage.published_ids import Claim
 from tests.fakes.memory_log import MemoryLog
 
@@ -82,7 +83,9 @@ async def look_up(name: str) -> Topic:
 async def exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
     await log.create_topic(log_topic(TOPIC))
     async with Publisher(log) as publisher:
-        route = PublishRoute(TopicDirectory(look_up), IdempotentPublisher(publisher, no_claims))
+        route = PublishRoute(
+            TopicDirectory(look_up), IdempotentPublisher(publisher, no_claims), waiters=Waiters()
+        )
         await route(exchange.scope, exchange.receive, exchange.send)
     return exchange
 
@@ -108,7 +111,9 @@ async def test_a_body_that_does_not_come_is_waited_for_only_so_long() -> None:
 
     async with Publisher(log) as publisher:
         idempotent = IdempotentPublisher(publisher, no_claims)
-        route = PublishRoute(TopicDirectory(look_up), idempotent, body_timeout_s=0.01)
+        route = PublishRoute(
+            TopicDirectory(look_up), idempotent, waiters=Waiters(), body_timeout_s=0.01
+        )
         await route(exchange.scope, receive, exchange.send)
     assert (exchange.status, exchange.json["code"]) == (408, "TIMEOUT")
     assert (b"connection", b"close") in exchange.sent[0]["headers"]
@@ -147,7 +152,9 @@ async def test_a_topic_that_the_log_has_lost_is_not_found() -> None:
 
     async with Publisher(log) as publisher:
         exchange = Exchange(part(b"x"))
-        route = PublishRoute(TopicDirectory(look_up), IdempotentPublisher(publisher, no_claims))
+        route = PublishRoute(
+            TopicDirectory(look_up), IdempotentPublisher(publisher, no_claims), waiters=Waiters()
+        )
         await route(exchange.scope, exchange.receive, exchange.send)
     assert (exchange.status, exchange.json["code"]) == (404, "TOPIC_NOT_EXISTS")
 

@@ -1,0 +1,80 @@
+"""`?wait=5s` of a publish request: the answer says what became of the message."""
+
+import asyncio
+import re
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+from starlette.types import Receive, Scope
+
+from app.api.body import ClientGoneError
+from app.api.publish_headers import query_value
+from app.domain.errors import ValidationFailedError
+from app.services.directory import TopicDirectory
+from app.services.waiting import WAIT_MAX, SubscriberOutcome, Waiters, Waiting
+
+_DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s)?")
+_RULE: Final = f"must be 0 to {WAIT_MAX.seconds} seconds, as 5s or 500ms"
+
+
+def wait_of(scope: Scope) -> timedelta | None:
+    """How long the publisher waits, if he does; ValidationFailedError."""
+    given = query_value(scope, "wait")
+    if given is None:
+        return None
+    found = _DURATION.fullmatch(given)
+    if found is None:
+        raise ValidationFailedError.of("wait", _RULE)
+    number, unit = int(found[1]), found[2]
+    wait = timedelta(milliseconds=number) if unit == "ms" else timedelta(seconds=number)
+    if wait > WAIT_MAX:
+        raise ValidationFailedError.of("wait", _RULE)
+    return wait
+
+
+def waiting_for(
+    wait: timedelta | None, topic: str, directory: TopicDirectory, *, waiters: Waiters
+) -> AbstractContextManager[Waiting | None]:
+    """Let the publisher wait for the topic's subscriptions in the block, if he asked for it."""
+    if wait is None:
+        return nullcontext()
+    return waiters.waiting(lambda: directory.subscribers(topic), within=wait)
+
+
+async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> bytes:
+    """The body of the answer, when there is one; ClientGoneError when nobody is there for it."""
+    body: bytes | None = None
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            watch = tasks.create_task(_until_gone(receive))
+            outcomes = await waiting.outcomes()
+            body = _answer(message_id, outcomes, complete=waiting.complete)
+            watch.cancel()
+    except* ClientGoneError:
+        pass  # said below, by itself
+    if body is None:
+        raise ClientGoneError
+    return body
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    raise ClientGoneError
+
+
+def _answer(message_id: bytes, outcomes: Iterable[SubscriberOutcome], *, complete: bool) -> bytes:
+    told = [_told(each) for each in outcomes]
+    return orjson.dumps({"id": message_id.decode(), "complete": complete, "subscriptions": told})
+
+
+def _told(outcome: SubscriberOutcome) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": outcome.name, "outcome": outcome.outcome.value}
+    if outcome.status is not None:
+        told["status"] = outcome.status
+    if outcome.reason is not None:
+        told["reason"] = outcome.reason
+    return told

@@ -1,0 +1,84 @@
+"""Receipts: what became of a message at a subscription, for a publisher who waits for it.
+
+A record whose publisher waits names him in a header (`HEADER_RECEIPT`), as
+`{waiter} {number} {until}`: the process that waits, the request in it, and until when it may
+(epoch ms). Receipts are hints: one that gets lost leaves its message where it is.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+# PostgreSQL takes notifications of less than 8,000 bytes.
+PAYLOAD_BYTES_MAX: Final = 7_500
+_REASON_LENGTH_MAX: Final = 500
+_ADDRESS: Final = re.compile(rb"([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})")
+
+
+class Fate(StrEnum):
+    """What became of a message at a subscription for good."""
+
+    DELIVERED = "DELIVERED"
+    DISCARDED = "DISCARDED"
+    FILTERED = "FILTERED"
+
+
+class Address(NamedTuple):
+    """Who waits for receipts: request `number` of the process `waiter`, until then (epoch ms)."""
+
+    waiter: str
+    number: int
+    until_ms: int
+
+    def header(self) -> bytes:
+        """As the header of a record."""
+        return f"{self.waiter} {self.number} {self.until_ms}".encode("ascii")
+
+
+class Receipt(NamedTuple):
+    """What became of the message of request `number`; a discard says why."""
+
+    number: int
+    subscription_id: str
+    fate: Fate
+    status: int | None = None
+    reason: str = ""
+
+
+def address_of(header: bytes) -> Address | None:
+    """Who is named in the header, if it is one of ours."""
+    found = _ADDRESS.fullmatch(header)
+    if found is None:
+        return None
+    waiter, number, until_ms = found.groups()
+    return Address(waiter.decode("ascii"), int(number), int(until_ms))
+
+
+def payloads(receipts: Iterable[Receipt]) -> list[str]:
+    """`receipts` as texts of at most PAYLOAD_BYTES_MAX bytes of ASCII each."""
+    texts: list[str] = []
+    items: list[str] = []
+    size = 0
+    for receipt in receipts:
+        item = json.dumps(receipt._replace(reason=receipt.reason[:_REASON_LENGTH_MAX]))
+        if items and size + len(item) >= PAYLOAD_BYTES_MAX:
+            texts.append(f"[{','.join(items)}]")
+            items, size = [], 0
+        items.append(item)
+        size += len(item) + 1
+    return [*texts, f"[{','.join(items)}]"] if items else texts
+
+
+def receipts_in(payload: str) -> Sequence[Receipt]:
+    """The receipts in a text; none in one that is not of ours."""
+    try:
+        return [_receipt(*parts) for parts in json.loads(payload)]
+    except (ValueError, TypeError):
+        return ()
+
+
+def _receipt(number: Any, subscription_id: Any, fate: Any, *why: Any) -> Receipt:  # noqa: ANN401 - any JSON
+    status, reason = why
+    return Receipt(number, subscription_id, Fate(fate), status, reason)

@@ -1,0 +1,81 @@
+"""Receipts for publishers who wait: told soon, and never waited for."""
+
+import asyncio
+import time
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.delivery import Discarded
+from app.domain.errors import UnavailableError
+from app.domain.receipt import Fate, Receipt, address_of
+
+# Of more that wait to be told, the oldest are dropped: their publishers wait longest already.
+WAITING_MAX: Final = 10_000
+RETRY_PAUSE: Final = timedelta(seconds=1)
+# Clocks of processes differ by less.
+_CLOCK_SKEW_MS: Final = 60_000
+
+_log = structlog.get_logger()
+
+
+class ReceiptBoard(Protocol):
+    """Where waiting processes look."""
+
+    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+        """Tell each process, by its name, its receipts; raises UnavailableError."""
+
+
+class Receipts:
+    """Collects receipts and tells them, many at a time, while the last ones are being told."""
+
+    def __init__(self, board: ReceiptBoard) -> None:
+        self._board = board
+        self._waiting: deque[tuple[str, Receipt]] = deque(maxlen=WAITING_MAX)
+        self._given = asyncio.Event()
+
+    def give(
+        self, header: bytes, subscription_id: str, fate: Fate, *, why: Discarded | None = None
+    ) -> None:
+        """Tell who is named in the header of a message, if he may still wait."""
+        address = address_of(header)
+        if address is None or address.until_ms + _CLOCK_SKEW_MS < time.time_ns() // 1_000_000:
+            return
+        receipt = Receipt(address.number, subscription_id, fate)
+        if why is not None:
+            receipt = receipt._replace(status=why.status, reason=why.reason)
+        self._waiting.append((address.waiter, receipt))
+        self._given.set()
+
+    async def run(self) -> None:
+        """Tell until cancelled."""
+        while True:
+            await self._given.wait()
+            if not await self.flush():
+                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+
+    async def flush(self) -> bool:
+        """Tell all that wait now; whether they are told."""
+        self._given.clear()
+        told = list(self._waiting)
+        self._waiting.clear()
+        by_waiter: dict[str, list[Receipt]] = defaultdict(list)
+        for waiter, receipt in told:
+            by_waiter[waiter].append(receipt)
+        try:
+            if by_waiter:
+                await self._board.tell(by_waiter)
+        except UnavailableError as exc:
+            _log.warning("receipts_not_told", receipts=len(told), error=exc.message)
+            self._keep(told)
+            return False
+        return True
+
+    def _keep(self, untold: Sequence[tuple[str, Receipt]]) -> None:
+        for each in reversed(untold):
+            if len(self._waiting) < WAITING_MAX:
+                self._waiting.appendleft(each)
+        self._given.set()
