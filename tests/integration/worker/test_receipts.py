@@ -7,7 +7,7 @@ import pytest
 
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.filters import Filter, FilterType
-from app.domain.message import NewRecord
+from app.domain.message import NewRecord, Partition
 from app.domain.receipt import Address, Fate, Receipt
 from app.domain.topic import Topic
 from tests.fakes.worker import Attempt, World, delivered
@@ -111,13 +111,15 @@ async def test_a_database_that_is_down_holds_no_delivery_up_and_hears_of_it_late
     assert told(world) == [Receipt(1, subscription.id, Fate.DELIVERED)]
 
 
-async def test_what_lands_while_the_worker_stops_is_told(world: World) -> None:
-    topic = await world.topic()
+async def test_what_could_not_be_told_is_told_when_the_worker_stops(world: World) -> None:
+    topic = await world.topic(partitions=1)
     subscription = await world.subscribe(topic)
-    world.endpoints.gate.clear()
+    commits = world.memory.commits[subscription.group]
     async with world.worker():
         await world.plane.until_applied()
+        world.plane.down = True
         await publish(world, topic, b"1", number=1)
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
-        world.endpoints.gate.set()
+        # By the time of its commit it was tried to tell.
+        await world.plane.until(lambda: commits[Partition(topic.name, 0)].offset == 1)
+        world.plane.down = False
     assert told(world) == [Receipt(1, subscription.id, Fate.DELIVERED)]
