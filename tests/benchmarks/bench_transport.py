@@ -29,8 +29,7 @@ from app.domain.message import Message, Partition, Record
 from app.domain.subscription import Subscription
 from tests.fakes.egress import LOOPBACK
 from workers.delivery.sender import Sender
-from workers.transport.dialing import Origin
-from workers.transport.transport import ORIGIN_EXTENSION, DeliveryTransport
+from workers.transport.transport import DeliveryTransport
 
 BODY: Final = b'{"payload":"' + b"x" * 1010 + b'"}'
 REPORT: Final = Path("build/bench/transport.json")
@@ -79,7 +78,7 @@ async def transport(url: str, connections: int) -> AsyncIterator[Post]:
     headers = httpx.Headers(
         [(b"Host", target.netloc), (b"Content-Type", b"application/json"), (b"X-Id", b"0123456789")]
     )
-    extensions = {"timeout": {"read": 10.0}, ORIGIN_EXTENSION: Origin.of(target)}
+    extensions = {"timeout": {"read": 10.0}}
     ours = DeliveryTransport(egress=LOOPBACK)
 
     def post() -> Awaitable[object]:

@@ -29,11 +29,8 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
     which asks for patience; 410 asks for no more messages. Everything else is tried again: 3xx
     (never followed), 5xx, no answer. Where nothing may be sent to, nothing is tried again.
     """
-    if isinstance(answer, Unanswered) and answer.refused:
-        return Discarded(reason=answer.reason)
     if isinstance(answer, Unanswered):
-        error = ErrorType.TIMEOUT if answer.timed_out else ErrorType.CONNECTION
-        return Retry(reason=answer.reason, error=error)
+        return _unanswered(answer)
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004 - the 2xx class
         return _delivered(status)
@@ -45,6 +42,13 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
     if _is_final(status, subscription):
         return Discarded(reason=status_reason(status), status=status)
     return Retry(reason=status_reason(status), status=status)
+
+
+def _unanswered(answer: Unanswered) -> Outcome:
+    if answer.refused:
+        return Discarded(reason=answer.reason)
+    error = ErrorType.TIMEOUT if answer.timed_out else ErrorType.CONNECTION
+    return Retry(reason=answer.reason, error=error)
 
 
 def _is_final(status: int, subscription: Subscription) -> bool:

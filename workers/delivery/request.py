@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -31,7 +31,7 @@ _PRINTABLE: Final = bytes(
 
 
 class RequestHeaders:
-    """Builds the headers of each request of one subscription.
+    """The headers of one subscription's requests: those that are `constant`, and each message's.
 
     A name that several sources give is sent once, by the most specific of them: Hermes' own
     headers, then the subscription's, then those propagated from the publisher. A propagated header
@@ -39,7 +39,7 @@ class RequestHeaders:
     content type of its own, and nothing is propagated with it.
     """
 
-    __slots__ = ("_constant", "_id_name", "_idempotency_key", "_reserved", "_typed")
+    __slots__ = ("_id_name", "_idempotency_key", "_reserved", "_typed", "constant")
 
     def __init__(
         self, subscription: Subscription, *, host: bytes, user: str = "", password: str = ""
@@ -56,15 +56,15 @@ class RequestHeaders:
         if user or password:
             implied.append((b"Authorization", basic_credentials(user, password)))
         implied = [pair for pair in implied if pair[0].lower() not in given]
-        self._constant: list[Header] = [(b"Host", host), *implied, *hermes, *static]
+        self.constant: Final[Sequence[Header]] = ((b"Host", host), *implied, *hermes, *static)
         self._typed = _CONTENT_TYPE.lower() in given
-        constant = {name.lower() for name, _ in self._constant}
+        constant = {name.lower() for name, _ in self.constant}
         self._reserved = above | constant | {_CONTENT_TYPE.lower()}
 
     def of(self, message: Message, retry_count: int) -> list[Header]:
-        """The headers for one attempt at `message`; `retry_count` is 0 for the first."""
+        """What one attempt at `message` adds to these; `retry_count` is 0 for the first."""
         message_id = message.id.translate(_PRINTABLE)
-        headers = list(self._constant)
+        headers: list[Header] = []
         if not self._typed:
             headers.append((_CONTENT_TYPE, message.content_type.translate(_PRINTABLE)))
         headers.append((self._id_name, message_id))

@@ -1,6 +1,6 @@
 """Sending: one message, one POST, one outcome."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -18,9 +18,34 @@ from workers.delivery.request import RequestHeaders
 from workers.transport.dialing import Origin
 from workers.transport.limits import TransportLimits
 from workers.transport.resolving import RefusedAddressError
-from workers.transport.transport import ORIGIN_EXTENSION, DeliveryTransport
+from workers.transport.transport import DeliveryTransport
+from workers.transport.wire import request_start, whole_request
 
 Clock = Callable[[], datetime]
+
+
+class LateHeaders(Mapping[str, str]):
+    """The headers of an answer by their lower-case names, read when one is asked for: few are."""
+
+    __slots__ = ("_raw", "_read")
+
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+        self._read: httpx.Headers | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self._headers()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers())
+
+    def __len__(self) -> int:
+        return len(self._headers())
+
+    def _headers(self) -> httpx.Headers:
+        if self._read is None:
+            self._read = httpx.Headers(self._raw)
+        return self._read
 
 
 def _utc_now() -> datetime:
@@ -36,13 +61,14 @@ class Destination:
     __slots__ = (
         "_bodies",
         "_clock",
-        "_extensions",
         "_headers",
         "_judge",
+        "_origin",
+        "_start",
         "_subscription",
         "_template",
+        "_total_s",
         "_transport",
-        "_url",
     )
 
     def __init__(
@@ -60,12 +86,12 @@ class Destination:
         self._judge = Judge(subscription)
         self._transport = transport
         self._clock = clock
-        self._url = url.copy_with(username=None, password=None)
         self._headers = RequestHeaders(
-            subscription, host=self._url.netloc, user=url.username, password=url.password
+            subscription, host=url.netloc, user=url.username, password=url.password
         )
-        total_s = subscription.policy.request_timeout.total_seconds()
-        self._extensions = {"timeout": {"read": total_s}, ORIGIN_EXTENSION: Origin.of(url)}
+        self._origin = Origin.of(url)
+        self._start = request_start(b"POST", url.raw_path, self._headers.constant)
+        self._total_s = subscription.policy.request_timeout.total_seconds()
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         """POST `message` once, within the policy's `request_timeout` in all, and judge the answer.
@@ -76,34 +102,28 @@ class Destination:
         if message.body is None:
             return Discarded(reason="malformed: the record has no value")
         try:
-            url = self._url if self._template is None else self._filled(self._template, message)
+            start = self._start if self._template is None else self._filled(self._template, message)
         except (TemplateError, BodyError) as exc:
             return Discarded(reason=f"The endpoint's template cannot be filled: {exc}")
-        request = httpx.Request(
-            "POST",
-            url,
-            headers=self._headers.of(message, retry_count),
-            stream=httpx.ByteStream(message.body),
-            extensions=self._extensions,
-        )
-        return self._judge.outcome(await self._answer(request), self._clock())
+        payload = whole_request(start, self._headers.of(message, retry_count), message.body)
+        return self._judge.outcome(await self._answer(payload), self._clock())
 
-    def _filled(self, template: EndpointTemplate, message: Message) -> httpx.URL:
-        target = template.target(self._bodies.of(message))
+    def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
         # Only path and query: the host is the one that was checked, whatever the message says.
-        return self._url.copy_with(raw_path=target.encode("ascii"))
+        target = template.target(self._bodies.of(message)).encode("ascii")
+        return request_start(b"POST", target, self._headers.constant)
 
-    async def _answer(self, request: httpx.Request) -> Answer:
+    async def _answer(self, payload: bytes) -> Answer:
         try:
-            response = await self._transport.handle_async_request(request)
+            raw = await self._transport.exchange(self._origin, payload, total_s=self._total_s)
         except httpx.TransportError as exc:
             return Unanswered(
                 reason=self._reason(exc),
                 timed_out=isinstance(exc, httpx.TimeoutException),
                 refused=isinstance(exc, RefusedAddressError),
             )
-        body = _body(response) if self._judge.reads_bodies else b""
-        return Answered(response.status_code, response.headers, body)
+        body = raw.body if self._judge.reads_bodies else b""
+        return Answered(raw.status, LateHeaders(raw.headers), body)
 
     def _reason(self, exc: httpx.TransportError) -> str:
         total = self._subscription.policy.request_timeout
@@ -115,20 +135,12 @@ class Destination:
                 return f"No connection became free {within}"
             case httpx.TimeoutException():
                 return f"No complete answer {within}"
-            case RefusedAddressError():
-                return f"Nothing may be sent there: {exc}"
             case httpx.ConnectError():
                 return f"Could not connect: {exc}"
             case httpx.ProtocolError():
                 return f"Protocol error: {exc}"
             case _:
                 return f"Connection error: {exc}"
-
-
-def _body(response: httpx.Response) -> bytes:
-    """The body as it came: decompressing it would undo the bound on its size."""
-    stream = response.stream
-    return b"".join(stream) if isinstance(stream, httpx.ByteStream) else b""
 
 
 class UnusableDestination:

@@ -7,15 +7,13 @@ from contextlib import suppress
 import httpx
 
 from app.domain.egress import EgressPolicy
+from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Dialer, Origin
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.resolving import Resolver
 from workers.transport.sweep import Sweep
-from workers.transport.wire import request_bytes
-
-# Request extension with the `Origin` of the URL, worked out once by whoever sends many.
-ORIGIN_EXTENSION = "angelia.origin"
+from workers.transport.wire import request_start, whole_request
 
 # Closing at once takes the loop a turn or two.
 _ABORT_S = 1.0
@@ -103,16 +101,27 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
             async with asyncio.timeout(seconds):
                 await self._sweep.drained()
 
-    async def _handle(self, request: httpx.Request) -> httpx.Response:
+    async def exchange(self, origin: Origin, payload: bytes, *, total_s: float) -> RawAnswer:
+        """Send `payload`, a request as bytes, and return its answer; all else is as above.
+
+        For who sends many requests that are alike: httpx's request and response cost more than the
+        rest of the way.
+        """
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
+        return await self._pool(origin).send(payload, self._loop.time() + total_s)
+
+    async def _handle(self, request: httpx.Request) -> httpx.Response:
         if request.method in _BODILESS_ANSWER:
             message = f"{request.method} is not supported"
             raise httpx.LocalProtocolError(message)
         stream = request.stream
         body = b"".join(stream) if isinstance(stream, httpx.ByteStream) else await request.aread()
-        deadline = self._loop.time() + self._total_s(request)
-        answer = await self._pool(request).send(request_bytes(request, body), deadline)
+        method = request.method.encode("ascii")
+        start = request_start(method, request.url.raw_path, request.headers.raw)
+        answer = await self.exchange(
+            Origin.of(request.url), whole_request(start, (), body), total_s=self._total_s(request)
+        )
         return httpx.Response(
             answer.status,
             headers=answer.headers,
@@ -126,8 +135,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         total: float | None = timeout.get("read") if timeout else None
         return self._timeout_s if total is None else total
 
-    def _pool(self, request: httpx.Request) -> OriginPool:
-        origin = request.extensions.get(ORIGIN_EXTENSION) or Origin.of(request.url)
+    def _pool(self, origin: Origin) -> OriginPool:
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = OriginPool(

@@ -1,8 +1,11 @@
 """A request as bytes."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import httpx
+
+Header = tuple[bytes, bytes]
 
 # The body is in memory, so the length is known and is ours to say.
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
@@ -10,20 +13,39 @@ _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
 _FRAMING_LENGTHS: Final = frozenset(map(len, _FRAMING))
 
 
-def request_bytes(request: httpx.Request, body: bytes) -> bytes:
-    """The request on the wire (RFC 9112), framed by Content-Length.
+def request_start(method: bytes, target: bytes, headers: Iterable[Header]) -> bytes:
+    """What many requests have in common (RFC 9112): `whole_request` makes one of it.
 
     Raises httpx.LocalProtocolError when a header or the target holds a line break: what follows it
     would be taken for a header, or for another request.
     """
-    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [
-        name + b": " + value
-        for name, value in request.headers.raw
+    lines = [b"%b %b HTTP/1.1\r\n" % (method, target), *_lines(headers)]
+    return _checked(lines)
+
+
+def whole_request(start: bytes, headers: Iterable[Header], body: bytes) -> bytes:
+    """A request with that start, more `headers` and `body`, framed by Content-Length.
+
+    Raises httpx.LocalProtocolError as `request_start`.
+    """
+    return b"%b%bContent-Length: %d\r\n\r\n%b" % (
+        start,
+        _checked(_lines(headers)),
+        len(body),
+        body,
+    )
+
+
+def _lines(headers: Iterable[Header]) -> list[bytes]:
+    return [
+        b"%b: %b\r\n" % (name, value)
+        for name, value in headers
         if len(name) not in _FRAMING_LENGTHS or name.lower() not in _FRAMING
     ]
-    lines.append(b"Content-Length: %d\r\n\r\n" % len(body))
-    head = b"\r\n".join(lines)
-    if not head.count(b"\n") == head.count(b"\r") == len(lines) + 1:
+
+
+def _checked(lines: list[bytes]) -> bytes:
+    joined = b"".join(lines)
+    if not joined.count(b"\n") == joined.count(b"\r") == len(lines):
         raise httpx.LocalProtocolError("a line break in a header")
-    return head + body
+    return joined

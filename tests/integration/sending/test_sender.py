@@ -159,7 +159,7 @@ async def test_a_redirect_is_not_followed() -> None:
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["http://[::1]x/", "http://256.1.1.1/", "http://host:0/", f"http://host/{'x' * 70_000}"],
+    ["http://[::1]x/", "http://256.1.1.1/", f"http://host/{'x' * 70_000}"],
     ids=lambda endpoint: str(endpoint)[:20],
 )
 async def test_an_endpoint_that_is_no_url_discards(endpoint: str) -> None:

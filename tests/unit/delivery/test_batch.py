@@ -107,8 +107,6 @@ def test_its_request_names_the_batch_and_no_message() -> None:
         messages, b"[1,1]", content_type=b"application/x-ndjson", subscription_id="s"
     )
     assert RequestHeaders(subscription, host=b"h").of(batch, 3) == [
-        (b"Host", b"h"),
-        (b"User-Agent", b"Angelia"),
         (b"Content-Type", b"application/x-ndjson"),
         (b"Hermes-Batch-Id", batch.id),
         (b"Hermes-Retry-Count", b"3"),

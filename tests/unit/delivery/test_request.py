@@ -25,15 +25,15 @@ def a_subscription(**settings: Any) -> Subscription:  # noqa: ANN401 - fields of
 def headers_of(message: Message, *, user: str = "", **settings: object) -> dict[bytes, list[bytes]]:
     found: dict[bytes, list[bytes]] = {}
     request = RequestHeaders(a_subscription(**settings), host=b"h:1", user=user)
-    for name, value in request.of(message, 2):
+    for name, value in (*request.constant, *request.of(message, 2)):
         found.setdefault(name.lower(), []).append(value)
     return found
 
 
 def test_says_what_hermes_says_and_how_it_was_published() -> None:
-    assert RequestHeaders(a_subscription(), host=b"h:1").of(a_message(), 2) == [
-        (b"Host", b"h:1"),
-        (b"User-Agent", b"Angelia"),
+    headers = RequestHeaders(a_subscription(), host=b"h:1")
+    assert headers.constant == ((b"Host", b"h:1"), (b"User-Agent", b"Angelia"))
+    assert headers.of(a_message(), 2) == [
         (b"Content-Type", b"a/b"),
         (b"Hermes-Message-Id", b"m-1"),
         (b"Hermes-Retry-Count", b"2"),
