@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -44,7 +45,8 @@ class MetricsService:
             cursors = await status.cursors(found.id)
             loads = await status.loads(found.id, within=REPORTED_WITHIN)
         lag = lag_behind(cursors, await self._bounds(topic))
-        return subscription_figures(cursors, loads, lag)
+        figures = subscription_figures(cursors, loads, lag)
+        return figures if found.batching is None else replace(figures, batch_rate=figures.rate)
 
     async def topic(self, name: str) -> TopicFigures:
         """TopicNotFoundError."""

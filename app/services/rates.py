@@ -15,8 +15,9 @@ _SEVERITY: Final = (Mode.NORMAL, Mode.SLOW, Mode.HEARTBEAT)
 class SubscriptionFigures:
     """Lifetime counts, what is open now, and per-second rates over the last report of each worker.
 
-    `rate` counts requests, `throughput` delivered bytes. `lag` is in messages. `output` is what
-    leaves at most over all workers, in the mode of the one that fares worst; None: none reports.
+    `rate` counts requests, `batch_rate` those that are batches, `throughput` delivered bytes. `lag`
+    is in messages. `output` is what leaves at most over all workers, in the mode of the one that
+    fares worst; None: none reports.
     """
 
     delivered: int
@@ -27,6 +28,7 @@ class SubscriptionFigures:
     lag: int
     rate: float = 0.0
     throughput: float = 0.0
+    batch_rate: float = 0.0
     timeouts: float = 0.0
     other_errors: float = 0.0
     codes_2xx: float = 0.0

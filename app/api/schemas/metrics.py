@@ -49,6 +49,7 @@ class SubscriptionMetricsRead(Schema):
             lag=figures.lag,
             rate=figures.rate,
             throughput=figures.throughput,
+            batch_rate=figures.batch_rate,
             timeouts=figures.timeouts,
             other_errors=figures.other_errors,
             codes2xx=figures.codes_2xx,

@@ -5,7 +5,8 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import Schema, Unsupported, never, only
+from app.api.schemas.base import Schema, Unsupported, only
+from app.domain.batching import BATCH_SIZE_MAX, BATCH_TIME_MAX, BATCH_VOLUME_MAX
 from app.domain.subscription import (
     IN_FLIGHT_MAX,
     PARKED_KEYS_MAX,
@@ -18,6 +19,9 @@ from app.domain.subscription import (
 
 # The rate of subscriptions created with the old documents' bodies (`supportTeam`).
 OLD_DEFAULT_RATE: Final = 100
+# What Hermes takes for subscriptions that are created with batches: a hundred messages need more
+# time than one.
+BATCH_DEFAULTS: Final = {"requestTimeout": 30_000, "messageBackoff": 500}
 
 _SECOND: Final = timedelta(seconds=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -25,9 +29,6 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 READ_ONLY: Final = frozenset({"backoffMaxIntervalMillis"})
 UNSUPPORTED: Final = {
     "socketTimeout": Unsupported(harmless=only(0)),
-    "batchSize": Unsupported(harmless=never),
-    "batchTime": Unsupported(harmless=never),
-    "batchVolume": Unsupported(harmless=never),
 }
 
 
@@ -77,6 +78,21 @@ class PolicyBody(Schema):
     sending_delay: int = Field(
         default=0, ge=0, le=5_000, description="ms from publication until a message may be sent"
     )
+    batch_size: int = Field(
+        default=100, ge=1, le=BATCH_SIZE_MAX, description="messages in a batch, at most"
+    )
+    batch_volume: int = Field(
+        default=64_000,
+        ge=1,
+        le=BATCH_VOLUME_MAX,
+        description="bytes of a batch's body, at most; a message that does not fit is discarded",
+    )
+    batch_time: int = Field(
+        default=30_000,
+        ge=1,
+        le=BATCH_TIME_MAX // _MILLISECOND,
+        description="ms since its first message after which a batch is sent in any case",
+    )
 
     def to_domain(self) -> DeliveryPolicy:
         """The policy it describes."""
@@ -98,6 +114,9 @@ class PolicyBody(Schema):
             publish_ttl=None if self.publish_ttl is None else self.publish_ttl * _SECOND,
             on_exhausted=OnExhausted(self.on_exhausted),
             sending_delay=self.sending_delay * _MILLISECOND,
+            batch_size=self.batch_size,
+            batch_volume=self.batch_volume,
+            batch_time=self.batch_time * _MILLISECOND,
         )
 
     @classmethod
@@ -138,4 +157,7 @@ def _values(policy: DeliveryPolicy) -> dict[str, Any]:
         "publish_ttl": None if policy.publish_ttl is None else policy.publish_ttl // _SECOND,
         "on_exhausted": policy.on_exhausted.value,
         "sending_delay": policy.sending_delay // _MILLISECOND,
+        "batch_size": policy.batch_size,
+        "batch_volume": policy.batch_volume,
+        "batch_time": policy.batch_time // _MILLISECOND,
     }

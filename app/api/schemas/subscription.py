@@ -25,7 +25,8 @@ from app.api.schemas.base import (
 from app.api.schemas.endpoint import masked, plain_endpoint
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
-from app.api.schemas.policy import OLD_DEFAULT_RATE, PolicyBody, PolicyRead
+from app.api.schemas.policy import BATCH_DEFAULTS, OLD_DEFAULT_RATE, PolicyBody, PolicyRead
+from app.domain.batching import BatchFormat, DeliveryType
 from app.domain.dead_letter import DeadLetter
 from app.domain.errors import ValidationFailedError
 from app.domain.filters import FILTERS_MAX
@@ -55,7 +56,6 @@ OTHER_FIELDS: Final = OtherFields(
     ),
     unsupported={
         "contentType": Unsupported(harmless=only("JSON"), refused=True),
-        "deliveryType": Unsupported(harmless=only("SERIAL"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
         "circuitBreaker": Unsupported(harmless=never, refused=True),
@@ -131,6 +131,20 @@ class SubscriptionBody(Schema):
             "a topic that gets each discarded message, as it was, with headers that say why"
         ),
     )
+    delivery_type: Literal["SERIAL", "BATCH"] = Field(
+        default="SERIAL",
+        description=(
+            "BATCH: several messages of a partition in one request, one request of it at a time."
+            " When created so, requestTimeout is 30000 and messageBackoff 500 unless given"
+        ),
+    )
+    batch_format: Literal["WRAPPED", "PLAIN", "NDJSON"] = Field(
+        default="WRAPPED",
+        description=(
+            "the body of a batch: a JSON array of objects with metadata and message, a JSON array"
+            " of the messages, or a message a line"
+        ),
+    )
     retryable_status_codes: list[ErrorCode] = Field(
         default=[],
         max_length=200,
@@ -168,6 +182,8 @@ class SubscriptionBody(Schema):
             subscription_policy=PolicyBody.of(subscription.policy),
             filters=[FilterBody.of(each) for each in subscription.filters],
             ordering=subscription.ordering.value,
+            delivery_type=subscription.delivery_type.value,
+            batch_format=subscription.batch_format.value,
             dead_letter=_dead_letter_body(subscription),
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
@@ -190,6 +206,8 @@ class SubscriptionBody(Schema):
             policy=self.subscription_policy.to_domain(),
             filters=filters_of(self.filters),
             ordering=Ordering(self.ordering),
+            delivery_type=DeliveryType(self.delivery_type),
+            batch_format=BatchFormat(self.batch_format),
             dead_letter=DeadLetter(topic=self.dead_letter.topic) if self.dead_letter else None,
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
@@ -249,7 +267,8 @@ class SubscriptionRead(Schema):
     subscription_identity_headers_enabled: bool = False
     idempotency_key_enabled: bool = True
     content_type: Literal["JSON"] = "JSON"
-    delivery_type: Literal["SERIAL"] = "SERIAL"
+    delivery_type: Literal["SERIAL", "BATCH"] = "SERIAL"
+    batch_format: Literal["WRAPPED", "PLAIN", "NDJSON"] = "WRAPPED"
     mode: Literal["ANYCAST"] = "ANYCAST"
     tracking_enabled: bool = False
     tracking_mode: Literal["trackingOff"] = "trackingOff"
@@ -280,6 +299,8 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         subscription_policy=PolicyRead.of(subscription.policy),
         filters=tuple(FilterBody.of(each) for each in subscription.filters),
         ordering=subscription.ordering.value,
+        delivery_type=subscription.delivery_type.value,
+        batch_format=subscription.batch_format.value,
         dead_letter=_dead_letter_body(subscription),
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
@@ -295,7 +316,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
 def new_subscription(topic: str, body: JsonObject, *, strict: bool) -> Subscription:
     """The subscription a creation body describes; ValidationFailedError with every problem."""
     rules = Rules(others=OTHER_FIELDS, fixed={"topicName": topic}, strict=strict)
-    wanted = parse(SubscriptionBody, _with_default_rate(merged({}, body)), rules)
+    wanted = parse(SubscriptionBody, _with_defaults(merged({}, body)), rules)
     base = Subscription(id=uuid4().hex, topic=topic, name=wanted.name, endpoint=wanted.endpoint)
     return wanted.to_domain(base)
 
@@ -316,10 +337,12 @@ def ignored_in_subscription(body: JsonObject) -> tuple[str, ...]:
     return ignored_paths(SubscriptionBody, body, OTHER_FIELDS)
 
 
-def _with_default_rate(body: JsonObject) -> JsonObject:
-    """Bodies of the old documents mean the rate that those promise, when they name none."""
+def _with_defaults(body: JsonObject) -> JsonObject:
+    """What a body means by its form: the old documents promise a rate, and batches take time."""
     if "supportTeam" in body and "owner" not in body:
-        return merged({"subscriptionPolicy": {"rate": OLD_DEFAULT_RATE}}, body)
+        body = merged({"subscriptionPolicy": {"rate": OLD_DEFAULT_RATE}}, body)
+    if body.get("deliveryType") == DeliveryType.BATCH:
+        body = merged({"subscriptionPolicy": BATCH_DEFAULTS}, body)
     return body
 
 

@@ -214,13 +214,13 @@ REQUESTS = {
         "VALIDATION_ERROR",
         "subscriptionPolicy.messageTtl",
     ),
-    "batches": Bad(
+    "batches of no messages": Bad(
         "POST",
         SUBSCRIPTIONS,
-        NEW + ', "deliveryType": "BATCH"}',
+        NEW + ', "deliveryType": "BATCH", "subscriptionPolicy": {"batchSize": 0}}',
         400,
         "VALIDATION_ERROR",
-        "deliveryType",
+        "subscriptionPolicy.batchSize",
     ),
     "a broadcast": Bad(
         "POST", SUBSCRIPTIONS, NEW + ', "mode": "BROADCAST"}', 400, "VALIDATION_ERROR", "mode"

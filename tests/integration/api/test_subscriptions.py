@@ -66,6 +66,9 @@ async def test_the_smallest_body_of_the_old_documents_creates_a_subscription(
         "onExhausted": "WAIT",
         "socketTimeout": 0,
         "sendingDelay": 0,
+        "batchSize": 100,
+        "batchVolume": 64000,
+        "batchTime": 30000,
     }
     assert answer["supportTeam"] == "My Team"
     assert answer["owner"] == {"source": "Plaintext", "id": "My Team"}

@@ -11,7 +11,6 @@ TOPIC = {"name": "a.b"}
 
 WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"contentType": "AVRO"},
-    {"deliveryType": "BATCH"},
     {"mode": "BROADCAST"},
     {"oAuthPolicy": {"grantType": "clientCredentials"}},
     {"circuitBreaker": {"errorsThreshold": 3}},
