@@ -27,9 +27,11 @@ from app.config import Settings
 from app.domain.status import WorkerStatus
 from app.log.factory import open_log
 from app.log.interface import MessageLog
+from app.services.analytics import AnalyticsService
 from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
 from app.services.directory import TopicDirectory
 from app.services.groups import GroupService
+from app.services.jobs import JobService
 from app.services.metrics import MetricsService
 from app.services.periodic import repeat
 from app.services.pruning import PRUNE_EVERY, Pruner
@@ -147,6 +149,8 @@ async def _running(
             metrics=MetricsService(database, log),
             undelivered=UndeliveredService(database),
             readiness=ReadinessService(database, log),
+            jobs=JobService(database),
+            analytics=AnalyticsService(database),
         )
         publish = None
         if only != "management":

@@ -6,7 +6,9 @@ from typing import Annotated
 from fastapi import Depends, Path
 from starlette.requests import Request
 
+from app.services.analytics import AnalyticsService
 from app.services.groups import GroupService
+from app.services.jobs import JobService
 from app.services.metrics import MetricsService
 from app.services.readiness import ReadinessService
 from app.services.subscriptions import SubscriptionService
@@ -24,6 +26,8 @@ class Services:
     metrics: MetricsService
     undelivered: UndeliveredService
     readiness: ReadinessService
+    jobs: JobService
+    analytics: AnalyticsService
 
 
 def _services(request: Request) -> Services:

@@ -11,7 +11,16 @@ from starlette.types import ASGIApp
 from app.api.body import ClientGoneError
 from app.api.dependencies import Services
 from app.api.errors import install_error_handlers
-from app.api.routes import filters, groups, status, subscriptions, topics, undelivered
+from app.api.routes import (
+    analytics,
+    filters,
+    groups,
+    jobs,
+    status,
+    subscriptions,
+    topics,
+    undelivered,
+)
 
 TITLE: Final = "Angelia"
 VERSION: Final = "1"
@@ -28,6 +37,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     subscriptions.router,
     filters.router,
     undelivered.router,
+    jobs.router,
+    analytics.router,
 )
 
 

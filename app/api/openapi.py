@@ -13,6 +13,7 @@ from app.api.publish_documented import batch_operation, publish_operation
 from app.api.schemas.base import Schema
 from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
+from app.api.schemas.job import JobBody
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
 
@@ -23,6 +24,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     TopicBody,
     SubscriptionBody,
     FilterTrialBody,
+    JobBody,
 )
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9_/.{}$-]*( [A-Za-z0-9_/.{}$-]+)*")
 _NOT_TEXT: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
