@@ -19,6 +19,7 @@ from app.domain.batching import (
 from app.domain.circuit import CircuitBreaker
 from app.domain.dead_letter import DeadLetter
 from app.domain.errors import ValidationFailedError
+from app.domain.fetch import FetchPolicy
 from app.domain.filters import FILTERS_MAX, Filter
 from app.domain.headers import Header, require_headers
 from app.domain.names import subscription_name, topic_name
@@ -175,7 +176,8 @@ class Subscription:
     for the new one's. `change` is the number of the change that last touched it. `start` is the
     first offset of each partition that belongs to it: the end of the topic when it was created. A
     partition that is not in it was added later and belongs to it from its beginning. It gets the
-    messages that pass all its `filters`, in the order that `ordering` asks for.
+    messages that pass all its `filters`, in the order that `ordering` asks for; `fetch` says when
+    they are taken out of the log.
 
     A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
     endpoint that answers 410 suspends the subscription. An answer of which `failure_expression`
@@ -211,6 +213,7 @@ class Subscription:
     idempotency_key: bool = True
     filters: tuple[Filter, ...] = ()
     ordering: Ordering = Ordering.NONE
+    fetch: FetchPolicy = field(default_factory=FetchPolicy)
     delivery_type: DeliveryType = DeliveryType.SERIAL
     batch_format: BatchFormat = BatchFormat.WRAPPED
     circuit_breaker: CircuitBreaker | None = None

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from app.domain.batching import Batching
 from app.domain.delivery import BATCH_VOLUME_EXCEEDED, PUBLISH_TTL_ELAPSED, Discarded
+from app.domain.fetch import FetchPolicy
 from app.domain.message import Message
 from app.domain.subscription import DeliveryPolicy
 from workers.consumer.clocks import delay_left_ms, is_stale
@@ -78,8 +79,9 @@ class Batches:
         waiting = (b.due for cursor, b in self._open.items() if cursor not in self._under_way)
         return min(waiting, default=None)
 
-    def limit(self, policy: DeliveryPolicy) -> None:
+    def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         """Keep to the ages of `policy` from now on."""
+        del fetch  # it bounds what waits behind others, and here nothing does
         self._policy = policy
 
     def may_open(self) -> bool:
@@ -111,13 +113,18 @@ class Batches:
             complete = complete or self._closed(cursor)
         return complete or self._next_refused()
 
-    def overdue(self) -> Opened | None:
-        """What is to be handed out now: a refused message, or a batch whose time has come."""
+    def overdue(self, *, readable: bool = True) -> Opened | None:
+        """What is to be handed out now: a refused message, or a batch whose time has come.
+
+        Not `readable`: what more there is may not be taken yet, and is not waited for.
+        """
         if self._refused:
             return self._next_refused()
         now = self._clocks.monotonic()
         for cursor, batch in self._open.items():
-            if cursor not in self._under_way and self._is_due(cursor, batch, now):
+            if cursor in self._under_way:
+                continue
+            if self._is_due(cursor, batch, now) or (batch.due <= now and not readable):
                 return self._closed(cursor) or self._next_refused()
         return None
 

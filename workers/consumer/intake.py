@@ -1,5 +1,6 @@
 """What comes next for a subscription: its cursors take turns, and filters see a message first."""
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -7,6 +8,7 @@ from typing import Protocol
 import structlog
 
 from app.domain.batching import Batching  # noqa: TC001 - hidden types help nobody
+from app.domain.fetch import FetchMode, FetchPolicy
 from app.domain.filters import Filter
 from app.domain.message import Message
 from app.domain.subscription import Ordering, Subscription
@@ -14,7 +16,9 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from workers.consumer.batches import Batches
 from workers.consumer.cursor import Cursor
+from workers.consumer.fetches import Fetches
 from workers.consumer.order import Opened, Order, order_of
+from workers.consumer.polling import Polling
 from workers.consumer.turns import Turns
 
 _log = structlog.get_logger()
@@ -35,8 +39,9 @@ class Intake:
     filtered again. `resume` is called when there is more to hand out in a later turn of the loop.
     """
 
-    def __init__(self, parts: IntakeParts, resume: Callable[[], None]) -> None:
+    def __init__(self, parts: IntakeParts, fetches: Fetches, resume: Callable[[], None]) -> None:
         self._parts = parts
+        self._fetches = fetches
         self._resume = resume
         self._ready: deque[Cursor] = deque()
         self._held: Opened | None = None
@@ -50,6 +55,8 @@ class Intake:
         self._barred: set[Cursor] = set()
         self._filters: tuple[Filter, ...] = ()
         self._chain: FilterChain | None = None
+        # Only in that mode; it is to be told of first attempts that begin, and of all that land.
+        self.polling: Polling | None = None
 
     def __bool__(self) -> bool:
         """Whether there may be something to hand out."""
@@ -59,18 +66,26 @@ class Intake:
 
     @property
     def next_due(self) -> float | None:
-        """When a batch is to be sent although it may become larger (monotonic seconds)."""
-        return None if self._batches is None else self._batches.next_due
+        """When a batch is to be sent although it may become larger, or to be polled again.
+
+        In monotonic seconds.
+        """
+        due = None if self._batches is None else self._batches.next_due
+        if self.polling is None or not self._ready:
+            return due
+        poll = self.polling.next_due(time.monotonic())
+        return min((at for at in (due, poll) if at is not None), default=None)
 
     def configure(self, subscription: Subscription) -> None:
-        """Filter and order what is read from now on by the subscription's settings."""
+        """Take, filter and order what is read from now on by the subscription's settings."""
+        self._take_by(subscription.fetch)
         self._filter_by(subscription.filters)
         if (subscription.ordering, subscription.batching) != self._ordered_by:
             if self._order is not None:
                 self._freed.extend(self._order.drain())
             self._order_by(subscription)
         elif self._order is not None:
-            self._order.limit(subscription.policy)
+            self._order.limit(subscription.policy, subscription.fetch)
         while self._barred:
             self.add(self._barred.pop())
 
@@ -79,10 +94,19 @@ class Intake:
         self._ordered_by = (subscription.ordering, batching)
         if batching is None:
             self._batches = None
-            self._order = order_of(subscription.ordering, policy)
+            self._order = order_of(subscription)
         else:
             self._batches = Batches(batching, policy, subscription_id=subscription.id)
             self._order = self._batches
+
+    def _take_by(self, fetch: FetchPolicy) -> None:
+        self._fetches.configure(fetch)
+        if fetch.mode is not FetchMode.POLLING:
+            self.polling = None
+        elif self.polling is None:
+            self.polling = Polling(fetch, time.monotonic())
+        else:
+            self.polling.configure(fetch, time.monotonic())
 
     def _filter_by(self, filters: tuple[Filter, ...]) -> None:
         if filters != self._filters:
@@ -140,12 +164,14 @@ class Intake:
         return opened
 
     def _next_wanted(self) -> Opened | None:
-        ready, chain, order, batches = self._ready, self._chain, self._order, self._batches
-        if batches is not None and (due := batches.overdue()):
+        ready, chain, order, polling = self._ready, self._chain, self._order, self.polling
+        if self._batches is not None and (due := self._overdue(self._batches)):
             return due
         # Many messages may be looked at for one that is handed out.
         choosy = chain is not None or order is not None
         while ready and (order is None or order.may_open()):
+            if polling is not None and not polling.may_take(time.monotonic()):
+                break
             if choosy and not self._parts.filter_turns.take(self._resume):
                 return None
             cursor = ready[0]
@@ -163,7 +189,17 @@ class Intake:
             else:
                 ready.rotate(-1)  # the partitions take turns
                 opened = Opened(cursor, *taken)
+                if polling is not None:
+                    polling.took()
                 admitted = opened if order is None else order.admit(opened)
                 if admitted is not None:
                     return admitted
-        return None if batches is None else batches.overdue()
+        if polling is not None and not ready:
+            held_up = bool(self._barred)
+            polling.found_nothing(time.monotonic(), reading=self._fetches.busy, held_up=held_up)
+        return None if self._batches is None else self._overdue(self._batches)
+
+    def _overdue(self, batches: Batches) -> Opened | None:
+        if self.polling is None or not self._ready:
+            return batches.overdue()
+        return batches.overdue(readable=self.polling.may_take(time.monotonic()))

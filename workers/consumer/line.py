@@ -37,6 +37,7 @@ from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import RETRY_PAUSE, DeadLetters
+from workers.consumer.fetches import Fetches
 from workers.consumer.intake import Intake, IntakeParts
 from workers.consumer.order import Opened
 from workers.consumer.retries import BatchJob, Job, RetryPark
@@ -44,6 +45,7 @@ from workers.consumer.undelivered import UndeliveredLog, undelivered_of
 from workers.delivery.batch import MessageBatch
 from workers.delivery.pace import Landed, Pace
 from workers.delivery.share import Share
+from workers.reading.reader import Reader
 
 # What makes new messages wait while the retry buffer is full.
 _WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})
@@ -72,6 +74,7 @@ class LineParts(IntakeParts, Protocol):
     """What every line of a worker shares."""
 
     tasks: asyncio.TaskGroup
+    reader: Reader
     undelivered: UndeliveredLog
     dead_letters: DeadLetters
     suspensions: Suspensions
@@ -89,7 +92,8 @@ class DeliveryLine:
         self._parts = parts
         self._loop = asyncio.get_running_loop()
         self._pace = Pace(subscription.policy, time.monotonic())
-        self._intake = Intake(parts, self.pump)
+        self.fetches = Fetches(parts.reader, subscription.fetch)
+        self._intake = Intake(parts, self.fetches, self.pump)
         self._intake.configure(subscription)
         self._park = RetryPark()
         self._quiet_until = 0.0
@@ -179,6 +183,8 @@ class DeliveryLine:
             self._wake_for_retries(now)
             return None
         job.cursor.started()
+        if self._intake.polling is not None and job.attempts == 0:
+            self._intake.polling.started(job.message)
         if job.refused is None:
             job.sent_at, job.epoch = now, self._pace.sent(now)
         return job
@@ -302,6 +308,9 @@ class DeliveryLine:
                     assert_never(outcome)
         finally:
             job.cursor.landed()
+            if self._intake.polling is not None and self._intake.polling.landed(job.message):
+                # The next poll may begin, in more than this slot.
+                self._loop.call_soon(self.pump)
 
     def _learn(self, job: Job, outcome: Outcome) -> None:
         now = time.monotonic()

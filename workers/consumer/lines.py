@@ -54,7 +54,7 @@ class Lines:
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._endpoints = endpoints
-        self._reader = reader
+        self.reader = reader
         self._committer = committer
         self._receipts = receipts
         self._lines: dict[str, DeliveryLine] = {}
@@ -118,9 +118,9 @@ class Lines:
             cursors = [
                 self._opened(subscription, partition, progress) for subscription, progress in starts
             ]
-            feed = self._reader.join(partition, cursors)
-            for cursor in cursors:
-                cursor.read_from(self._reader, feed)
+            feed = self.reader.join(partition, cursors)
+            for (subscription, _), cursor in zip(starts, cursors, strict=True):
+                cursor.read_from(self._lines[subscription.id].fetches, feed)
 
     def current(self, subscription_id: str) -> Subscription | None:
         """The settings that the subscription is delivered by here, if it has a line."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from app.domain.delivery import Discarded
+from app.domain.fetch import FetchPolicy
 from app.domain.message import Message
-from app.domain.subscription import DeliveryPolicy, Ordering
+from app.domain.subscription import DeliveryPolicy, Ordering, Subscription
 from workers.consumer.cursor import Cursor
 
 
@@ -30,8 +31,8 @@ class Opened(NamedTuple):
 class Order(Protocol):
     """The order of one subscription's messages. Cursors of different partitions have none."""
 
-    def limit(self, policy: DeliveryPolicy) -> None:
-        """Keep to the limits of `policy` from now on."""
+    def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
+        """Keep to the limits of these from now on."""
 
     def may_open(self) -> bool:
         """Whether any more messages may be opened now."""
@@ -55,13 +56,13 @@ class Order(Protocol):
         """Give out all that is kept, in the order in which it came: another order holds."""
 
 
-def order_of(ordering: Ordering, policy: DeliveryPolicy) -> Order | None:
+def order_of(subscription: Subscription) -> Order | None:
     """The order that a subscription asks for; None for none at all."""
-    match ordering:
+    match subscription.ordering:
         case Ordering.NONE:
             return None
         case Ordering.KEY:
-            return KeyOrder(policy)
+            return KeyOrder(subscription.policy, subscription.fetch)
         case Ordering.PARTITION:
             return PartitionOrder()
 
@@ -81,22 +82,27 @@ class KeyOrder:
     """Messages with the same key go one after the other; those without a key are free.
 
     A partition with more than `parked_keys_max` failing keys is not read on, nor is any while
-    `retry_buffer_max` messages wait behind others.
+    `retry_buffer_max` messages wait behind others, or `buffer_max` behind others that do not fail.
     """
 
-    def __init__(self, policy: DeliveryPolicy) -> None:
+    def __init__(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         self._policy = policy
+        self._fetch = fetch
         self._lanes: dict[Cursor, dict[bytes, _Lane]] = {}
         self._failing: dict[Cursor, int] = {}
         self.waiting = 0
+        # Of those that wait, the ones behind a key that fails.
+        self._behind_failing = 0
 
-    def limit(self, policy: DeliveryPolicy) -> None:
-        """Keep to the limits of `policy` from now on."""
+    def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
+        """Keep to the limits of these from now on."""
         self._policy = policy
+        self._fetch = fetch
 
     def may_open(self) -> bool:
         """Whether there is room for one more that has to wait."""
-        return self.waiting < self._policy.retry_buffer_max
+        buffered = self.waiting - self._behind_failing
+        return self.waiting < self._policy.retry_buffer_max and buffered < self._fetch.buffer_max
 
     def may_read(self, cursor: Cursor) -> bool:
         """Whether not too many keys of the partition fail."""
@@ -114,6 +120,7 @@ class KeyOrder:
             return opened
         lane.behind.append(opened)
         self.waiting += 1
+        self._behind_failing += lane.failing
         return None
 
     def failed(self, cursor: Cursor, message: Message) -> None:
@@ -121,6 +128,7 @@ class KeyOrder:
         lane = self._lane_of(cursor, message)
         if lane is not None and not lane.failing:
             lane.failing = True
+            self._behind_failing += len(lane.behind)
             self._failing[cursor] = self._failing.get(cursor, 0) + 1
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
@@ -130,6 +138,7 @@ class KeyOrder:
             return None
         if lane.failing:
             lane.failing = False
+            self._behind_failing -= len(lane.behind)
             self._failing[cursor] -= 1
         if not lane.behind:
             del self._lanes[cursor][message.key or b""]
@@ -142,13 +151,14 @@ class KeyOrder:
     def release(self, cursor: Cursor) -> None:
         """Forget the keys of its partition."""
         self._failing.pop(cursor, None)
-        lanes = self._lanes.pop(cursor, {})
-        self.waiting -= sum(len(lane.behind) for lane in lanes.values())
+        for lane in self._lanes.pop(cursor, {}).values():
+            self.waiting -= len(lane.behind)
+            self._behind_failing -= len(lane.behind) * lane.failing
 
     def drain(self) -> Iterable[Opened]:
         """All that wait, each partition by offset."""
         lanes = [lane for lanes in self._lanes.values() for lane in lanes.values()]
-        self._lanes, self._failing, self.waiting = {}, {}, 0
+        self._lanes, self._failing, self.waiting, self._behind_failing = {}, {}, 0, 0
         kept = [opened for lane in lanes for opened in lane.behind]
         return sorted(kept, key=lambda opened: opened.message.offset)
 
@@ -166,7 +176,7 @@ class PartitionOrder:
     def __init__(self) -> None:
         self._under_way: dict[Cursor, Message] = {}
 
-    def limit(self, policy: DeliveryPolicy) -> None:
+    def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         """There are no limits to keep to."""
 
     def may_open(self) -> bool:

@@ -94,26 +94,27 @@ class CatchUp:
             try:
                 chunk = await self._log.fetch(partition, offset, bytes_max=CHUNK_BYTES)
             except AngeliaError as exc:
-                self._ask_again(partition, offset, wish, exc.message)
+                self._ask_again(partition, offset, exc.message)
             else:
                 if self._wanted.get((partition, offset)) is wish:
-                    self._take(partition, offset, wish, chunk)
+                    self._take(offset, chunk)
 
-    def _take(self, partition: Partition, offset: int, wish: _Wish, chunk: Chunk) -> None:
+    def _take(self, offset: int, chunk: Chunk) -> None:
         if chunk.next_offset == offset:
             # The tail has seen more: a new leader that is not so far yet. Not in a tight loop.
-            self._ask_again(partition, offset, wish, "there is nothing yet")
+            self._ask_again(chunk.partition, offset, "there is nothing yet")
         else:
-            self._feed(partition, offset, self._kept_batch(chunk), gap=chunk.gap)
+            self._feed(chunk.partition, offset, self._kept_batch(chunk), gap=chunk.gap)
 
     def _feed(self, partition: Partition, offset: int, batch: Batch, *, gap: bool) -> None:
         for fed in self._wanted.pop((partition, offset)).waiting:
             fed(batch, gap)
 
-    def _ask_again(self, partition: Partition, offset: int, wish: _Wish, error: str) -> None:
+    def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
         """Later, and behind the others: the partition's broker may be down while theirs is not."""
         _log.warning("catch_up_read_failed", partition=partition, error=error)
-        pause = wish.pause.total_seconds()
+        wish = self._wanted.get((partition, offset))
+        pause = (wish.pause if wish else self._retry_pause).total_seconds()
         asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, (partition, offset))
 
     def _recall(self, partition: Partition, offset: int) -> Batch | None:

@@ -23,6 +23,7 @@ from app.api.schemas.base import (
     parse,
 )
 from app.api.schemas.endpoint import masked, plain_endpoint
+from app.api.schemas.fetch import FetchBody
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import BATCH_DEFAULTS, OLD_DEFAULT_RATE, PolicyBody, PolicyRead
@@ -60,7 +61,6 @@ OTHER_FIELDS: Final = OtherFields(
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
         "circuitBreaker": Unsupported(harmless=never, refused=True),
         "contentMode": Unsupported(harmless=never, refused=True),
-        "fetch": Unsupported(harmless=never),
         "trackingEnabled": Unsupported(harmless=off),
         "trackingMode": Unsupported(harmless=only("trackingOff")),
         "monitoringDetails": Unsupported(harmless=only({}, _UNIMPORTANT)),
@@ -145,6 +145,7 @@ class SubscriptionBody(Schema):
             " of the messages, or a message a line"
         ),
     )
+    fetch: FetchBody = FetchBody()
     retryable_status_codes: list[ErrorCode] = Field(
         default=[],
         max_length=200,
@@ -185,6 +186,7 @@ class SubscriptionBody(Schema):
             delivery_type=subscription.delivery_type.value,
             batch_format=subscription.batch_format.value,
             dead_letter=_dead_letter_body(subscription),
+            fetch=FetchBody.of(subscription.fetch),
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
             failure_expression=subscription.failure_expression,
@@ -209,6 +211,7 @@ class SubscriptionBody(Schema):
             delivery_type=DeliveryType(self.delivery_type),
             batch_format=BatchFormat(self.batch_format),
             dead_letter=DeadLetter(topic=self.dead_letter.topic) if self.dead_letter else None,
+            fetch=self.fetch.to_domain(),
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
             failure_expression=self.failure_expression,
@@ -276,6 +279,7 @@ class SubscriptionRead(Schema):
     filters: tuple[FilterBody, ...] = ()
     ordering: Literal["NONE", "KEY", "PARTITION"] = "NONE"
     dead_letter: DeadLetterBody | None = None
+    fetch: FetchBody = FetchBody()
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
     http2_enabled: bool = False
     auto_delete_with_topic_enabled: bool = False
@@ -302,6 +306,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         delivery_type=subscription.delivery_type.value,
         batch_format=subscription.batch_format.value,
         dead_letter=_dead_letter_body(subscription),
+        fetch=FetchBody.of(subscription.fetch),
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
         failure_expression=subscription.failure_expression,

@@ -1,4 +1,5 @@
 from app.domain.commit import Progress
+from app.domain.fetch import FetchMode, FetchPolicy
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy
 from workers.consumer.cursor import Cursor
@@ -24,7 +25,7 @@ def opened(cursor: Cursor, offset: int, key: bytes | None) -> Opened:
 
 
 def test_messages_of_a_key_go_one_after_the_other() -> None:
-    order, cursor = KeyOrder(DeliveryPolicy()), a_cursor()
+    order, cursor = KeyOrder(DeliveryPolicy(), FetchPolicy()), a_cursor()
     first, second, third = [opened(cursor, offset, b"k") for offset in range(3)]
     assert [order.admit(each) for each in (first, second, third)] == [first, None, None]
     assert order.finished(cursor, second.message) is None  # it is not its turn
@@ -36,7 +37,7 @@ def test_messages_of_a_key_go_one_after_the_other() -> None:
 
 
 def test_other_keys_other_partitions_and_messages_without_a_key_are_not_held_up() -> None:
-    order, cursor = KeyOrder(DeliveryPolicy()), a_cursor()
+    order, cursor = KeyOrder(DeliveryPolicy(), FetchPolicy()), a_cursor()
     assert order.admit(opened(cursor, 0, b"k"))
     assert order.admit(opened(cursor, 1, b"other"))
     assert order.admit(opened(a_cursor(1), 1, b"k"))
@@ -44,7 +45,7 @@ def test_other_keys_other_partitions_and_messages_without_a_key_are_not_held_up(
 
 
 def test_nothing_more_is_opened_while_as_many_wait_as_may() -> None:
-    order, cursor = KeyOrder(DeliveryPolicy(retry_buffer_max=2)), a_cursor()
+    order, cursor = KeyOrder(DeliveryPolicy(retry_buffer_max=2), FetchPolicy()), a_cursor()
     messages = [opened(cursor, offset, b"k") for offset in range(3)]
     for each in messages:
         assert order.may_open()
@@ -59,7 +60,11 @@ def test_nothing_more_is_opened_while_as_many_wait_as_may() -> None:
 
 
 def test_more_failing_keys_than_may_bar_their_partition_until_one_is_finished() -> None:
-    order, cursor, other = KeyOrder(DeliveryPolicy(parked_keys_max=1)), a_cursor(), a_cursor(1)
+    order, cursor, other = (
+        KeyOrder(DeliveryPolicy(parked_keys_max=1), FetchPolicy()),
+        a_cursor(),
+        a_cursor(1),
+    )
     first, second = opened(cursor, 0, b"a"), opened(cursor, 1, b"b")
     for each in (first, second):
         assert order.may_read(cursor)
@@ -73,7 +78,7 @@ def test_more_failing_keys_than_may_bar_their_partition_until_one_is_finished() 
 
 
 def test_what_waits_is_given_out_by_offset_when_another_order_holds() -> None:
-    order, cursor = KeyOrder(DeliveryPolicy()), a_cursor()
+    order, cursor = KeyOrder(DeliveryPolicy(), FetchPolicy()), a_cursor()
     keys = [b"a", b"b", b"b", b"a", b"b"]
     messages = [opened(cursor, offset, key) for offset, key in enumerate(keys)]
     for each in messages:
@@ -98,3 +103,35 @@ def test_a_partition_is_read_on_when_its_message_is_finished_or_its_cursor_close
     order.admit(first)
     order.release(cursor)
     assert order.may_read(cursor)
+
+
+def test_so_many_wait_behind_others_that_do_not_fail_as_three_fetches_bring() -> None:
+    order, cursor = KeyOrder(DeliveryPolicy(), FetchPolicy(fetch_size=1)), a_cursor()
+    messages = [opened(cursor, offset, b"k") for offset in range(4)]
+    for each in messages:
+        assert order.may_open()
+        order.admit(each)
+    assert not order.may_open()
+    order.limit(DeliveryPolicy(), FetchPolicy(fetch_size=2))
+    assert order.may_open()
+    order.limit(DeliveryPolicy(), FetchPolicy(mode=FetchMode.POLLING, poll_size=3))
+    assert not order.may_open()
+
+
+def test_what_waits_behind_a_failing_key_is_not_in_the_way_of_other_keys() -> None:
+    order, cursor = KeyOrder(DeliveryPolicy(), FetchPolicy(fetch_size=1)), a_cursor()
+    messages = [opened(cursor, offset, b"k") for offset in range(4)]
+    for each in messages:
+        order.admit(each)
+    order.failed(cursor, messages[0].message)
+    assert order.may_open()
+    order.admit(opened(cursor, 4, b"k"))
+    assert order.may_open()
+    order.finished(cursor, messages[0].message)
+    assert not order.may_open()  # four wait, and not for a retry any more
+    order.failed(cursor, messages[1].message)
+    assert order.may_open()
+    order.release(cursor)
+    for offset in range(4):
+        order.admit(opened(cursor, offset, b"k"))
+    assert not order.may_open()

@@ -1,0 +1,77 @@
+"""How a subscription takes messages out of the log, in the words of Anypoint MQ's subscriber."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from app.domain.errors import ValidationFailedError
+
+FETCH_SIZE_MAX: Final = 10_000
+POLL_SIZE_MAX: Final = 10_000
+# Reads of one subscription at once, and as many times `fetch_size` messages are buffered.
+FETCHES_MAX: Final = 3
+FETCH_TIMEOUT_MS: Final = range(100, 60_001)
+# Reads are made by few readers for all subscriptions: one that fails is not to take their time.
+FREQUENCY_MS: Final = range(1_000, 60_001)
+POLLING_TIME_MS: Final = range(100, 3_600_001)
+
+
+class FetchMode(StrEnum):
+    """PREFETCH: as soon as there are any. POLLING: some at a time, at fixed times."""
+
+    PREFETCH = "PREFETCH"
+    POLLING = "POLLING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPolicy:
+    """When messages are taken, and how many before they are sent.
+
+    PREFETCH: at most FETCHES_MAX times `fetch_size` messages are opened and wait for their turn.
+    POLLING: each `polling_time`, at most `poll_size` messages are taken, once those taken before
+    are delivered, discarded or wait for a retry. In both: a read of the log that takes longer than
+    `fetch_timeout` holds up neither the subscription's next read nor its next poll, and one that
+    fails or finds nothing is repeated after `frequency`.
+    """
+
+    mode: FetchMode = FetchMode.PREFETCH
+    fetch_size: int = 500
+    fetch_timeout: timedelta = timedelta(milliseconds=1000)
+    frequency: timedelta = timedelta(milliseconds=1000)
+    poll_size: int = 10
+    polling_time: timedelta = timedelta(milliseconds=1000)
+
+    def __post_init__(self) -> None:
+        for name, low, high in _LIMITS:
+            value = getattr(self, name)
+            measured = value / _MILLISECOND if isinstance(value, timedelta) else value
+            if not low <= measured <= high:
+                raise ValidationFailedError.of(
+                    f"fetch.{FETCH_FIELD_NAMES[name]}", f"must be {low} to {high}"
+                )
+
+    @property
+    def buffer_max(self) -> int:
+        """How many messages may be opened and wait for their turn."""
+        return self.poll_size if self.mode is FetchMode.POLLING else FETCHES_MAX * self.fetch_size
+
+
+# The public (Anypoint MQ's) name of each setting, for messages and for the API.
+FETCH_FIELD_NAMES: Final[Mapping[str, str]] = {
+    "fetch_size": "fetchSize",
+    "fetch_timeout": "fetchTimeout",
+    "frequency": "frequency",
+    "poll_size": "pollSize",
+    "polling_time": "pollingTime",
+}
+
+_MILLISECOND = timedelta(milliseconds=1)
+_LIMITS: Final = (
+    ("fetch_size", 1, FETCH_SIZE_MAX),
+    ("fetch_timeout", FETCH_TIMEOUT_MS[0], FETCH_TIMEOUT_MS[-1]),
+    ("frequency", FREQUENCY_MS[0], FREQUENCY_MS[-1]),
+    ("poll_size", 1, POLL_SIZE_MAX),
+    ("polling_time", POLLING_TIME_MS[0], POLLING_TIME_MS[-1]),
+)

@@ -1,0 +1,119 @@
+"""What one subscription reads behind the tail: few reads at once, whatever it lags in."""
+
+import asyncio
+import time
+from collections import deque
+from datetime import timedelta
+from typing import Protocol
+
+from app.domain.fetch import FETCHES_MAX, FetchPolicy
+from app.domain.message import Partition
+from workers.reading.catchup import Fed
+from workers.reading.feed import Batch, Feed, TailReader
+
+
+class LogReader(Protocol):
+    """Who reads for all subscriptions."""
+
+    def want(self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta) -> None:
+        """Read what lies before the feed; after `pause` again, when it fails."""
+
+    def resume(self, feed: Feed) -> None:
+        """Read a held tail on, if its fastest reader needs more."""
+
+    def leave(self, partition: Partition, reader: TailReader) -> None:
+        """`reader` takes nothing any more."""
+
+
+class _Fetch:
+    """One read: what is asked for, and who gets it."""
+
+    __slots__ = ("began", "fed", "feed", "fetches", "offset")
+
+    def __init__(self, fetches: "Fetches", feed: Feed, *, offset: int, fed: Fed) -> None:
+        self.fetches = fetches
+        self.feed = feed
+        self.offset = offset
+        self.fed = fed
+        self.began = 0.0
+
+    def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
+        self.fetches.over(self)
+        self.fed(batch, gap)
+
+
+class Fetches:
+    """Stands between the cursors of a subscription and the reader: at most FETCHES_MAX at once.
+
+    The others take their turns, so that a subscription that lags in a thousand partitions asks no
+    more of the readers than one that lags in three. A read that takes longer than `fetch_timeout`
+    does not count any more: the partitions of a broker that is down hold up no other.
+    """
+
+    def __init__(self, reader: LogReader, fetch: FetchPolicy) -> None:
+        self._reader = reader
+        self._fetch = fetch
+        self._running: dict[Partition, _Fetch] = {}
+        self._waiting: deque[_Fetch] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being read that may have messages soon."""
+        return bool(self._running)
+
+    def configure(self, fetch: FetchPolicy) -> None:
+        """Read by other settings from the next read on."""
+        self._fetch = fetch
+
+    def want(self, feed: Feed, offset: int, fed: Fed) -> None:
+        """Call `fed` with what lies before the feed, when its turn has come."""
+        fetch = _Fetch(self, feed, offset=offset, fed=fed)
+        if len(self._running) < FETCHES_MAX:
+            self._begin(fetch)
+        else:
+            self._waiting.append(fetch)
+            self._watch()
+
+    def resume(self, feed: Feed) -> None:
+        """Read a held tail on, if its fastest reader needs more."""
+        self._reader.resume(feed)
+
+    def leave(self, partition: Partition, reader: TailReader) -> None:
+        """`reader`, the only one of the subscription in `partition`, takes nothing any more."""
+        self._reader.leave(partition, reader)
+        self._running.pop(partition, None)
+        self._waiting = deque(w for w in self._waiting if w.feed.partition != partition)
+        self._begin_waiting()
+
+    def over(self, fetch: _Fetch) -> None:
+        """It has been read."""
+        if self._running.get(fetch.feed.partition) is fetch:
+            del self._running[fetch.feed.partition]
+            self._begin_waiting()
+
+    def _begin(self, fetch: _Fetch) -> None:
+        fetch.began = time.monotonic()
+        self._running[fetch.feed.partition] = fetch
+        self._reader.want(fetch.feed, fetch.offset, fetch, pause=self._fetch.frequency)
+
+    def _begin_waiting(self) -> None:
+        while self._waiting and len(self._running) < FETCHES_MAX:
+            self._begin(self._waiting.popleft())
+
+    def _watch(self) -> None:
+        """Look again when the first of those that are running has taken too long."""
+        if self._timer is None:
+            first = min(fetch.began for fetch in self._running.values())
+            due = first + self._fetch.fetch_timeout.total_seconds()
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(due - time.monotonic(), 0.0), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        latest = time.monotonic() - self._fetch.fetch_timeout.total_seconds()
+        for partition in [p for p, fetch in self._running.items() if fetch.began <= latest]:
+            del self._running[partition]
+        self._begin_waiting()
+        if self._waiting:
+            self._watch()
