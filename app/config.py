@@ -1,14 +1,23 @@
 """Settings: the only reader of the environment."""
 
 import os
+import ssl
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, FilePath, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.domain.egress import EgressPolicy, Network
+
+
+def _authorities(path: Path) -> Path:
+    try:
+        ssl.create_default_context(cafile=path)
+    except ssl.SSLError as error:
+        raise ValueError(f"{path} holds no certificates in PEM form") from error
+    return path
 
 
 def _items(value: object) -> object:
@@ -54,6 +63,10 @@ class Settings(BaseSettings):
             default=(),
             description="networks beside the public ones that endpoints may be in: 10.0.0.0/8,…",
         )
+    )
+    ca_file: Annotated[FilePath, AfterValidator(_authorities)] | None = Field(
+        default=None,
+        description="PEM file of authorities that endpoints' certificates may be from, too",
     )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
 

@@ -91,7 +91,9 @@ async def run(settings: Settings, *, database_url: str) -> None:
             status=DatabaseStatus(database, worker_id),
             suspensions=DatabaseSuspensions(database),
             undelivered=DatabaseUndelivered(database),
-            endpoints=await stack.enter_async_context(Sender(egress=settings.egress)),
+            endpoints=await stack.enter_async_context(
+                Sender(egress=settings.egress, ca_file=settings.ca_file)
+            ),
         )
         await Worker(seams).run(stopping)
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import socket
+import ssl
 import struct
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -129,8 +130,11 @@ class Hostile:
     With `reading=False` it acts as soon as a connection is accepted, before any request.
     """
 
-    def __init__(self, act: Act, *, reading: bool = True) -> None:
+    def __init__(
+        self, act: Act, *, reading: bool = True, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._act = act
+        self._tls = tls
         self._reading = reading
         self._server: asyncio.Server | None = None
         self._visits: list[Visit] = []
@@ -138,7 +142,7 @@ class Hostile:
         self._changed = asyncio.Condition()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         return self
 
     async def __aexit__(
@@ -159,7 +163,8 @@ class Hostile:
         if self._server is None:
             message = "the server has not been started"
             raise RuntimeError(message)
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
 
     @property
     def requests(self) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -164,10 +165,12 @@ class Sender:
         self,
         *,
         egress: EgressPolicy,
+        ca_file: Path | None = None,
         limits: TransportLimits | None = None,
         clock: Clock = _utc_now,
     ) -> None:
         self._egress = egress
+        self._ca_file = ca_file
         self._limits = limits
         self._clock = clock
         self._bodies = ParsedBodies()
@@ -175,7 +178,9 @@ class Sender:
 
     async def __aenter__(self) -> Self:
         """Open for sending."""
-        self._transport = DeliveryTransport(egress=self._egress, limits=self._limits)
+        self._transport = DeliveryTransport(
+            egress=self._egress, ca_file=self._ca_file, limits=self._limits
+        )
         return self
 
     async def __aexit__(

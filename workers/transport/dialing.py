@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from functools import cached_property
 from ipaddress import IPv6Address
+from pathlib import Path
 from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM, socket
 from typing import Final, NamedTuple
 
@@ -45,12 +46,13 @@ class Dialer:
     """Opens connections to addresses that may be dialled, and to no others.
 
     The address that was checked is the one that is dialled: between the two no name is looked up.
-    TLS verifies the certificate and the host's name unless the context says not.
+    TLS is 1.2 or newer, and verifies certificate and name: by the system's authorities, and by
+    those in `ca_file`.
     """
 
-    def __init__(self, resolver: Resolver, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, resolver: Resolver, ca_file: Path | None = None) -> None:
         self._resolver = resolver
-        self._given_tls = tls
+        self._ca_file = ca_file
 
     async def dial(self, origin: Origin, connection: Connection, *, deadline: float) -> None:
         """Connect `connection` to `origin` by `deadline` (loop's clock), TLS handshake included.
@@ -64,6 +66,8 @@ class Dialer:
         except TimeoutError as exc:
             message = f"no connection to {origin.host}:{origin.port} in time"
             raise httpx.ConnectTimeout(message) from exc
+        except ssl.SSLError as exc:
+            raise httpx.ConnectError(_tls_problem(exc)) from exc
         except (OSError, ValueError) as exc:
             # ValueError: a host that cannot be a name (an empty or overlong label).
             raise httpx.ConnectError(str(exc) or type(exc).__name__) from exc
@@ -87,18 +91,33 @@ class Dialer:
         if origin.scheme == "http":
             await loop.create_connection(lambda: connection, sock=connected)
             return
-        await loop.create_connection(
-            lambda: connection,
-            sock=connected,
-            ssl=self._tls,
-            server_hostname=origin.host,
-            ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
-        )
+        try:
+            await loop.create_connection(
+                lambda: connection,
+                sock=connected,
+                ssl=self._tls,
+                server_hostname=origin.host,
+                ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
+            )
+        except ConnectionError as exc:
+            raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         # Reading the system's certificates takes tens of milliseconds: only when https is used.
-        return self._given_tls or ssl.create_default_context()
+        context = ssl.create_default_context()
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self._ca_file is not None:
+            context.load_verify_locations(self._ca_file)
+        return context
+
+
+def _tls_problem(error: ssl.SSLError) -> str:
+    """What OpenSSL says, for somebody who does not know its sources."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is not accepted: {error.verify_message}"
+    reason = error.reason or str(error)
+    return f"TLS failed: {reason.replace('_', ' ').lower()}"
 
 
 def _address_info(address: Address, port: int) -> AddrInfoType:

@@ -1,8 +1,8 @@
 """The transport: httpx's interface over our own connections."""
 
 import asyncio
-import ssl
 from contextlib import suppress
+from pathlib import Path
 
 import httpx
 
@@ -34,6 +34,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
       nothing has been written.
     * **Bounded answers.** At most 64 KiB of body are read; then the connection is closed and the
       response has the extension `truncated`. Heads and interim answers are bounded too.
+    * TLS verifies certificates by the system's authorities, and by those in `ca_file`.
     * Only addresses that `egress` allows are dialled, whatever a name server says meanwhile.
     * Redirects are not followed, cookies not kept, bodies not decompressed. The `Host` header is
       the caller's to set, as httpx's client does; Content-Length is set here.
@@ -45,13 +46,13 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         *,
         egress: EgressPolicy,
         limits: TransportLimits | None = None,
-        tls: ssl.SSLContext | None = None,
+        ca_file: Path | None = None,
     ) -> None:
         self._limits = limits or TransportLimits()
         self._timeout_s = self._limits.timeout.total_seconds()
         self._loop = asyncio.get_running_loop()
         self._sweep = Sweep(self._loop)
-        self._dialer = Dialer(Resolver(egress), tls)
+        self._dialer = Dialer(Resolver(egress), ca_file)
         self._pools: dict[Origin, OriginPool] = {}
         self._closed = False
 

@@ -1,6 +1,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,7 @@ from tests.fakes.hostile import (
     says,
 )
 from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.integration.sending.conftest import Wire
 from workers.delivery.sender import Sender
 
 PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=10))
@@ -39,9 +41,11 @@ def to(endpoint: str, policy: DeliveryPolicy) -> Subscription:
     return Subscription(id="s-1", topic="g.t", name="s", endpoint=endpoint, policy=policy)
 
 
-async def attempt(endpoint: str, policy: DeliveryPolicy = PATIENT) -> Outcome:
+async def attempt(
+    endpoint: str, policy: DeliveryPolicy = PATIENT, *, ca_file: Path | None = None
+) -> Outcome:
     """One attempt, after which no connection is left or lost."""
-    async with Sender(egress=LOOPBACK, clock=lambda: NOW) as sender:
+    async with Sender(egress=LOOPBACK, ca_file=ca_file, clock=lambda: NOW) as sender:
         outcome = await sender.destination(to(endpoint, policy)).attempt(a_message(), retry_count=0)
         assert sender.transport.connections == sender.transport.idle_connections
     assert sender.transport.connections == 0
@@ -190,7 +194,9 @@ async def test_a_connection_that_is_never_accepted_ends_at_the_deadline() -> Non
     assert outcome == Retry(reason="Could not connect within 150 ms", error=ErrorType.TIMEOUT)
 
 
-TIMED_OUT = Retry(reason="No complete answer within 150 ms", error=ErrorType.TIMEOUT)
+# A handshake takes its time, and the deadline covers it.
+WITH_HANDSHAKE = DeliveryPolicy(request_timeout=timedelta(milliseconds=800))
+TIMED_OUT = Retry(reason="No complete answer within 800 ms", error=ErrorType.TIMEOUT)
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -206,15 +212,18 @@ ENDLESS = {
 }
 
 
-async def test_one_deadline_ends_what_does_not_end() -> None:
-    async def outcome(act: Act) -> Outcome:
-        async with Hostile(act) as hostile:
-            outcome = await attempt(hostile.url, SHORT)
+async def test_one_deadline_ends_what_does_not_end(wire: Wire) -> None:
+    async def outcome(sender: Sender, act: Act) -> Outcome:
+        async with Hostile(act, tls=wire.server) as hostile:
+            destination = sender.destination(to(hostile.url, WITH_HANDSHAKE))
+            outcome = await destination.attempt(a_message(), retry_count=0)
             await hostile.left()
             assert len(hostile.requests) == 1
             return outcome
 
-    outcomes = await asyncio.gather(*(outcome(act) for act in ENDLESS.values()))
+    async with Sender(egress=LOOPBACK, ca_file=wire.ca_file) as sender:
+        outcomes = await asyncio.gather(*(outcome(sender, act) for act in ENDLESS.values()))
+        assert sender.transport.connections == 0
     assert dict(zip(ENDLESS, outcomes, strict=True)) == dict.fromkeys(ENDLESS, TIMED_OUT)
 
 
@@ -254,9 +263,9 @@ async def test_one_deadline_ends_what_does_not_end() -> None:
         (repeats(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 900), "Protocol error: more than 65536"),
     ],
 )
-async def test_what_is_no_answer_is_retried(act: Act, reason: str) -> None:
-    async with Hostile(act) as hostile:
-        outcome = await attempt(hostile.url)
+async def test_what_is_no_answer_is_retried(wire: Wire, act: Act, reason: str) -> None:
+    async with Hostile(act, tls=wire.server) as hostile:
+        outcome = await attempt(hostile.url, ca_file=wire.ca_file)
         await hostile.left()
         assert len(hostile.requests) == 1
     assert isinstance(outcome, Retry)
@@ -282,9 +291,9 @@ async def test_what_is_no_answer_is_retried(act: Act, reason: str) -> None:
         pytest.param(repeats(CHUNKED + b"0\r\n", b"T: x\r\n" * 100), id="endless trailers"),
     ],
 )
-async def test_the_status_counts_once_there_is_an_answer(act: Act) -> None:
-    async with Hostile(act) as hostile:
-        assert await attempt(hostile.url) == Delivered(status=200)
+async def test_the_status_counts_once_there_is_an_answer(wire: Wire, act: Act) -> None:
+    async with Hostile(act, tls=wire.server) as hostile:
+        assert await attempt(hostile.url, ca_file=wire.ca_file) == Delivered(status=200)
         await hostile.left()
         assert len(hostile.requests) == 1
         # Not more than the sockets' buffers hold beyond what is read.

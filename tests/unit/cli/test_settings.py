@@ -105,6 +105,19 @@ def test_networks_are_read_from_a_list_with_commas_and_handed_on(
     assert handed_on == "10.0.0.0/8,::1/128"
 
 
+@pytest.mark.parametrize("text", [None, "no certificate"])
+def test_a_file_without_authorities_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None
+) -> None:
+    path = tmp_path / "authority.pem"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setenv("ANGELIA_CA_FILE", str(path))
+    with pytest.raises(CliError) as caught:
+        settings_with()
+    assert {problem.path for problem in caught.value.details} == {"ANGELIA_CA_FILE"}
+
+
 def test_what_is_no_network_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANGELIA_ALLOW_PRIVATE_ENDPOINTS", "10.0.0.0/8,office")
     with pytest.raises(CliError) as caught:
