@@ -1,34 +1,28 @@
 """The whole service, measured from outside, on both logs: latency, first deliveries, suspensions.
 
 Prints publish → receive at a fixed rate, how soon a new subscription and a new topic get their
-first message, how soon a suspension is answered and takes effect, and what one subscription that
-catches up does to the others. The figures stand beside those of Hermes 2.21.0 on a machine of the
-same kind. Also written to `build/bench/service-*.json`.
+first message, and how soon a suspension is answered and takes effect. The figures stand beside
+those of Hermes 2.21.0 on a machine of the same kind. Also written to `build/bench/service-*.json`.
 """
 
 import asyncio
 import json
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import httpx
 import pytest
 
 from tests.benchmarks import pace
-from tests.benchmarks.bench_transport import receiver
 from tests.e2e.service import Service, running
-from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.fakes.subscriber import Received, Subscriber
 
 REPORTS: Final = Path("build/bench")
 RATE: Final = 200
 SECONDS: Final = 15
-OTHERS: Final = 49
-BACKLOG: Final = 20_000
-# A million requests need not be kept to be counted.
-KEPT_MAX: Final = 50_000
 HERMES: Final = {
     "publish → receive p50 ms": 20.9,
     "publish → receive p99 ms": 162.0,
@@ -146,63 +140,3 @@ async def suspension(service: Service, path: str, receiver: Subscriber) -> dict[
         "suspended: answered s": answered - asked,
         "suspended: last delivery s": max(0.0, last - asked),
     }
-
-
-async def test_one_that_catches_up_beside_others(
-    configuration: Mapping[str, str],
-    logs: Path,
-    request: pytest.FixtureRequest,
-) -> None:
-    received_live = 0
-
-    def count(_: Received) -> Reply:
-        nonlocal received_live
-        received_live += 1
-        if len(live.received) > KEPT_MAX:
-            live.received.clear()
-        return Reply()
-
-    with receiver() as (_, late):
-        async with running(configuration, logs) as service, Subscriber(count) as live:
-            topic = await service.topic("bench.fanout")
-            for number in range(OTHERS):
-                await service.subscribe(topic, f"s{number}", live.url)
-            path = await service.subscribe(topic, "late", late)
-            await service.set_state(path, "SUSPENDED")
-            body = json.dumps({"at": 0.0, "filler": "x" * 900}).encode()
-            await service.publish_all(topic, [(body, str(n)) for n in range(BACKLOG)])
-            await live.wait_until(lambda: received_live >= BACKLOG * OTHERS, 300)
-            async with Publisher(service, topic) as publisher:
-                before = await others_while(
-                    live, publisher, lambda: pace.until(time.monotonic() + 5)
-                )
-                start = time.monotonic()
-
-                async def caught_up() -> None:
-                    await service.set_state(path, "ACTIVE")
-                    await service.accounted(path, BACKLOG)
-
-                during = await others_while(live, publisher, caught_up)
-                took = time.monotonic() - start
-    report(
-        f"laggard-{request.node.callspec.id}",
-        {
-            "others before p50 ms": percentile(before, 50),
-            "others before p99 ms": percentile(before, 99),
-            "others during p50 ms": percentile(during, 50),
-            "others during p99 ms": percentile(during, 99),
-            "caught up msg/s": BACKLOG / took,
-        },
-    )
-
-
-async def others_while(
-    live: Subscriber, publisher: Publisher, happening: Callable[[], Awaitable[Any]]
-) -> list[float]:
-    """The others' latencies at 20 messages a second each while something happens."""
-    live.received.clear()
-    publishing = asyncio.ensure_future(publisher.at_rate(20, 3_600))
-    await happening()
-    publishing.cancel()
-    await asyncio.gather(publishing, return_exceptions=True)
-    return [latency_ms(received) for received in live.received]

@@ -146,7 +146,8 @@ class Cursor:
         if feed is None or reader is None or self._reading:
             return None
         while (batch := feed.find(self.position)) is not None:
-            self.lagging = False
+            # Held: so much is read ahead that this is a backlog too, if everybody's.
+            self.lagging = feed.held
             if self._use(batch):
                 reader.resume(feed)
                 return batch

@@ -68,7 +68,7 @@ class Lines:
         self.dead_letters = dead_letters
         self.suspensions = suspensions
         loop = asyncio.get_running_loop()
-        self.turns = Turns(loop)
+        self.turns = Turns(loop, adapts=True)
         self.filter_turns = Turns(loop, starts=FILTERS_PER_TURN, seconds=FILTER_SECONDS_PER_TURN)
         self.bodies = ParsedBodies()
         self.tasks = tasks

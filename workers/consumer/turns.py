@@ -2,24 +2,39 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-# A backlog is delivered as fast as the CPU allows, but so many requests are begun in one turn of
-# the loop, so that
-# live deliveries of other subscriptions wait for at most these.
-STARTS_PER_TURN: Final = 32
+# A backlog is delivered as fast as the CPU allows, but a turn of the loop in which that happens is
+# to take about so long, whatever else is in it: a live delivery waits for a few turns.
+TURN_SECONDS: Final = 0.001
+# So many requests are begun in a turn at first, at least, and at most.
+STARTS_PER_TURN: Final = 16
+STARTS_MIN: Final = 4
+STARTS_MAX: Final = 64
 # Filters run for so long in one turn, however many messages that are: some cost a thousand times
 # as much as others.
 FILTERS_PER_TURN: Final = 4096
 FILTER_SECONDS_PER_TURN: Final = 0.001
 
 
-class Turns:
-    """A budget of catch-up deliveries per turn of the loop; the rest wait for the next one.
+def starts_after(starts: int, *, took_s: float, all_used: bool) -> int:
+    """How many the next turn may begin, after one that might begin `starts` and took so long.
 
-    With `seconds` nothing more is begun in a turn after that time, either.
+    A long turn halves them, whoever made it long: live deliveries had to wait for it. A short one
+    adds one, if they were what kept it short.
+    """
+    if took_s > TURN_SECONDS:
+        return max(STARTS_MIN, starts // 2)
+    return min(STARTS_MAX, starts + 1) if all_used else starts
+
+
+class Turns:
+    """A budget of deliveries per turn of the loop; the rest wait for the next one.
+
+    With `seconds` nothing more is begun in a turn after that time, either. If it `adapts`, the
+    budget follows how long turns take, by `starts_after`.
     """
 
     def __init__(
@@ -28,16 +43,18 @@ class Turns:
         *,
         starts: int = STARTS_PER_TURN,
         seconds: float | None = None,
+        adapts: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._loop = loop
         self._starts = starts
         self._seconds = seconds
+        self._adapts = adapts
         self._clock = clock
         self._left = starts
-        self._until = 0.0
+        self._begun = 0.0
         self._armed = False
-        self._deferred: deque[Callable[[], None]] = deque()
+        self._deferred: OrderedDict[Callable[[], None], None] = OrderedDict()
 
     def take(self, resume: Callable[[], None]) -> bool:
         """Whether one may begin now; if not, `resume` is called in a later turn."""
@@ -48,25 +65,29 @@ class Turns:
         if self._has_room():
             self._left -= 1
             return True
-        if resume not in self._deferred:
-            self._deferred.append(resume)
+        self._deferred[resume] = None
         return False
 
     def _begin(self) -> None:
         self._left = self._starts
-        if self._seconds is not None:
-            self._until = self._clock() + self._seconds
+        self._begun = self._clock()
 
     def _has_room(self) -> bool:
-        return self._left > 0 and (self._seconds is None or self._clock() < self._until)
+        if self._left <= 0:
+            return False
+        return self._seconds is None or self._clock() < self._begun + self._seconds
 
     def _next_turn(self) -> None:
+        if self._adapts:
+            took_s = self._clock() - self._begun
+            self._starts = starts_after(self._starts, took_s=took_s, all_used=self._left <= 0)
         self._begin()
         self._armed = False
         for _ in range(len(self._deferred)):
             if not self._has_room():
                 break
-            self._deferred.popleft()()
+            resume, _ = self._deferred.popitem(last=False)
+            resume()
         if self._deferred and not self._armed:
             self._armed = True
             self._loop.call_soon(self._next_turn)

@@ -13,9 +13,10 @@ from app.log.interface import Chunk, MessageLog
 from workers.reading.decoding import decoded
 from workers.reading.feed import Batch
 
-CHUNK_BYTES: Final = 1 << 20
+# Small: taking one apart holds up whatever else the worker does.
+CHUNK_BYTES: Final = 256 << 10
 READERS: Final = 2
-KEPT_CHUNKS: Final = 8
+KEPT_CHUNKS: Final = 32
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
 

@@ -8,7 +8,7 @@ from app.domain.commit import Progress
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader, a_batch
 from workers.consumer.cursor import Cursor
 from workers.reading.catchup import Fed
-from workers.reading.feed import Batch, Feed
+from workers.reading.feed import AHEAD_BYTES_MAX, Batch, Feed
 from workers.reading.reader import Reader
 
 
@@ -112,6 +112,19 @@ def test_a_cursor_before_the_feed_reads_for_itself_and_then_joins_it() -> None:
     assert scene.told()[0] == before + 1
     assert scene.taken() == list(range(12))
     assert not scene.cursor.lagging
+
+
+def test_a_cursor_of_a_feed_that_has_read_far_ahead_works_off_a_backlog() -> None:
+    scene = Scene()
+    scene.feed.put(a_batch(0, 1, size=AHEAD_BYTES_MAX))
+    scene.cursor.take()
+    lagging = [scene.cursor.lagging]
+    scene.feed.put(a_batch(1, 2, size=AHEAD_BYTES_MAX + 1))
+    scene.cursor.take()
+    lagging.append(scene.cursor.lagging)
+    assert scene.taken() == []
+    lagging.append(scene.cursor.lagging)
+    assert lagging == [False, True, False]
 
 
 @pytest.mark.parametrize("beyond", [1, 5, 9])

@@ -1,0 +1,167 @@
+"""What one subscription that catches up does to 49 others of its topic, on both logs.
+
+The receivers are processes of their own, the publisher does not wait for answers, and latency
+counts from when a message was to be published. One laggard after the other is resumed; the others
+are timed before it, during its catch-up, and while a process of its own sends as many requests to
+the same receiver: that is what a machine without idle cores costs, whoever uses it. Also written to
+`build/bench/laggard-*.json`.
+
+    python -m tests.benchmarks.bench_laggard <url>
+
+is that process: it waits for a line, then sends.
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+import psutil
+import pytest
+import uvloop
+
+from tests.benchmarks import bench_transport, pace
+from tests.benchmarks.open_loop import publish_backlog, publishing
+from tests.benchmarks.stopwatch import Stopwatch, stopwatch
+from tests.e2e.service import Service
+
+REPORTS: Final = Path("build/bench")
+OTHERS: Final = 49
+LAGGARDS: Final = 3
+BACKLOG: Final = 20_000
+AT_ONCE: Final = 100
+RATE: Final = 20
+CALM_S: Final = 3.0
+LOOK_EVERY_S: Final = 0.25
+
+
+class Scene(NamedTuple):
+    """The service, who receives its live deliveries, its worker, and where laggards deliver."""
+
+    service: Service
+    live: Stopwatch
+    worker: psutil.Process
+    late: str
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+async def test_one_that_catches_up_beside_others(
+    configuration: Mapping[str, str], logs: Path, request: pytest.FixtureRequest
+) -> None:
+    with bench_transport.receiver() as (_, late):
+        async with Service(configuration, logs) as service, stopwatch() as live:
+            await service.api()
+            worker = psutil.Process((await service.worker()).pid)
+            scene = Scene(service, live, worker, late)
+            laggards = await a_fan_out(scene)
+            async with publishing(service, "bench.fanout", rate=RATE):
+                await pace.until(time.monotonic() + CALM_S)
+                rounds = [await one_round(scene, each) for each in laggards]
+    report(request.node.callspec.id, rounds)
+
+
+async def a_fan_out(scene: Scene) -> list[str]:
+    """The topic with a backlog for each laggard, and the others, who begin behind it."""
+    service = scene.service
+    topic = await service.topic("bench.fanout")
+    laggards = [await service.subscribe(topic, f"late{n}", scene.late) for n in range(LAGGARDS)]
+    for path in laggards:
+        await service.set_state(path, "SUSPENDED")
+    await publish_backlog(service, topic, BACKLOG)
+    for number in range(OTHERS):
+        await service.subscribe(topic, f"s{number}", scene.live.url)
+    return laggards
+
+
+async def one_round(scene: Scene, laggard: str) -> dict[str, list[float]]:
+    """The others' latencies before one is resumed, until it has caught up, and beside as much."""
+    await scene.live.latencies()
+    await pace.until(time.monotonic() + CALM_S)
+    before = await scene.live.latencies()
+    caught_up = await catch_up(scene, laggard)
+    during = await scene.live.latencies()
+    async with same_load(scene.late) as send:
+        await scene.live.latencies()
+        await send()
+        beside = await scene.live.latencies()
+    return {"before": before, "during": during, "beside": beside, **caught_up}
+
+
+async def catch_up(scene: Scene, laggard: str) -> dict[str, list[float]]:
+    """Resume it and wait until it has caught up: seconds, and the worker's CPU seconds."""
+    cpu, start = sum(scene.worker.cpu_times()[:2]), time.monotonic()
+    await scene.service.set_state(laggard, "ACTIVE")
+    while (await scene.service.metrics(laggard))["delivered"] < BACKLOG:
+        await pace.until(time.monotonic() + LOOK_EVERY_S)
+    used = sum(scene.worker.cpu_times()[:2]) - cpu
+    return {"took": [time.monotonic() - start], "cpu": [used]}
+
+
+@asynccontextmanager
+async def same_load(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """A process that sends as many requests as a laggard does, when told to."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __name__, url, stdin=-1, stdout=-1
+    )
+    stdin = cast("asyncio.StreamWriter", process.stdin)
+    stdout = cast("asyncio.StreamReader", process.stdout)
+
+    async def send() -> None:
+        stdin.write(b"send\n")
+        await stdout.readline()
+
+    try:
+        await stdout.readline()
+        yield send
+    finally:
+        stdin.close()
+        await process.wait()
+
+
+def report(name: str, rounds: Sequence[Mapping[str, Sequence[float]]]) -> None:
+    pooled = {key: [x for each in rounds for x in each[key]] for key in rounds[0]}
+    figures = {
+        f"{when} {label} ms": value
+        for when in ("before", "during", "beside")
+        for label, value in (
+            ("p50", percentile(pooled[when], 50)),
+            ("p99", percentile(pooled[when], 99)),
+            ("max", max(pooled[when])),
+        )
+    }
+    figures["p99 during / before"] = figures["during p99 ms"] / figures["before p99 ms"]
+    figures["p99 during / beside"] = figures["during p99 ms"] / figures["beside p99 ms"]
+    figures["caught up msg/s"] = BACKLOG / statistics.median(pooled["took"])
+    figures["worker CPU us/msg"] = statistics.median(pooled["cpu"]) / BACKLOG * 1e6
+    print(f"\nlaggard beside {OTHERS}: {name}")
+    for label, value in figures.items():
+        print(f"  {label:34} {value:10.2f}")
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    (REPORTS / f"laggard-{name}.json").write_text(json.dumps(figures, indent=2) + "\n")
+
+
+async def _send(url: str) -> None:
+    async with bench_transport.sender(url, AT_ONCE) as post:
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        numbers = count()
+
+        async def one_after_the_other() -> None:
+            while next(numbers) < BACKLOG:
+                await post()
+
+        await asyncio.gather(*(one_after_the_other() for _ in range(AT_ONCE)))
+        print("sent", flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(_send(sys.argv[1]))

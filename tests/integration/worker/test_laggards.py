@@ -1,0 +1,57 @@
+"""A subscription that works off a backlog beside others, counted in requests."""
+
+from app.domain.topic import Topic
+from tests.fakes.worker import World, delivered
+from workers.consumer.turns import STARTS_MAX
+
+OTHERS = 5
+BACKLOG = 4_000
+# So much that it is not read at once.
+OLD = b"old" + b"x" * 4_000
+# From the log to the request of a live message: the reader, the lines and their slots in turn.
+TURNS_MAX = 5
+
+
+async def waited_for(world: World, topic: Topic, late_id: str) -> list[int]:
+    """Requests of the backlog that are begun before each of some live messages is with all."""
+    attempts, waited = world.endpoints.attempts, list[int]()
+    await world.endpoints.until(lambda: len(attempts) > STARTS_MAX)
+    for number in range(10):
+        before, live = len(attempts), b"live %d" % number
+
+        def all_have_it(live: bytes = live, before: int = before) -> bool:
+            return sum(a.body == live for a in attempts[before:]) == OTHERS
+
+        await world.publish(topic, live)
+        await world.endpoints.until(all_have_it)
+        waited.append(sum(a.body == OLD for a in attempts[before:]))
+    assert delivered(world, late_id) < BACKLOG, "there was no backlog any more"
+    return waited
+
+
+async def test_live_messages_wait_for_few_requests_of_one_that_catches_up() -> None:
+    world = World()
+    topic = await world.topic(partitions=1)
+    late = world.suspend(await world.subscribe(topic, "late", in_flight_max=2_000))
+    await world.publish(topic, *[OLD] * BACKLOG)
+    for number in range(OTHERS):
+        await world.subscribe(topic, f"s{number}")
+    async with world.worker():
+        await world.plane.until_applied()
+        world.resume(late)
+        waited = await waited_for(world, topic, late.id)
+    assert max(waited) <= TURNS_MAX * STARTS_MAX
+
+
+async def test_live_messages_wait_for_few_requests_of_a_backlog_of_another_topic() -> None:
+    world = World()
+    alone, topic = await world.topic("shop.alone"), await world.topic(partitions=1)
+    late = world.suspend(await world.subscribe(alone, "late", in_flight_max=2_000))
+    await world.publish(alone, *[OLD] * BACKLOG)
+    for number in range(OTHERS):
+        await world.subscribe(topic, f"s{number}")
+    async with world.worker():
+        await world.plane.until_applied()
+        world.resume(late)
+        waited = await waited_for(world, topic, late.id)
+    assert max(waited) <= TURNS_MAX * STARTS_MAX
