@@ -13,10 +13,11 @@ PARALLEL := --numprocesses 3 --dist worksteal
 # Stamps: a set-up that was done for these very lock files is not done again.
 RUN := $(VENV)/run.stamp
 DEV := $(VENV)/dev.stamp
+SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo test check java kafka lint unit bench openapi lock clean
+.PHONY: help setup up demo spark test check java kafka lint unit bench openapi lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -31,6 +32,9 @@ up: $(RUN) ## run the whole service on this machine, until Ctrl-C
 demo: $(RUN) ## publish a stream of events, and account for every delivery
 	@exec $(BIN)/angelia demo $(ARGS)
 
+spark: $(SPARK) ## run a Spark runner beside the service, until Ctrl-C; needs Java 17 or newer
+	@exec $(BIN)/angelia spark
+
 test: kafka lint ## everything: checks, then all tests on real servers
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
@@ -40,7 +44,7 @@ check: lint unit ## what needs no server: format, lint, types, imports, unit and
 java:
 	@{ java -version 2>&1 | grep -Eq '"(1[7-9]|[2-9][0-9])' && command -v mvn >/dev/null; } || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; } || \
-		{ echo 'The tests run a real Kafka, which needs Java 17 or newer and Maven. Install them:'; \
+		{ echo 'The tests run a real Kafka and a real Spark: Java 17 or newer and Maven. Install them:'; \
 		echo '  sudo apt-get install -y openjdk-17-jre-headless maven'; exit 1; }
 
 kafka: java $(DEV)
@@ -66,7 +70,9 @@ openapi: $(RUN) ## write openapi.yaml from the code
 lock: $(RUN) ## pin the newest versions that pyproject.toml allows
 	$(PIP) 'uv>=0.9,<1'
 	$(LOCK) --output-file requirements.lock
-	$(LOCK) --output-file requirements-dev.lock --constraint requirements.lock --group dev
+	$(LOCK) --output-file requirements-spark.lock --constraint requirements.lock --extra spark
+	$(LOCK) --output-file requirements-dev.lock --constraint requirements-spark.lock \
+		--extra spark --group dev
 
 LOCK = $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --custom-compile-command 'make lock'
@@ -83,6 +89,10 @@ $(BIN)/python:
 $(RUN): requirements.lock pyproject.toml | $(BIN)/python
 	$(PIP) --require-hashes --no-deps --requirement requirements.lock
 	$(PIP) --no-deps --editable .
+	@touch $@
+
+$(SPARK): requirements-spark.lock $(RUN)
+	$(PIP) --require-hashes --no-deps --requirement requirements-spark.lock
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUN)

@@ -1,6 +1,7 @@
 """Settings: the only reader of the environment."""
 
 import os
+import shutil
 import ssl
 from functools import cached_property
 from pathlib import Path
@@ -75,6 +76,20 @@ class Settings(BaseSettings):
         """Where deliveries may go."""
         return EgressPolicy(allowed=self.allow_private_endpoints)
 
+    spark_master: str = Field(
+        default="local[*]",
+        description="where Spark jobs run: this machine, or the master of a cluster",
+    )
+    spark_memory: str = Field(
+        default="1g",
+        pattern=r"[1-9][0-9]{0,5}[mg]",
+        description="memory of the Spark runner: on this machine, that of its jobs too",
+    )
+    spark_output: str | None = Field(
+        default=None,
+        description="folder or URI (s3a://…) for Parquet results; without it `spark` in the home",
+    )
+
     @cached_property
     def embedded_database(self) -> bool:
         """Whether PostgreSQL is ours to start and stop."""
@@ -84,6 +99,11 @@ class Settings(BaseSettings):
     def embedded_log(self) -> bool:
         """Whether the message log is in PostgreSQL."""
         return self.kafka_bootstrap is None
+
+    @cached_property
+    def spark_results(self) -> str:
+        """Where the Parquet results of Spark jobs go, without a slash at the end."""
+        return (self.spark_output or str(self.home.resolve() / "spark")).rstrip("/")
 
     def environment(self) -> dict[str, str]:
         """Our environment with these settings in it: a child process reads exactly them."""
@@ -96,6 +116,12 @@ class Settings(BaseSettings):
             if getattr(self, name) is not None
         }
         return others | given
+
+
+def java_command() -> str | None:
+    """The Java that Spark would start, as its scripts find it; None when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(f"{home}/bin/java" if home else "java")
 
 
 def _as_text(value: object) -> str:

@@ -14,6 +14,7 @@ from app.cli.errors import CliError
 from app.cli.listen import listen
 from app.cli.messages import publish, undelivered
 from app.cli.processes import api, migrate, worker
+from app.cli.spark import spark
 from app.cli.subscriptions import subscriptions
 from app.cli.topics import topics
 from app.cli.up.command import up
@@ -22,7 +23,7 @@ from app.telemetry import configure_logging
 
 _USE: Final = "Use it"
 _PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
-    "Run it": (up, api, worker, migrate, check),
+    "Run it": (up, api, worker, spark, migrate, check),
     "See it work": (listen, demo),
     _USE: (publish, undelivered),
 }

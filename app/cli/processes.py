@@ -30,12 +30,12 @@ def api(
     ] = None,
 ) -> None:
     """Run one API process: management, publishing, status."""
-    _become("app.main", settings_with(only=only, host=host, port=port))
+    become("app.main", settings_with(only=only, host=host, port=port))
 
 
 def worker() -> None:
     """Run one worker process: it delivers. An embedded database is migrated first."""
-    _become("workers", settings_with())
+    become("workers", settings_with())
 
 
 def migrate() -> None:
@@ -49,7 +49,7 @@ def _upgrade(settings: Settings) -> None:
         upgrade(url)
 
 
-def _become(module: str, settings: Settings) -> NoReturn:
+def become(module: str, settings: Settings) -> NoReturn:
     """Replace this process by another one of ours: signals and exit code are then its own."""
     command = [sys.executable, "-m", module]
     os.execve(command[0], command, settings.environment())  # noqa: S606 - our own module

@@ -50,7 +50,7 @@ class Ban:
         return called in self.calls or called.endswith(tuple(f".{call}" for call in self.calls))
 
 
-_EVERYWHERE: Final = ("app/", "workers/", "migrations/", "tests/")
+_EVERYWHERE: Final = ("app/", "workers/", "spark/", "migrations/", "tests/")
 BANS: Final = (
     Ban(
         calls=frozenset({"time.sleep", "asyncio.sleep"}),
@@ -59,7 +59,7 @@ BANS: Final = (
     ),
     Ban(
         calls=frozenset({"time.sleep"}),
-        under=("app/", "workers/"),
+        under=("app/", "workers/", "spark/"),
         instead="wait on an event with a timeout, so that a stop is not kept waiting",
     ),
     Ban(
@@ -78,7 +78,7 @@ BANS: Final = (
                 "_loop.create_task",
             }
         ),
-        under=("app/", "workers/"),
+        under=("app/", "workers/", "spark/"),
         instead="give the task an owner: TaskGroup.create_task",
     ),
     Ban(
@@ -88,13 +88,13 @@ BANS: Final = (
     ),
     Ban(
         calls=frozenset({"print"}),
-        under=("app/", "workers/", "migrations/"),
+        under=("app/", "workers/", "spark/", "migrations/"),
         except_under=("app/cli/",),
         instead="log an event with fields",
     ),
     Ban(
         calls=frozenset({"os.getenv", "os.environ.get", "os.putenv"}),
-        under=("app/", "workers/", "migrations/"),
+        under=("app/", "workers/", "spark/", "migrations/"),
         except_under=("app/config.py",),
         instead="take it from Settings: app/config.py is the only reader of the environment",
     ),

@@ -13,6 +13,8 @@ from tests.architecture.tree import ROOT
 COMPOSE: Final[Mapping[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: Final[Mapping[str, Mapping[str, Any]]] = COMPOSE["services"]
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text()
+STAGES: Final = re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE)
+BASES: Final = set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE))
 KEYS: Final = frozenset(
     {
         "build", "command", "depends_on", "environment", "healthcheck", "image", "ports",
@@ -22,7 +24,7 @@ KEYS: Final = frozenset(
 
 
 def test_compose_starts_the_parts_of_the_service() -> None:
-    assert set(SERVICES) == {"postgres", "kafka", "migrate", "api", "worker"}
+    assert set(SERVICES) == {"postgres", "kafka", "migrate", "api", "worker", "spark"}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -41,7 +43,7 @@ def test_settings_are_ones_that_exist(name: str) -> None:
     assert ours <= {f"ANGELIA_{field}".upper() for field in Settings.model_fields}
 
 
-@pytest.mark.parametrize("name", ["migrate", "api", "worker"])
+@pytest.mark.parametrize("name", ["migrate", "api", "worker", "spark"])
 def test_settings_of_our_processes_can_be_read(name: str) -> None:
     given = {
         key.removeprefix("ANGELIA_").lower(): value
@@ -62,7 +64,7 @@ def test_a_service_waits_for_what_can_be_waited_for(name: str) -> None:
             assert SERVICES[needed]["restart"] == "no"
 
 
-@pytest.mark.parametrize("name", ["api", "worker"])
+@pytest.mark.parametrize("name", ["api", "worker", "spark"])
 def test_a_process_starts_on_a_migrated_database(name: str) -> None:
     assert SERVICES[name]["depends_on"]["migrate"] == {
         "condition": "service_completed_successfully"
@@ -95,9 +97,37 @@ def test_the_image_copies_what_exists_and_is_let_through() -> None:
 
 
 def test_the_image_has_a_version_a_user_and_a_health_check() -> None:
-    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {
-        "python:3.11-slim-bookworm"
-    }
+    assert BASES - set(STAGES) == {"python:3.11-slim-bookworm"}
     assert re.search(r"^USER (?!root\b)\w+$", DOCKERFILE, re.MULTILINE)
     assert re.search(r"^HEALTHCHECK .*CMD", DOCKERFILE, re.MULTILINE)
     assert "--require-hashes" in DOCKERFILE
+
+
+@pytest.mark.parametrize("name", ["migrate", "api", "worker", "spark"])
+def test_a_process_is_built_from_a_stage_of_the_image_that_can_run_it(name: str) -> None:
+    target = SERVICES[name]["build"]["target"]
+    assert target == ("spark" if name == "spark" else "service")
+    assert target in STAGES
+
+
+def test_stages_copy_from_stages_before_them() -> None:
+    seen: set[str] = set()
+    for line in DOCKERFILE.splitlines():
+        if named := re.fullmatch(r"FROM \S+ AS (\S+)", line):
+            seen.add(named[1])
+        elif source := re.match(r"COPY --from=(\S+)", line):
+            assert source[1] in seen
+    # What is built when no stage is named.
+    assert STAGES[-1] == "service"
+
+
+def test_only_the_image_for_spark_has_java_and_pyspark() -> None:
+    stages = dict(
+        zip(STAGES, re.split(r"^FROM .+$", DOCKERFILE, flags=re.MULTILINE)[1:], strict=True)
+    )
+    assert {name for name, text in stages.items() if "-jre-headless" in text} == {"spark"}
+    assert {name for name, text in stages.items() if "requirements-spark.lock" in text} == {
+        "build-pyspark"
+    }
+    assert "--from=build-pyspark" in stages["spark"]
+    assert "--from=build-pyspark" not in stages["service"]

@@ -94,7 +94,7 @@ def test_the_table_of_settings_is_the_code_s() -> None:
     assert table == list(settings_rows())
 
 
-@pytest.mark.parametrize("package", ["app", "workers"])
+@pytest.mark.parametrize("package", ["app", "workers", "spark"])
 def test_the_map_names_every_package(package: str) -> None:
     folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
     assert {folder for folder in folders if f"{package}/{folder}/" not in README} == set()

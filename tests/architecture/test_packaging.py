@@ -10,11 +10,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from app.cli.spark import PACKAGES
 from tests.architecture.tree import ROOT, files
 
-LOCKS: Final = ("requirements.lock", "requirements-dev.lock")
+LOCKS: Final = ("requirements.lock", "requirements-spark.lock", "requirements-dev.lock")
 PROJECT: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUN_TIME: Final[list[str]] = PROJECT["project"]["dependencies"]
+SPARK: Final[list[str]] = PROJECT["project"]["optional-dependencies"]["spark"]
 DEVELOPMENT: Final[list[str]] = PROJECT["dependency-groups"]["dev"]
 
 # What only one machine, or one company's network, has. Written so as not to find itself.
@@ -32,14 +34,20 @@ def pins(lock: str) -> dict[str, Version]:
     return {canonicalize_name(name): Version(version) for name, version in found}
 
 
-@pytest.mark.parametrize("text", RUN_TIME + DEVELOPMENT)
+@pytest.mark.parametrize("text", RUN_TIME + SPARK + DEVELOPMENT)
 def test_every_requirement_has_a_lower_and_an_upper_bound(text: str) -> None:
     operators = {specifier.operator for specifier in Requirement(text).specifier}
     assert operators == {"=="} or ({">="} <= operators and operators & {"<", "<=", "~="})
 
 
 @pytest.mark.parametrize(
-    ("lock", "required"), [(LOCKS[0], RUN_TIME), (LOCKS[1], RUN_TIME + DEVELOPMENT)], ids=LOCKS
+    ("lock", "required"),
+    [
+        (LOCKS[0], RUN_TIME),
+        (LOCKS[1], RUN_TIME + SPARK),
+        (LOCKS[2], RUN_TIME + SPARK + DEVELOPMENT),
+    ],
+    ids=LOCKS,
 )
 def test_the_lock_satisfies_the_project(lock: str, required: list[str]) -> None:
     pinned = pins(lock)
@@ -52,8 +60,12 @@ def test_the_lock_satisfies_the_project(lock: str, required: list[str]) -> None:
     assert not unmet, "run: make lock"
 
 
-def test_both_locks_pin_the_same_versions() -> None:
-    assert pins(LOCKS[0]).items() <= pins(LOCKS[1]).items()
+def test_all_locks_pin_the_same_versions() -> None:
+    assert pins(LOCKS[0]).items() <= pins(LOCKS[1]).items() <= pins(LOCKS[2]).items()
+
+
+def test_the_runner_asks_for_the_packages_of_the_project() -> None:
+    assert sorted(PACKAGES) == sorted(SPARK)
 
 
 def test_run_time_needs_no_development_tool() -> None:

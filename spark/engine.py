@@ -1,0 +1,94 @@
+"""Spark, as the runner uses it: one warm session, and one job on it at a time."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from app.config import Settings
+from app.domain.job import Job, JobKind, JobResult
+from spark.jobs import undelivered_analytics
+from spark.session import new_session
+from spark.work import Progress, Work
+
+JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
+    JobKind.UNDELIVERED_ANALYTICS: undelivered_analytics.run,
+}
+
+_log = structlog.get_logger(__name__)
+
+
+class EngineLostError(Exception):
+    """Spark's own process has ended: nothing works any more but to start anew."""
+
+
+class SparkEngine:
+    """Does jobs; the session starts with the first and stays. Its methods block."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        database_url: str,
+        start: Callable[[Settings], SparkSession] = new_session,
+    ) -> None:
+        self._settings = settings
+        self._start = start
+        self._database_url = database_url
+        self._session: SparkSession | None = None
+
+    def run(self, job: Job, progress: Progress) -> JobResult:
+        """Do the job: its result, or what the job raises.
+
+        WorkStoppedError, or whatever Spark raises then, when it was stopped; EngineLostError.
+        """
+        progress.step("Starting Spark", done=0.0)
+        session = self._warm()
+        # Of this thread: what it starts on Spark can be cancelled by the name of the group.
+        session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
+        work = Work(
+            database_url=self._database_url,
+            scope=job.scope,
+            # A folder for each attempt: none finds half of another's files in its own.
+            output=f"{self._settings.spark_results}/{job.kind.lower()}/{job.id}/{job.attempt}",
+            claim=job.claim,
+            progress=progress,
+        )
+        try:
+            return JOBS[job.kind](session, work)
+        except Exception as exc:
+            if self._lost():
+                raise EngineLostError("Spark's process has ended") from exc
+            raise
+
+    def cancel(self, job: Job) -> None:
+        """End what Spark does for the job; it may begin more, so go on until `run` returns."""
+        if self._session is not None:
+            # A Spark that is gone has nothing to cancel: `run` finds out.
+            with suppress(Py4JError, OSError):
+                self._session.sparkContext.cancelJobGroup(job.id)
+
+    def close(self) -> None:
+        """Stop Spark, if it was started."""
+        if self._session is not None:
+            with suppress(Py4JError, OSError):
+                self._session.stop()
+            self._session = None
+
+    def _warm(self) -> SparkSession:
+        if self._session is None:
+            self._session = self._start(self._settings)
+            _log.info("spark_started", master=self._settings.spark_master)
+        return self._session
+
+    def _lost(self) -> bool:
+        if self._session is None:
+            return False
+        try:
+            self._session.sparkContext.statusTracker().getActiveJobsIds()
+        except (Py4JError, OSError):
+            return True
+        return False

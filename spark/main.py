@@ -1,0 +1,41 @@
+"""Composition root of the Spark runner."""
+
+import asyncio
+import os
+import signal
+import socket
+from contextlib import AsyncExitStack, closing
+from uuid import uuid4
+
+import structlog
+
+from app.config import Settings
+from app.storage.database import open_database
+from app.storage.notices import JOBS, listen
+from spark.engine import SparkEngine
+from spark.runner import Runner
+from spark.store import DatabaseJobs
+
+_log = structlog.get_logger(__name__)
+
+
+async def run(settings: Settings, *, database_url: str) -> None:
+    """Do jobs until SIGTERM or SIGINT; a second one ends the process at once."""
+    runner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopping.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(open_database(database_url))
+        notices = await stack.enter_async_context(listen(database_url, [JOBS]))
+        engine = stack.enter_context(closing(SparkEngine(settings, database_url=database_url)))
+        _log.info("spark_runner_started", runner=runner, master=settings.spark_master)
+        await Runner(DatabaseJobs(database, notices, runner), engine).run(stopping)
+        _log.info("spark_runner_stopped", runner=runner)

@@ -1,0 +1,233 @@
+"""The runner: takes one job after the other, and holds on to each only as long as it is its own."""
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import StorageUnavailableError, UnavailableError
+from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
+from spark.engine import EngineLostError
+from spark.work import Progress, WorkStoppedError
+
+# A database that is down ends no job for good, until it has done so this often.
+ATTEMPTS_MAX: Final = 5
+REASON_LENGTH_MAX: Final = 500
+
+_log = structlog.get_logger(__name__)
+
+
+class JobStore(Protocol):
+    """Where jobs are; see `spark.store.DatabaseJobs`."""
+
+    async def wait(self, at_most: timedelta) -> None: ...  # noqa: D102 - documented there
+    async def beat(self) -> None: ...  # noqa: D102 - the same
+    async def leave(self) -> None: ...  # noqa: D102 - the same
+    async def take(self, lease: timedelta) -> Job | None: ...  # noqa: D102 - the same
+    async def report(  # noqa: D102 - the same
+        self, claim: Claim, progress: JobProgress, lease: timedelta
+    ) -> Standing: ...
+    async def finish(self, claim: Claim, result: JobResult) -> bool: ...  # noqa: D102 - the same
+    async def fail(self, claim: Claim, reason: str) -> bool: ...  # noqa: D102 - the same
+    async def cancelled(self, claim: Claim) -> bool: ...  # noqa: D102 - the same
+    async def release(self, claim: Claim) -> bool: ...  # noqa: D102 - the same
+
+
+class Engine(Protocol):
+    """What does a job; both block. See `spark.engine.SparkEngine`."""
+
+    def run(self, job: Job, progress: Progress) -> JobResult: ...  # noqa: D102 - documented there
+    def cancel(self, job: Job) -> None: ...  # noqa: D102 - the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often a runner looks and speaks. A job that is not kept for `lease` is anybody's."""
+
+    lease: timedelta = timedelta(seconds=15)
+    report_every: timedelta = timedelta(seconds=1)
+    beat_every: timedelta = timedelta(seconds=2)
+    look_every: timedelta = timedelta(seconds=2)
+
+
+class _Ending(StrEnum):
+    """Why a job is told to stop before it has ended."""
+
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    reason: str
+    # Nothing is wrong with the job itself.
+    again: bool
+
+
+class Runner:
+    """Does the jobs of a store on an engine, until it is told to stop."""
+
+    def __init__(self, store: JobStore, engine: Engine, *, pace: Pace | None = None) -> None:
+        self._store = store
+        self._engine = engine
+        self._pace = pace or Pace()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Take jobs until `stopping` is set; the job under way then waits for another runner.
+
+        EngineLostError (in a group): nothing more can be done by this process.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            beating = tasks.create_task(self._beat())
+            while not stopping.is_set():
+                if job := await self._taken():
+                    await self._carry_out(job, stopping)
+                else:
+                    await self._rest(stopping)
+            beating.cancel()
+        await self._tried(self._store.leave, "runner_sign_off_failed")
+
+    async def _beat(self) -> None:
+        while True:
+            await self._tried(self._store.beat, "runner_beat_failed")
+            await asyncio.sleep(self._pace.beat_every.total_seconds())
+
+    async def _taken(self) -> Job | None:
+        try:
+            return await self._store.take(self._pace.lease)
+        except UnavailableError as exc:
+            _log.warning("no_job_taken", error=exc.message)
+            return None
+
+    async def _rest(self, stopping: asyncio.Event) -> None:
+        """Wait for word of a job, for the time to look again, or for the stop."""
+        async with asyncio.TaskGroup() as tasks:
+            waits = [
+                tasks.create_task(self._store.wait(self._pace.look_every)),
+                tasks.create_task(_until(stopping)),
+            ]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for each in waits:
+                each.cancel()
+
+    async def _carry_out(self, job: Job, stopping: asyncio.Event) -> None:
+        _log.info("job_taken", job=job.id, kind=job.kind, attempt=job.attempt)
+        progress = Progress(job.progress.log)
+        async with asyncio.TaskGroup() as tasks:
+            doing = tasks.create_task(self._done(job, progress))
+            ending = await self._watch(job, progress, doing=doing, stopping=stopping)
+        # The last lines, before the state that they explain.
+        await self._standing(job.claim, progress)
+        await self._settle(job, doing.result(), ending)
+
+    async def _done(self, job: Job, progress: Progress) -> JobResult | _Failure | None:
+        """The job's result, its failure, or None when it was stopped; EngineLostError."""
+        try:
+            return await asyncio.to_thread(self._engine.run, job, progress)
+        except EngineLostError:
+            raise
+        except WorkStoppedError:
+            return None
+        except Exception as exc:  # noqa: BLE001 - whatever Spark or a job raises ends that job only
+            if progress.stopped:
+                return None
+            for line in traceback.format_exception_only(exc)[-1].splitlines()[:10]:
+                progress.say(line)
+            _log.exception("job_broke", job=job.id)
+            return _failure_of(exc)
+
+    async def _watch(
+        self,
+        job: Job,
+        progress: Progress,
+        *,
+        doing: asyncio.Task[JobResult | _Failure | None],
+        stopping: asyncio.Event,
+    ) -> _Ending | None:
+        """Report on it while it is done, and have it stopped when it is to be; why it was."""
+        loop = asyncio.get_running_loop()
+        ending: _Ending | None = None
+        kept_until = loop.time() + self._pace.lease.total_seconds()
+        while not doing.done():
+            await asyncio.wait({doing}, timeout=self._pace.report_every.total_seconds())
+            standing = await self._standing(job.claim, progress)
+            if standing is not None:
+                kept_until = loop.time() + self._pace.lease.total_seconds()
+            overdue = loop.time() > kept_until
+            ending = ending or _ending_for(standing, overdue=overdue, stopping=stopping.is_set())
+            if ending is not None and not doing.done():
+                progress.stop()
+                await asyncio.to_thread(self._engine.cancel, job)
+        return ending
+
+    async def _standing(self, claim: Claim, progress: Progress) -> Standing | None:
+        """What the store says to the report; None when it does not answer."""
+        try:
+            return await self._store.report(claim, progress.now(), self._pace.lease)
+        except UnavailableError as exc:
+            _log.warning("job_not_reported", job=claim.job_id, error=exc.message)
+            return None
+
+    async def _settle(
+        self, job: Job, done: JobResult | _Failure | None, ending: _Ending | None
+    ) -> None:
+        """Write down how it ended. Unless that works, the lease runs out and it is done again."""
+        claim, store = job.claim, self._store
+        match done:
+            case JobResult():
+                await self._written(job, "done", lambda: store.finish(claim, done))
+            case _Failure(again=True) if job.attempt < ATTEMPTS_MAX:
+                await self._written(job, "released", lambda: store.release(claim))
+            case _Failure(reason=reason):
+                await self._written(job, "failed", lambda: store.fail(claim, reason))
+            case None if ending is _Ending.CANCELLED:
+                await self._written(job, "cancelled", lambda: store.cancelled(claim))
+            case None:
+                await self._written(job, "released", lambda: store.release(claim))
+
+    async def _written(self, job: Job, state: str, write: Callable[[], Awaitable[bool]]) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._pace.lease.total_seconds()
+        while loop.time() < until:
+            try:
+                ours = await write()
+            except UnavailableError as exc:
+                _log.warning("job_end_not_written", job=job.id, error=exc.message)
+                await asyncio.sleep(self._pace.report_every.total_seconds())
+            else:
+                _log.info("job_ended", job=job.id, state=state if ours else "taken by another")
+                return
+
+    @staticmethod
+    async def _tried(action: Callable[[], Awaitable[None]], problem: str) -> None:
+        try:
+            await action()
+        except UnavailableError as exc:
+            _log.warning(problem, error=exc.message)
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def _ending_for(standing: Standing | None, *, overdue: bool, stopping: bool) -> _Ending | None:
+    if standing is Standing.CANCELLED:
+        return _Ending.CANCELLED
+    if standing is Standing.LOST or overdue:
+        return _Ending.LOST
+    return _Ending.STOPPING if stopping else None
+
+
+def _failure_of(exc: Exception) -> _Failure:
+    """In one line, without the stack of a Python that ran somewhere else."""
+    # A task's error comes as the text of its traceback.
+    unavailable = StorageUnavailableError.__name__ in f"{type(exc).__name__} {exc}"
+    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    reason = next((line for line in reversed(lines) if "Error" in line), "".join(lines[:1]))
+    return _Failure(reason=(reason or type(exc).__name__)[:REASON_LENGTH_MAX], again=unavailable)

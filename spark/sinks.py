@@ -1,0 +1,41 @@
+"""Where results go. To write one again replaces it."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.types import TimestampType
+
+from app.domain.job import Claim
+from app.storage.analytics_parts import COLUMNS, write_part
+
+_WITH_ZONE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
+
+
+def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
+    """Store the rows of `result` in an analytics table, each partition by the task that has it."""
+    columns = [_writable(result, name) for name in COLUMNS[table]]
+    write = partial(_write_partition, url=url, table=table, claim=claim)
+    result.select(*columns).foreachPartition(write)
+
+
+def to_parquet(result: DataFrame, place: str) -> None:
+    """Store `result` as Parquet in the folder (or at the URI) `place`."""
+    result.write.mode("overwrite").parquet(place)
+
+
+def _write_partition(rows: Iterable[Row], *, url: str, table: str, claim: Claim) -> None:
+    task = TaskContext.get()
+    if task is None:
+        raise RuntimeError("Not in a task of Spark")
+    write_part(url, table, rows, claim=claim, part=task.partitionId())
+
+
+def _writable(result: DataFrame, name: str) -> Column:
+    """The column as a task can pass it on: a time would come there without its zone."""
+    column = F.col(name)
+    is_time = isinstance(result.schema[name].dataType, TimestampType)
+    return F.date_format(column, _WITH_ZONE).alias(name) if is_time else column

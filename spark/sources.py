@@ -1,0 +1,117 @@
+"""Where DataFrames come from.
+
+Tables are read by COPY through psycopg, not by JDBC: that reaches an embedded PostgreSQL too, whose
+only way in is a Unix socket, and needs no jar. Every task reads a range of its own.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import csv
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from app.domain.job import Scope
+from app.storage.undelivered_rows import COLUMNS, undelivered_csv, undelivered_ranges
+from spark.schemas import DISCARDS
+
+# A block has to hold the longest row: a body of 64 KiB in hexadecimal, a reason, and names.
+_BLOCK_SIZE: Final = 4 * 1024 * 1024
+_CSV_TYPES: Final = {
+    **dict.fromkeys(COLUMNS, pa.string()),
+    "discarded_us": pa.int64(),
+    "status": pa.int32(),
+    "attempts": pa.int32(),
+    "size": pa.int64(),
+}
+_ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
+
+
+def undelivered(session: SparkSession, database_url: str, scope: Scope) -> DataFrame:
+    """The discards of `scope` (columns DISCARDS), read where and when they are needed."""
+    options = {
+        # So named, Spark shows its value nowhere.
+        "password": database_url,
+        "start": scope.start.isoformat(),
+        "end": scope.end.isoformat(),
+        "scope": json.dumps({"topic": scope.topic, "subscription": scope.subscription}),
+    }
+    return session.read.format(UndeliveredSource.name()).options(**options).load()
+
+
+class UndeliveredSource(DataSource):
+    """The table of undelivered messages, in ranges of ids."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format that Spark knows it by."""
+        return "angelia_undelivered"
+
+    def schema(self) -> StructType:
+        """The columns."""
+        return DISCARDS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the scope in the options."""
+        del schema  # it has no other
+        scope = Scope(
+            start=datetime.fromisoformat(self.options["start"]),
+            end=datetime.fromisoformat(self.options["end"]),
+            **json.loads(self.options["scope"]),
+        )
+        return _UndeliveredReader(self.options["password"], scope)
+
+
+@dataclass(frozen=True)
+class _IdRange(InputPartition):
+    first: int
+    end: int
+
+
+class _UndeliveredReader(DataSourceReader):
+    def __init__(self, database_url: str, scope: Scope) -> None:
+        self._url = database_url
+        self._scope = scope
+
+    def partitions(self) -> list[_IdRange]:
+        # Spark wants one at least.
+        return [_IdRange(*ids) for ids in undelivered_ranges(self._url) or [(0, 0)]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, _IdRange):
+            raise TypeError(f"No range of ids: {partition}")
+        ids = (partition.first, partition.end)
+        with undelivered_csv(self._url, ids, self._scope) as rows:
+            if not rows.peek(1):
+                return  # an empty file is no CSV
+            for batch in _batches(rows):
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        column.cast(field.type)
+                        for column, field in zip(batch.columns, _ARROW, strict=True)
+                    ],
+                    schema=_ARROW,
+                )
+
+
+def _batches(rows: object) -> csv.CSVStreamingReader:
+    return csv.open_csv(
+        rows,
+        read_options=csv.ReadOptions(
+            column_names=COLUMNS, block_size=_BLOCK_SIZE, use_threads=False
+        ),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        # As COPY writes it: nothing at all is NULL, an empty text has its quotes.
+        convert_options=csv.ConvertOptions(
+            column_types=_CSV_TYPES,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )

@@ -1,0 +1,64 @@
+"""The database as the runner's list of jobs."""
+
+from datetime import timedelta
+
+from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
+from app.storage.analytics import AnalyticsRepository
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.notices import Notices
+from app.storage.spark_runners import SparkRunnerRepository
+
+
+class DatabaseJobs:
+    """Jobs for one runner. Every method but `wait` raises StorageUnavailableError."""
+
+    def __init__(self, database: Database, notices: Notices, runner: str) -> None:
+        self._database = database
+        self._notices = notices
+        self._runner = runner
+
+    async def wait(self, at_most: timedelta) -> None:
+        """Return when there may be a job, or after `at_most`."""
+        await self._notices.wait(at_most)
+
+    async def beat(self) -> None:
+        """This runner lives."""
+        async with self._database.transaction() as session:
+            await SparkRunnerRepository(session).beat(self._runner)
+
+    async def leave(self) -> None:
+        """This runner ends."""
+        async with self._database.transaction() as session:
+            await SparkRunnerRepository(session).remove(self._runner)
+
+    async def take(self, lease: timedelta) -> Job | None:
+        """The next job, this runner's for `lease`."""
+        async with self._database.transaction() as session:
+            return await JobRepository(session).take(self._runner, lease)
+
+    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> Standing:
+        """Say how far it is, and keep it for another `lease`."""
+        async with self._database.transaction() as session:
+            return await JobRepository(session).report(claim, progress, lease)
+
+    async def finish(self, claim: Claim, result: JobResult) -> bool:
+        """It is done, and its result is what is shown from now on, in one transaction."""
+        async with self._database.transaction() as session:
+            await AnalyticsRepository(session).drop_overtaken(claim)
+            return await JobRepository(session).finish(claim, result)
+
+    async def fail(self, claim: Claim, reason: str) -> bool:
+        """It has failed."""
+        async with self._database.transaction() as session:
+            return await JobRepository(session).fail(claim, reason)
+
+    async def cancelled(self, claim: Claim) -> bool:
+        """It is cancelled."""
+        async with self._database.transaction() as session:
+            return await JobRepository(session).cancelled(claim)
+
+    async def release(self, claim: Claim) -> bool:
+        """It waits again, for any runner."""
+        async with self._database.transaction() as session:
+            return await JobRepository(session).release(claim)

@@ -1,0 +1,1 @@
+"""What jobs compute: from DataFrame to DataFrame."""

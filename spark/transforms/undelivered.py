@@ -1,0 +1,138 @@
+"""Discards counted, and their failures in clusters. Input columns: `spark.schemas.DISCARDS`."""
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from app.domain.analytics import FailurePattern
+
+ERROR_LENGTH_MAX: Final = 200
+SHAPE_LENGTH_MAX: Final = 300
+# The largest clusters explain failures; a thousandth does not.
+CLUSTERS_MAX: Final = 1_000
+
+# What differs between failures of one cause, most specific first (Java's regexes).
+_MASKS: Final = (
+    (r"\bhttps?://[^\s\"')]+", "<url>"),
+    (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
+    (r"(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<id>"),
+    (r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b", "<address>"),
+    (r"(?i)\b(?=[a-f]*\d)[0-9a-f]{12,}\b", "<id>"),
+    (r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)", "<text>"),
+    # A status code is no accident: it stays.
+    (r"(?<!status code:)(?<!\w)\d+([.,]\d+)*", "<n>"),
+    (r"\s+", " "),
+)
+
+
+def described(discards: DataFrame) -> DataFrame:
+    """Discards with their `error` (the reason, masked), `shape` and `hour`, and no bodies."""
+    return discards.select(
+        "subscription_id",
+        "topic",
+        "subscription",
+        "message_id",
+        "discarded_at",
+        "reason",
+        "status",
+        "attempts",
+        "size",
+        _error(F.col("reason")).alias("error"),
+        _shape(F.col("body_hex"), F.col("size")).alias("shape"),
+        F.date_trunc("hour", "discarded_at").alias("hour"),
+    )
+
+
+def counted(described_discards: DataFrame) -> DataFrame:
+    """Discards by topic, subscription, masked reason, status and hour."""
+    alike = ("topic", "subscription", F.col("error").alias("reason"), "status", "hour")
+    return (
+        described_discards.groupBy(*alike)
+        .agg(
+            F.count(F.lit(1)).alias("messages"),
+            F.sum("attempts").alias("attempts"),
+            F.sum("size").alias("volume"),
+        )
+        .select(
+            "topic",
+            "subscription",
+            "reason",
+            "status",
+            "hour",
+            "messages",
+            "attempts",
+            "volume",
+        )
+    )
+
+
+def clustered(described_discards: DataFrame) -> DataFrame:
+    """The CLUSTERS_MAX largest groups of one topic, status, error and shape, with their pattern."""
+    newest = F.struct("discarded_at", "message_id", "subscription", "reason")
+    alike = described_discards.groupBy("topic", "status", "error", "shape").agg(
+        F.count(F.lit(1)).alias("messages"),
+        F.collect_set("subscription_id").alias("subscription_ids"),
+        F.min("discarded_at").alias("first_at"),
+        F.max(newest).alias("newest"),
+    )
+    same_error = Window.partitionBy("topic", "status", "error")
+    with_error = F.flatten(F.collect_list("subscription_ids").over(same_error))
+    judged = alike.select(
+        "*",
+        F.size("subscription_ids").cast("bigint").alias("subscriptions"),
+        F.count(F.lit(1)).over(same_error).alias("shapes"),
+        F.size(F.array_distinct(with_error)).alias("subscriptions_with_error"),
+    )
+    return (
+        judged.select(
+            "topic",
+            "status",
+            "error",
+            "shape",
+            _pattern().alias("pattern"),
+            "messages",
+            "subscriptions",
+            "shapes",
+            "first_at",
+            F.col("newest.discarded_at").alias("last_at"),
+            F.col("newest.message_id").alias("example_id"),
+            F.col("newest.subscription").alias("example_subscription"),
+            F.col("newest.reason").alias("example_reason"),
+        )
+        # To the last column, so that the same input gives the same clusters.
+        .orderBy(F.desc("messages"), "topic", "status", "error", "shape")
+        .limit(CLUSTERS_MAX)
+    )
+
+
+def _pattern() -> Column:
+    one_shape = F.col("shapes") == 1
+    one_subscription = F.col("subscriptions_with_error") == 1
+    return (
+        F.when(one_shape & ~one_subscription, FailurePattern.ONE_SHAPE.value)
+        .when(one_subscription & ~one_shape, FailurePattern.ONE_SUBSCRIPTION.value)
+        .otherwise(FailurePattern.MIXED.value)
+    )
+
+
+def _error(reason: Column) -> Column:
+    masked = reduce(lambda text, mask: F.regexp_replace(text, *mask), _MASKS, reason)
+    return F.left(F.trim(masked), F.lit(ERROR_LENGTH_MAX))
+
+
+def _shape(body_hex: Column, size: Column) -> Column:
+    """The sorted keys of a JSON object in braces, or what else a body is."""
+    text = F.unhex(body_hex).cast("string")
+    keys = F.json_object_keys(text)
+    # The keys are known at the first closing brace, whatever follows it.
+    whole = F.regexp_like(text, F.lit(r"\}\s*\z"))
+    listed = F.concat(F.lit("{"), F.array_join(F.sort_array(keys), ", "), F.lit("}"))
+    return (
+        F.when(size == 0, "empty")
+        .when(body_hex.isNull(), "large")
+        .when(keys.isNotNull() & whole, F.left(listed, F.lit(SHAPE_LENGTH_MAX)))
+        .when(F.json_array_length(text).isNotNull(), "array")
+        .otherwise("other")
+    )

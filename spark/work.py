@@ -1,0 +1,68 @@
+"""What a job is given to do, and how it says how far it is."""
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Lock
+
+from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, JobProgress, Scope
+
+
+class WorkStoppedError(Exception):
+    """The job was told to stop, and has."""
+
+
+class Progress:
+    """How far a job is: told by the thread that does it, read and stopped by the one that watches.
+
+    `log` is what was logged before, by an earlier attempt.
+    """
+
+    def __init__(self, log: tuple[str, ...] = ()) -> None:
+        self._lock = Lock()
+        self._step = ""
+        self._done = 0.0
+        self._log = deque(log, maxlen=LOG_LINES_MAX)
+        self._stopped = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopped
+
+    def stop(self) -> None:
+        """Have the job end at its next step."""
+        self._stopped = True
+
+    def step(self, name: str, *, done: float) -> None:
+        """The step that begins, with the share (0 to 1) done before it; WorkStoppedError."""
+        if self._stopped:
+            raise WorkStoppedError
+        with self._lock:
+            self._step, self._done = name, done
+        self.say(name)
+
+    def say(self, line: str) -> None:
+        """One line of the log, with the time; the oldest goes when there are too many."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._lock:
+            self._log.append(f"{now} {line}"[:LOG_LINE_LENGTH_MAX])
+
+    def now(self) -> JobProgress:
+        """How far it is."""
+        with self._lock:
+            return JobProgress(step=self._step, done=self._done, log=tuple(self._log))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One job to do. `output` is the folder (or URI) for its Parquet files.
+
+    Without a `claim` nothing is written into the database: only Parquet.
+    """
+
+    database_url: str
+    scope: Scope
+    output: str
+    claim: Claim | None
+    progress: Progress

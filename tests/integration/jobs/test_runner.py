@@ -1,0 +1,182 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from app.domain.job import Job, JobKind, JobState, Scope
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.notices import JOBS, listen
+from app.storage.spark_runners import SparkRunnerRepository
+from spark.engine import EngineLostError
+from spark.runner import ATTEMPTS_MAX, Pace, Runner
+from spark.store import DatabaseJobs
+from tests.contract.logs import eventually
+from tests.fakes.engine import FakeEngine
+from tests.integration.storage.builders import NOON
+
+BRISK = Pace(
+    report_every=timedelta(milliseconds=20),
+    beat_every=timedelta(milliseconds=50),
+    look_every=timedelta(milliseconds=100),
+)
+SCOPE = Scope(start=NOON, end=NOON + timedelta(hours=1))
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@asynccontextmanager
+async def running(
+    database: Database, url: str, engine: FakeEngine, *, pace: Pace = BRISK
+) -> AsyncIterator[asyncio.Event]:
+    """A runner, which stops with the block."""
+    stopping = asyncio.Event()
+    async with listen(url, [JOBS]) as notices, asyncio.TaskGroup() as tasks:
+        store = DatabaseJobs(database, notices, "r-1")
+        tasks.create_task(Runner(store, engine, pace=pace).run(stopping))
+        try:
+            yield stopping
+        finally:
+            stopping.set()
+
+
+async def requested(database: Database) -> str:
+    async with database.transaction() as session:
+        return (await JobRepository(session).add(JobKind.UNDELIVERED_ANALYTICS, SCOPE)).id
+
+
+async def job(database: Database, job_id: str) -> Job:
+    async with database.transaction() as session:
+        return await JobRepository(session).get(job_id)
+
+
+async def is_in(database: Database, job_id: str, state: JobState) -> Job:
+    async def reached() -> bool:
+        return (await job(database, job_id)).state is state
+
+    await eventually(reached)
+    return await job(database, job_id)
+
+
+async def begun(engine: FakeEngine) -> None:
+    assert await asyncio.to_thread(engine.begun.wait, 30)
+    engine.begun.clear()
+
+
+async def test_a_requested_job_is_done_and_its_result_kept(
+    database: Database, postgres_url: str, engine: FakeEngine
+) -> None:
+    async with running(database, postgres_url, engine):
+        job_id = await requested(database)
+        await begun(engine)
+
+        async def reported() -> bool:
+            return (await job(database, job_id)).progress.done == 0.5
+
+        await eventually(reported)
+        engine.may_end.set()
+        done = await is_in(database, job_id, JobState.DONE)
+    assert done.result == engine.result
+    assert (done.runner, done.attempt, done.progress.done) == ("r-1", 1, 1.0)
+    assert [line.split(" ", 1)[1] for line in done.progress.log] == ["counting", "writing"]
+
+
+async def test_a_job_that_breaks_fails_with_its_reason_and_the_next_is_taken(
+    database: Database, postgres_url: str, engine: FakeEngine
+) -> None:
+    engine.error = ValueError("Traceback of a task:\n  ValueError: no such column")
+    engine.may_end.set()
+    async with running(database, postgres_url, engine):
+        failed = await is_in(database, await requested(database), JobState.FAILED)
+        engine.error = None
+        await is_in(database, await requested(database), JobState.DONE)
+    assert failed.reason == "ValueError: no such column"
+    assert "no such column" in failed.progress.log[-1]
+
+
+async def test_a_cancelled_job_is_stopped(
+    database: Database, postgres_url: str, engine: FakeEngine
+) -> None:
+    # What Spark raises when its work is cancelled is no failure of the job.
+    engine.stopped_by = RuntimeError("Job 3 cancelled part of cancelled job group")
+    async with running(database, postgres_url, engine):
+        job_id = await requested(database)
+        await begun(engine)
+        async with database.transaction() as session:
+            await JobRepository(session).cancel(job_id)
+        cancelled = await is_in(database, job_id, JobState.CANCELLED)
+    assert engine.cancels >= 1
+    assert cancelled.reason is None
+
+
+async def test_a_runner_that_stops_leaves_its_job_to_another(
+    database: Database, postgres_url: str, engine: FakeEngine
+) -> None:
+    async with running(database, postgres_url, engine) as stopping:
+        job_id = await requested(database)
+        await begun(engine)
+        stopping.set()
+    released = await job(database, job_id)
+    assert (released.state, released.attempt, released.lost) == (JobState.REQUESTED, 1, 0)
+    async with running(database, postgres_url, engine):
+        done = await is_in(database, job_id, JobState.DONE)
+    assert done.attempt == 2
+    # The log goes on where the first attempt left it.
+    steps = [line.split(" ", 1)[1] for line in done.progress.log]
+    assert steps == ["counting", "counting", "writing"]
+
+
+async def test_a_runner_whose_job_was_taken_by_another_stops_it_and_changes_nothing(
+    database: Database, postgres_url: str, engine: FakeEngine
+) -> None:
+    slow = Pace(report_every=timedelta(milliseconds=20), lease=timedelta(milliseconds=-1))
+    async with running(database, postgres_url, engine, pace=slow):
+        job_id = await requested(database)
+        await begun(engine)
+        async with database.transaction() as session:
+            taken = await JobRepository(session).take("r-2", timedelta(minutes=1))
+        assert taken is not None
+        assert taken.id == job_id
+        assert await asyncio.to_thread(engine.may_end.wait, 30)
+    assert await job(database, job_id) == taken
+
+
+async def test_a_job_waits_again_when_the_database_failed_it_until_that_is_too_often(
+    database: Database, postgres_url: str, engine: FakeEngine
+) -> None:
+    engine.error = RuntimeError("app.domain.errors.StorageUnavailableError: The database failed")
+    engine.may_end.set()
+    async with running(database, postgres_url, engine):
+        failed = await is_in(database, await requested(database), JobState.FAILED)
+    assert failed.attempt == ATTEMPTS_MAX
+
+
+async def test_a_runner_ends_when_its_spark_is_gone_and_its_job_is_taken_again(
+    database: Database, postgres_url: str, engine: FakeEngine
+) -> None:
+    engine.error = EngineLostError("gone")
+    engine.may_end.set()
+    job_id = await requested(database)
+    with pytest.raises(ExceptionGroup) as group:
+        async with running(database, postgres_url, engine):
+            await asyncio.Event().wait()
+    assert group.group_contains(EngineLostError)
+    assert (await job(database, job_id)).state is JobState.RUNNING
+
+
+async def test_a_runner_is_seen_while_it_runs(
+    database: Database, postgres_url: str, engine: FakeEngine
+) -> None:
+    async def live() -> bool:
+        async with database.transaction() as session:
+            return await SparkRunnerRepository(session).any_live(timedelta(minutes=1))
+
+    assert not await live()
+    async with running(database, postgres_url, engine):
+        await eventually(live)
+    assert not await live()

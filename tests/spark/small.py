@@ -1,0 +1,58 @@
+"""A small Spark on this machine, for tests."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from app.cli.spark import missing_for_spark
+from app.config import Settings
+from spark.session import new_session
+
+# Compiled once and simply: tests end before more would pay.
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@contextmanager
+def small_session(place: Path) -> Iterator[SparkSession]:
+    """A session on two threads, with its files in `place`; after the block its Java is gone.
+
+    Without Java: RuntimeError with the line that installs it.
+    """
+    if missing := list(missing_for_spark()):
+        raise RuntimeError("; ".join(missing))
+    settings = Settings(spark_master="local[2]", spark_memory="512m")
+    session = new_session(settings, **_frugal(place))
+    try:
+        yield session
+    finally:
+        session.stop()
+        _end_java()
+
+
+def _frugal(place: Path) -> dict[str, str]:
+    """For tables of a few rows, on a machine that does other things, too."""
+    return {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(place / "local"),
+        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        # What the compiler could win takes longer than the rows of a test.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
+    }
+
+
+def _end_java() -> None:
+    """End the process that Spark runs in, which would stay as long as this one."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its process
+    if gateway is None:
+        return
+    process = gateway.proc
+    gateway.shutdown()
+    # It ends when it has nobody to listen to.
+    process.stdin.close()
+    process.wait(timeout=20)
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - the same

@@ -1,0 +1,93 @@
+"""The runner as a process of its own, killed in the middle of a job."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from app.domain.job import Job, JobKind, JobState
+from app.services.analytics import AnalyticsService, Question
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.notices import JOBS, listen
+from spark.runner import Runner
+from spark.store import DatabaseJobs
+from tests.architecture.tree import ROOT
+from tests.contract.logs import eventually
+from tests.integration.storage.builders import an_undelivered
+from tests.spark.small import QUICK_JAVA
+from tests.spark.test_undelivered_job import DAY, engine_of, is_waiting_for_the_lock, recorded
+
+PATIENCE_S = 180.0
+
+
+@asynccontextmanager
+async def runner(url: str, place: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A runner process with settings of its own; after the block it and its Spark are gone."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")} | {
+        "ANGELIA_DATABASE_URL": url,
+        "ANGELIA_HOME": str(place),
+        "ANGELIA_SPARK_MASTER": "local[2]",
+        "ANGELIA_SPARK_MEMORY": "512m",
+        "SPARK_CONF_DIR": str(place),
+    }
+    (place / "spark-defaults.conf").write_text(f"spark.driver.extraJavaOptions {QUICK_JAVA}\n")
+    with (place / "runner.log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "spark"), cwd=ROOT, env=environment, stdout=log, stderr=log
+        )
+    family = psutil.Process(process.pid)
+    below: list[psutil.Process] = []
+    try:
+        yield process
+        below = family.children(recursive=True) if process.returncode is None else []
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        async with asyncio.timeout(30):
+            await process.wait()
+        assert not psutil.wait_procs(below, timeout=30)[1]
+
+
+@pytest.mark.timeout(2 * PATIENCE_S)
+async def test_a_runner_killed_in_the_middle_of_a_job_changes_nothing_of_its_result(
+    spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
+) -> None:
+    await recorded(database, [an_undelivered(offset) for offset in range(50)])
+    async with database.transaction() as session:
+        job_id = (await JobRepository(session).add(JobKind.UNDELIVERED_ANALYTICS, DAY)).id
+
+    async def job() -> Job:
+        async with database.transaction() as session:
+            return await JobRepository(session).get(job_id)
+
+    async def done() -> bool:
+        return (await job()).state is JobState.DONE
+
+    async with await psycopg.AsyncConnection.connect(postgres_url) as blocking:
+        # It cannot write its result: there it is killed, and its task is left behind in the wait.
+        await blocking.execute("LOCK TABLE analytics_undelivered IN SHARE MODE")
+        async with runner(postgres_url, tmp_path) as first:
+            await eventually(lambda: is_waiting_for_the_lock(database), seconds=PATIENCE_S)
+            first.kill()
+            await first.wait()
+    stopping = asyncio.Event()
+    async with listen(postgres_url, [JOBS]) as notices, asyncio.TaskGroup() as tasks:
+        second = Runner(
+            DatabaseJobs(database, notices, "r-2"), engine_of(spark, postgres_url, tmp_path)
+        )
+        tasks.create_task(second.run(stopping))
+        await eventually(done, seconds=PATIENCE_S)
+        stopping.set()
+    ended = await job()
+    assert (ended.attempt, ended.lost) == (2, 1)
+    assert ended.result.counts == {"messages": 50, "counts": 1, "clusters": 1}
+    _, counts = await AnalyticsService(database).undelivered(Question(limit=10))
+    assert [count.messages for count in counts] == [50]
