@@ -20,13 +20,19 @@ from app.domain.topic import MESSAGE_SIZE_MAX
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
 from app.storage.database import open_database
-from app.storage.notices import CHANGES, listen
+from app.storage.notices import CHANGES, CIRCUITS, listen
 from workers.assignment.changes import ChangeFollower, ChangeSource
+from workers.assignment.circuits import CircuitSharing, CircuitStore
 from workers.assignment.renewal import Renewal
 from workers.assignment.reporter import INTERVAL as REPORT_INTERVAL
 from workers.assignment.reporter import Reporter, StatusStore
 from workers.assignment.starting import CursorCopies, Starts
-from workers.assignment.stores import DatabaseChanges, DatabaseStatus, DatabaseSuspensions
+from workers.assignment.stores import (
+    DatabaseChanges,
+    DatabaseCircuits,
+    DatabaseStatus,
+    DatabaseSuspensions,
+)
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender, SuspensionStore
 from workers.consumer.committer import Committer
@@ -72,6 +78,7 @@ class Seams:
     changes: ChangeSource
     status: WorkerStore
     suspensions: SuspensionStore
+    circuits: CircuitStore
     undelivered: UndeliveredStore
     endpoints: Endpoints
     report_interval: timedelta = REPORT_INTERVAL
@@ -84,12 +91,15 @@ async def run(settings: Settings, *, database_url: str) -> None:
         stopping = await stack.enter_async_context(stop_signals())
         database = await stack.enter_async_context(open_database(database_url))
         notices = await stack.enter_async_context(listen(database_url, [CHANGES]))
+        # Few subscriptions share circuits.
+        turns = await stack.enter_async_context(listen(database_url, [CIRCUITS], at_once=False))
         seams = Seams(
             worker_id=worker_id,
             log=await stack.enter_async_context(open_log(settings, database_url=database_url)),
             changes=DatabaseChanges(database, notices),
             status=DatabaseStatus(database, worker_id),
             suspensions=DatabaseSuspensions(database),
+            circuits=DatabaseCircuits(database, turns, worker_id),
             undelivered=DatabaseUndelivered(database),
             endpoints=await stack.enter_async_context(
                 Sender(egress=settings.egress, ca_file=settings.ca_file)
@@ -154,6 +164,7 @@ class Worker:
             recorder=recorder,
             supervisor=supervisor,
             follower=ChangeFollower(self._seams.changes, supervisor),
+            sharing=CircuitSharing(lines.circuits, self._seams.circuits),
             reporter=Reporter(self.id, lines, status, interval=self._seams.report_interval),
         )
 
@@ -186,6 +197,7 @@ class _Parts:
     recorder: Recorder
     supervisor: Supervisor
     follower: ChangeFollower
+    sharing: CircuitSharing
     reporter: Reporter
 
     @property
@@ -209,6 +221,8 @@ class _Parts:
             self.recorder.run(),
             self.supervisor.run(),
             self.follower.run(),
+            self.sharing.run(),
+            self.sharing.listen(),
             self.reporter.run(self),
             Renewal(log, self.supervisor, self.lines).run(),
             _ensure_streams(log),

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from app.domain.circuit import CircuitReading
+
 
 class Mode(StrEnum):
     """How a subscriber is treated: as healthy, as recovering, or as down (one probe at a time)."""
@@ -66,12 +68,16 @@ class AttemptCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What leaves at most, in requests per second; in which mode, why, and since when."""
+    """What leaves at most, in requests per second; in which mode, why, and since when.
+
+    With a circuit breaker also how its circuit is.
+    """
 
     rate: float = 0.0
     mode: Mode = Mode.NORMAL
     reason: str = ""
     since: datetime | None = None
+    circuit: CircuitReading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.message import Partition
 from app.domain.status import CursorStatus, Mode, Output, SubscriptionLoad
 from app.log.interface import Bounds
 
 _SEVERITY: Final = (Mode.NORMAL, Mode.SLOW, Mode.HEARTBEAT)
+_OPENNESS: Final = (CircuitState.CLOSED, CircuitState.HALF_OPEN, CircuitState.OPEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,7 @@ class SubscriptionFigures:
 
     `rate` counts requests, `batch_rate` those that are batches, `throughput` delivered bytes. `lag`
     is in messages. `output` is what leaves at most over all workers, in the mode of the one that
-    fares worst; None: none reports.
+    fares worst, and with the circuit that lets least through; None: none reports.
     """
 
     delivered: int
@@ -87,7 +89,15 @@ def _output(outputs: Sequence[Output]) -> Output | None:
     if not outputs:
         return None
     worst = max(outputs, key=lambda output: _SEVERITY.index(output.mode))
-    return replace(worst, rate=sum(output.rate for output in outputs))
+    return replace(
+        worst,
+        rate=sum(output.rate for output in outputs),
+        circuit=_circuit([output.circuit for output in outputs if output.circuit]),
+    )
+
+
+def _circuit(circuits: Sequence[CircuitReading]) -> CircuitReading | None:
+    return max(circuits, key=lambda each: _OPENNESS.index(each.state), default=None)
 
 
 def _end(cursor: CursorStatus, fresh: Bounds | None) -> int:

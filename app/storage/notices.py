@@ -126,14 +126,20 @@ class Notices:
 
 @asynccontextmanager
 async def listen(
-    url: str, channels: Collection[str], *, hear: Callable[[str], None] | None = None
+    url: str,
+    channels: Collection[str],
+    *,
+    at_once: bool = True,
+    hear: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Notices]:
     """Listen on `channels`: what is notified after this is entered is reported.
 
-    It is entered within CONNECT_TIMEOUT_S also when the database cannot be reached.
+    It is entered within CONNECT_TIMEOUT_S also when the database cannot be reached. Not `at_once`,
+    a connection is made when someone waits first, who is told that there may have been something.
     """
     notices = Notices(url, channels, hear=hear)
-    await notices.connect()
+    if at_once:
+        await notices.connect()
     try:
         yield notices
     finally:

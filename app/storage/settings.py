@@ -1,15 +1,16 @@
 """Settings of domain values as JSON, so that a new setting needs no migration.
 
-A timedelta is stored in seconds, an enum by its value, a dataclass as an object of its fields, a
-tuple or set as a list, all else as it is. On reading, a setting that is not stored has its
-default, and one that is not known (written by a newer version) is passed over.
+A timedelta is stored in seconds, a time in seconds since the epoch, an enum by its value, a
+dataclass as an object of its fields, a tuple or set as a list, all else as it is. On reading, a
+setting that is not stored has its default, and one that is not known (written by a newer version)
+is passed over.
 """
 
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -40,6 +41,8 @@ def _encoded(value: Any) -> Any:  # noqa: ANN401, PLR0911 - JSON in, JSON out; o
     match value:
         case timedelta():
             return value.total_seconds()
+        case datetime():
+            return value.timestamp()
         case Enum():
             return value.value
         case str():
@@ -63,6 +66,8 @@ def _decoded(kind: Any, stored: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
         return kind(**from_json(kind, stored))
     if kind is timedelta:
         return timedelta(seconds=stored)
+    if kind is datetime:
+        return datetime.fromtimestamp(stored, UTC)
     return kind(stored) if issubclass(kind, Enum | float) else stored
 
 

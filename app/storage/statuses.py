@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.status import AttemptCounts, CursorStatus, Output, SubscriptionLoad
-from app.storage.models import CursorRow, Json, SubscriptionLoadRow, SubscriptionRow, WorkerRow
+from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 from app.storage.settings import from_json, to_json
 
 # Rows of one statement: as many arrays as there are columns, each of this length.
@@ -168,7 +168,7 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "in_flight": load.in_flight,
         "parked": load.parked,
         # One JSON for all that is only shown: what is added to it needs no column.
-        "counts": json.dumps({**to_json(load.counts), _OUTPUT: _output_values(load.output)}),
+        "counts": json.dumps({**to_json(load.counts), _OUTPUT: to_json(load.output)}),
     }
 
 
@@ -180,15 +180,5 @@ def _load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
         in_flight=row.in_flight,
         parked=row.parked,
         counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
-        output=_output_of(row.counts.get(_OUTPUT, {})),
+        output=Output(**from_json(Output, row.counts.get(_OUTPUT, {}))),
     )
-
-
-def _output_values(output: Output) -> Json:
-    return to_json(output) | {"since": output.since.timestamp() if output.since else None}
-
-
-def _output_of(stored: Json) -> Output:
-    since = stored.get("since")
-    known = from_json(Output, {name: value for name, value in stored.items() if name != "since"})
-    return Output(**known, since=None if since is None else datetime.fromtimestamp(since, UTC))

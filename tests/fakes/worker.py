@@ -18,6 +18,7 @@ from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
 from app.log.interface import Committed, LogTopic, MessageLog
+from tests.fakes.circuits import CircuitTalk, ToldCircuit
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
 from workers.consumer.lines import Endpoints
@@ -100,6 +101,7 @@ class ControlPlane:
     undelivered: list[Undelivered] = field(default_factory=list)
     receipts: dict[str, list[Receipt]] = field(default_factory=dict)
     stream: dict[Partition, int] = field(default_factory=dict)
+    circuits: dict[str, ToldCircuit] = field(default_factory=dict)
     changed: Signal = field(default_factory=Signal)
 
     def add(self, topic: Topic) -> None:
@@ -294,6 +296,7 @@ class World:
                 changes=database,
                 status=database,
                 suspensions=database,
+                circuits=CircuitTalk(self.plane, name),
                 undelivered=database,
                 endpoints=self._sender or self.endpoints,
                 report_interval=timedelta(milliseconds=20),

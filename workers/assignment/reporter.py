@@ -139,4 +139,4 @@ class Reporter:
 
 
 def _is_busy(line: DeliveryLine, now: float) -> bool:
-    return line.counts.roll(now) or line.in_air > 0 or line.parked > 0
+    return line.counts.roll(now) or line.in_air > 0 or line.parked > 0 or line.is_held

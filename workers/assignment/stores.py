@@ -5,12 +5,14 @@ import socket
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from app.domain.circuit import SharedCircuit
 from app.domain.errors import NotFoundError
 from app.domain.feed import Changes
 from app.domain.receipt import Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
 from app.domain.subscription import State, Subscription
 from app.storage.changes import ChangeFeed
+from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.notices import Notices
 from app.storage.receipts import notify_receipts
@@ -79,6 +81,40 @@ class DatabaseStatus:
         """This worker has stopped."""
         async with self._database.transaction() as session:
             await WorkerRepository(session).remove(self._worker_id)
+
+
+class DatabaseCircuits:
+    """Shared circuits in the database, announced by its notifications."""
+
+    def __init__(self, database: Database, notices: Notices, worker_id: str) -> None:
+        self._database = database
+        self._notices = notices
+        self._worker_id = worker_id
+
+    async def read(self, names: Collection[str]) -> Collection[SharedCircuit]:
+        """The circuits of these names that anybody told of."""
+        async with self._database.transaction() as session:
+            return await CircuitRepository(session).read(names)
+
+    async def tell(self, circuit: SharedCircuit) -> int | None:
+        """It is so now; returns the number of this change, or None: another one was quicker."""
+        async with self._database.transaction() as session:
+            return await CircuitRepository(session).tell(circuit)
+
+    async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
+        """Let this worker send its one message, and nobody else for so long; whether it may."""
+        async with self._database.transaction() as session:
+            circuits = CircuitRepository(session)
+            return await circuits.lease(circuit, self._worker_id, length=length)
+
+    async def release(self, name: str) -> None:
+        """This worker does not send its one message."""
+        async with self._database.transaction() as session:
+            await CircuitRepository(session).release(name, self._worker_id)
+
+    async def wait(self, at_most: timedelta) -> None:
+        """Return when somebody told something, or after `at_most`."""
+        await self._notices.wait(at_most)
 
 
 class DatabaseSuspensions:

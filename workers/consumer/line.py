@@ -33,6 +33,7 @@ from app.domain.message import Message
 from app.domain.status import Output
 from app.domain.subscription import OnExhausted, State, Subscription
 from app.domain.undelivered import Undelivered
+from workers.consumer.breaker import Breaker
 from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
@@ -43,7 +44,8 @@ from workers.consumer.order import Opened
 from workers.consumer.retries import BatchJob, Job, RetryPark
 from workers.consumer.undelivered import UndeliveredLog, undelivered_of
 from workers.delivery.batch import MessageBatch
-from workers.delivery.pace import Landed, Pace
+from workers.delivery.circuits import Circuits
+from workers.delivery.pace import Landed, Pace, Pacing
 from workers.delivery.share import Share
 from workers.reading.reader import Reader
 
@@ -78,6 +80,7 @@ class LineParts(IntakeParts, Protocol):
     undelivered: UndeliveredLog
     dead_letters: DeadLetters
     suspensions: Suspensions
+    circuits: Circuits
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """The cursor of `group` has something new to commit."""
@@ -104,6 +107,10 @@ class DeliveryLine:
         # it as that, however long it takes to tell the database.
         self._suspended_change: int | None = None
         self._new_in_a_row = 0
+        self._cursors: set[Cursor] = set()
+        # None as long as there was no circuit breaker.
+        self._breaker: Breaker | None = None
+        self._pacing = self._guarded()
         self.counts = RecentCounts(time.monotonic())
         self.in_air = 0
 
@@ -112,11 +119,17 @@ class DeliveryLine:
         """Messages that wait for another attempt."""
         return len(self._park)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its circuit is not closed."""
+        return self._breaker is not None and self._breaker.clock.stands
+
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Deliver by new settings from the next attempt on."""
         self.subscription = subscription
         self._endpoint = endpoint
         self._pace.configure(subscription.policy, time.monotonic())
+        self._pacing = self._guarded()
         self._intake.configure(subscription)
         self.pump()
 
@@ -132,9 +145,23 @@ class DeliveryLine:
 
     def output(self) -> Output:
         """What may leave now, and why no more."""
-        return self._pace.output(time.monotonic())
+        return self._pacing.output(time.monotonic())
+
+    def _guarded(self) -> Pacing:
+        """The pace, as the circuit breaker lets it, if there is one."""
+        if self._breaker is None:
+            if self.subscription.circuit_breaker is None:
+                return self._pace
+            self._breaker = Breaker(self._parts.circuits, self._cursors, self._pump_soon)
+        return self._breaker.guarded(self._pace, self.subscription)
 
     # ---- what cursors say -----------------------------------------------------------------------
+
+    def opened(self, cursor: Cursor) -> None:
+        """`cursor` is one of ours from now on."""
+        self._cursors.add(cursor)
+        if self._breaker is not None:
+            self._breaker.opened(cursor)
 
     def readable(self, cursor: Cursor) -> None:
         """`cursor` may have a message to take."""
@@ -147,12 +174,15 @@ class DeliveryLine:
 
     def release(self, cursor: Cursor) -> None:
         """Forget what waits of `cursor`, which is closing: it stays unfinished."""
+        self._cursors.discard(cursor)
         self._intake.release(cursor)
         self._park.remove(lambda job: job.cursor is cursor)
 
     def stop(self) -> None:
         """Begin nothing more."""
         self._stopped = True
+        if self._breaker is not None:
+            self._breaker.rest()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -173,9 +203,12 @@ class DeliveryLine:
         if self._is_suspended():
             return None
         now = time.monotonic()
-        wait = max(self._pace.wait(now), self._quiet_until - now)
+        wait = self._quiet_until - now
+        if wait <= 0:
+            wait = self._pacing.wait(now)
         if wait > 0:
-            self._intake.look_ahead()
+            if self._pacing.reads_ahead:
+                self._intake.look_ahead()
             self._wake_after(wait, now)
             return None
         job = self._chosen(now)
@@ -183,14 +216,16 @@ class DeliveryLine:
             self._wake_for_retries(now)
             return None
         job.cursor.started()
+        if job.failing is not None and self._breaker is not None:
+            self._breaker.tried_again(job, now)
         if self._intake.polling is not None and job.attempts == 0:
             self._intake.polling.started(job.message)
         if job.refused is None:
-            job.sent_at, job.epoch = now, self._pace.sent(now)
+            job.sent_at, job.epoch = now, self._pacing.sent(now)
         return job
 
     def _chosen(self, now: float) -> Job | None:
-        if not self._pace.cautious and self._new_in_a_row >= NEW_PER_RETRY:
+        if not self._pacing.cautious and self._new_in_a_row >= NEW_PER_RETRY:
             return self._retried(now) or self._next_message(now)
         # Another message may arrive where one fails forever: that one is no probe.
         self._new_in_a_row += 1
@@ -202,7 +237,7 @@ class DeliveryLine:
 
     def _due_retry(self, now: float) -> Job | None:
         job = self._park.take(self._retries_due(now))
-        if job is not None and not job.refused and job.attempts > 0 and now > job.deadline:
+        if job is not None and not job.refused and job.attempts > 0 and self._is_over(job, now):
             # It was due in time, and held back by the rate or by what others were told.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
@@ -243,6 +278,8 @@ class DeliveryLine:
         due = now + delay_ms / 1e3
         kind = BatchJob if isinstance(message, MessageBatch) else Job
         job = kind(message, cursor, due + ttl - max(elapsed, 0.0))
+        if self._breaker is not None:
+            job.deadline -= self._breaker.clock.stood(now)
         job.due, job.refused = due, refused
         if is_stale(message, policy, now_ms=now_ms + delay_ms):
             job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)
@@ -316,9 +353,12 @@ class DeliveryLine:
         now = time.monotonic()
         full = self.in_air >= self.subscription.policy.in_flight_max
         landed = Landed(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
-        if self._pace.landed(landed, now):
+        if self._pacing.landed(landed, now):
             # Not before this outcome is dealt with: it may ask for quiet.
-            self._loop.call_soon(self.pump)
+            self._pump_soon()
+
+    def _pump_soon(self) -> None:
+        self._loop.call_soon(self.pump)
 
     async def _attempt(self, job: Job) -> Outcome:
         try:
@@ -332,6 +372,8 @@ class DeliveryLine:
     async def _retry(self, job: Job, outcome: Retry) -> None:
         now = time.monotonic()
         due = now + self._delay(job, outcome).total_seconds()
+        if self._breaker is not None:
+            self._breaker.failed(job, now)
         if outcome.retry_after is not None:
             # The subscriber asked for quiet: nothing new goes there before either.
             self._quiet_until = max(self._quiet_until, now + outcome.retry_after.total_seconds())
@@ -368,7 +410,13 @@ class DeliveryLine:
         retries_max = self.subscription.policy.max_retries
         if retries_max is not None and job.attempts > retries_max:
             return RETRIES_EXHAUSTED
-        return TTL_ELAPSED if due > job.deadline else None
+        return TTL_ELAPSED if self._is_over(job, due) else None
+
+    def _is_over(self, job: Job, at: float) -> bool:
+        """Whether its time to live is over at that time, as far as is known."""
+        if self._breaker is None:
+            return at > job.deadline
+        return self._breaker.age(job, at) > job.deadline
 
     def _delay(self, job: Job, outcome: Retry) -> timedelta:
         if outcome.retry_after is None:

@@ -17,6 +17,7 @@ from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
 from workers.consumer.receipts import Receipts
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
+from workers.delivery.circuits import Circuits
 from workers.delivery.share import Share
 from workers.reading.reader import Reader
 
@@ -67,6 +68,7 @@ class Lines:
         self.undelivered = undelivered
         self.dead_letters = dead_letters
         self.suspensions = suspensions
+        self.circuits = Circuits()
         loop = asyncio.get_running_loop()
         self.turns = Turns(loop, adapts=True)
         self.filter_turns = Turns(loop, starts=FILTERS_PER_TURN, seconds=FILTER_SECONDS_PER_TURN)
@@ -169,6 +171,7 @@ class Lines:
     def _opened(self, subscription: Subscription, partition: Partition, start: Progress) -> Cursor:
         line = self._lines.get(subscription.id) or self._begun(subscription)
         cursor = Cursor(line, partition, start, receipts=self._receipts)
+        line.opened(cursor)
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 

@@ -13,11 +13,21 @@ from workers.delivery.batch import MessageBatch
 _GONE_MIN: Final = 64
 
 
+class Failing:
+    """Since when a message fails, and what its time to live is spared if that does not stand."""
+
+    __slots__ = ("since", "spared")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.spared: float | None = None
+
+
 class Job:
     """One message on its way: what was read, where, and how often it was tried.
 
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
-    attempt may be made from `due` on.
+    attempt may be made from `due` on. `failing` is a circuit breaker's to know.
     """
 
     __slots__ = (
@@ -27,6 +37,7 @@ class Job:
         "deadline",
         "due",
         "epoch",
+        "failing",
         "message",
         "refused",
         "sent_at",
@@ -43,6 +54,7 @@ class Job:
         # Of its last attempt: when it left, and in which epoch of its line's pace.
         self.sent_at = 0.0
         self.epoch = 0
+        self.failing: Failing | None = None
         self.refused: Discarded | None = None
         self.status: int | None = None
 

@@ -92,6 +92,8 @@ class Circuit:
         # An open one may be tried from then on.
         self.opens_at = now
         self.wanted = False
+        # When the last message left that was a success.
+        self.succeeded_at = float("-inf")
 
     @property
     def probing(self) -> bool:
@@ -126,6 +128,8 @@ class Circuit:
     def landed(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float) -> bool:
         """The request that left at `sent_at` is over; whether this opened or closed the circuit."""
         said = verdict(outcome, rule.error_types)
+        if said is Verdict.SUCCESS:
+            self.succeeded_at = max(self.succeeded_at, sent_at)
         if self.closed:
             tripped = sent_at > self.since - _SAME_S and self._counted(said, rule)
             if tripped:
@@ -170,6 +174,7 @@ class Circuit:
         self._unknown_until = now
         if self.closed:
             return unknown
+        self.succeeded_at = now
         self._close(now)
         return True
 

@@ -35,11 +35,23 @@ class SubscriptionMetricsRead(Schema):
     )
     mode_reason: str | None = Field(default=None, description="why no more leaves")
     mode_since: float | None = Field(default=None, description="seconds since the epoch")
+    circuit: Literal["CLOSED", "OPEN", "HALF_OPEN"] | None = Field(
+        default=None,
+        description=(
+            "OPEN: nothing is sent; HALF_OPEN: one message is. Absent without circuitBreaker, and"
+            " while nothing is sent"
+        ),
+    )
+    circuit_reason: str | None = Field(default=None, description="why it is not closed")
+    circuit_since: float | None = Field(
+        default=None, description="since when it is closed, or is not: seconds since the epoch"
+    )
 
     @classmethod
     def of(cls, figures: SubscriptionFigures) -> "SubscriptionMetricsRead":
         """The answer for `figures`."""
         output = figures.output
+        circuit = output.circuit if output else None
         return cls(
             delivered=figures.delivered,
             discarded=figures.discarded,
@@ -60,6 +72,9 @@ class SubscriptionMetricsRead(Schema):
             mode=output.mode.value if output else None,
             mode_reason=output.reason if output else None,
             mode_since=output.since.timestamp() if output and output.since else None,
+            circuit=circuit.state.value if circuit else None,
+            circuit_reason=circuit.reason or None if circuit else None,
+            circuit_since=circuit.since.timestamp() if circuit else None,
         )
 
 

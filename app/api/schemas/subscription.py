@@ -22,6 +22,7 @@ from app.api.schemas.base import (
     only,
     parse,
 )
+from app.api.schemas.circuit import CircuitBreakerBody
 from app.api.schemas.endpoint import masked, plain_endpoint
 from app.api.schemas.fetch import FetchBody
 from app.api.schemas.filters import FilterBody, filters_of
@@ -59,7 +60,6 @@ OTHER_FIELDS: Final = OtherFields(
         "contentType": Unsupported(harmless=only("JSON"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
-        "circuitBreaker": Unsupported(harmless=never, refused=True),
         "contentMode": Unsupported(harmless=never, refused=True),
         "trackingEnabled": Unsupported(harmless=off),
         "trackingMode": Unsupported(harmless=only("trackingOff")),
@@ -125,6 +125,9 @@ class SubscriptionBody(Schema):
             "messages with one Partition-Key, or of one partition, are sent one after the other"
         ),
     )
+    circuit_breaker: CircuitBreakerBody | None = Field(
+        default=None, description="send nothing for a while when too much fails in a row"
+    )
     dead_letter: DeadLetterBody | None = Field(
         default=None,
         description=(
@@ -185,6 +188,7 @@ class SubscriptionBody(Schema):
             ordering=subscription.ordering.value,
             delivery_type=subscription.delivery_type.value,
             batch_format=subscription.batch_format.value,
+            circuit_breaker=_circuit_breaker_body(subscription),
             dead_letter=_dead_letter_body(subscription),
             fetch=FetchBody.of(subscription.fetch),
             retryable_status_codes=sorted(subscription.retryable_codes),
@@ -210,6 +214,7 @@ class SubscriptionBody(Schema):
             ordering=Ordering(self.ordering),
             delivery_type=DeliveryType(self.delivery_type),
             batch_format=BatchFormat(self.batch_format),
+            circuit_breaker=self.circuit_breaker.to_domain() if self.circuit_breaker else None,
             dead_letter=DeadLetter(topic=self.dead_letter.topic) if self.dead_letter else None,
             fetch=self.fetch.to_domain(),
             retryable_codes=frozenset(self.retryable_status_codes),
@@ -229,6 +234,11 @@ class SubscriptionBody(Schema):
         if self.owner is not None and owner != current:
             raise ValidationFailedError.of("supportTeam", "must be owner.id, or absent")
         return Owner(id=team)
+
+
+def _circuit_breaker_body(subscription: Subscription) -> CircuitBreakerBody | None:
+    wanted = subscription.circuit_breaker
+    return CircuitBreakerBody.of(wanted) if wanted else None
 
 
 def _dead_letter_body(subscription: Subscription) -> DeadLetterBody | None:
@@ -278,6 +288,7 @@ class SubscriptionRead(Schema):
     monitoring_details: MonitoringRead = MonitoringRead()
     filters: tuple[FilterBody, ...] = ()
     ordering: Literal["NONE", "KEY", "PARTITION"] = "NONE"
+    circuit_breaker: CircuitBreakerBody | None = None
     dead_letter: DeadLetterBody | None = None
     fetch: FetchBody = FetchBody()
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
@@ -305,6 +316,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         ordering=subscription.ordering.value,
         delivery_type=subscription.delivery_type.value,
         batch_format=subscription.batch_format.value,
+        circuit_breaker=_circuit_breaker_body(subscription),
         dead_letter=_dead_letter_body(subscription),
         fetch=FetchBody.of(subscription.fetch),
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),

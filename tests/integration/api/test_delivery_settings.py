@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.domain.circuit import ErrorType
 from app.domain.subscription import State
 from app.storage.database import Database
 from app.storage.subscriptions import SubscriptionRepository
@@ -12,6 +13,13 @@ from app.storage.subscriptions import SubscriptionRepository
 STRICT = {"Prefer": "handling=strict"}
 ENDPOINT = "http://subscriber.test/"
 
+BREAKER = {
+    "errorTypes": ["TIMEOUT", "HTTP_503"],
+    "errorsThreshold": 5,
+    "tripTimeout": 500,
+    "tripTimeoutUnit": "MILLISECONDS",
+    "circuitName": "InvoiceProcess",
+}
 # A setting as it is without being given, and with another value; None: not shown.
 SETTINGS: list[tuple[str, Any, Any]] = [
     ("retryableStatusCodes", [], [408, 409, 425]),
@@ -21,6 +29,7 @@ SETTINGS: list[tuple[str, Any, Any]] = [
     ("subscriptionIdentityHeadersEnabled", False, True),
     ("idempotencyKeyEnabled", True, False),
     ("ordering", "NONE", "PARTITION"),
+    ("circuitBreaker", None, BREAKER),
     ("fetch.mode", "PREFETCH", "POLLING"),
     ("fetch.fetchSize", 500, 1),
     ("fetch.fetchTimeout", 1000, 60000),
@@ -34,6 +43,7 @@ SETTINGS: list[tuple[str, Any, Any]] = [
     ("subscriptionPolicy.onExhausted", "WAIT", "DISCARD_OLDEST"),
     ("subscriptionPolicy.sendingDelay", 0, 5000),
 ]
+NAME_PROBLEM = "must be 1 to 100 letters, digits, '_', '.' or '-'"
 OUT_OF_RANGE: list[tuple[str, Any, str]] = [
     ("retryableStatusCodes", [399], "must be 400 to 599 each"),
     ("retryableStatusCodes", [409, 600], "must be 400 to 599 each"),
@@ -42,6 +52,11 @@ OUT_OF_RANGE: list[tuple[str, Any, str]] = [
     ("fetch.frequency", 999, "must be 1000 to 60000"),
     ("fetch.pollSize", 10001, "must be 1 to 10000"),
     ("fetch.pollingTime", 3600001, "must be 100 to 3600000"),
+    ("circuitBreaker.errorTypes", [], f"must be one or more of {', '.join(ErrorType)}"),
+    ("circuitBreaker.errorsThreshold", 0, "must be 1 to 10000"),
+    ("circuitBreaker.errorsThreshold", 10_001, "must be 1 to 10000"),
+    ("circuitBreaker.tripTimeout", 86_401, "must be 1 to 86400 SECONDS"),
+    ("circuitBreaker.circuitName", "a b", NAME_PROBLEM),
     ("subscriptionPolicy.parkedKeysMax", 0, "must be 1 to 100000"),
     ("subscriptionPolicy.parkedKeysMax", 100001, "must be 1 to 100000"),
     ("subscriptionPolicy.maxRetries", -1, "must be 0 to 1000"),
@@ -82,6 +97,24 @@ async def test_a_setting_is_taken_kept_changed_and_reset(
     reset = (await api.put(url, json=a_body(path, None))).json()
     assert value_at(path, reset) == default
     assert value_at(path, (await api.put(url, json=a_body(path, other))).json()) == other
+
+
+async def test_a_circuit_breaker_without_settings_has_those_of_the_documentation(
+    api: httpx.AsyncClient, topic: str
+) -> None:
+    body = {"name": "billing", "endpoint": ENDPOINT, "circuitBreaker": {}}
+    created = await api.post(f"/topics/{topic}/subscriptions", json=body, headers=STRICT)
+    assert created.json()["circuitBreaker"] == {
+        "errorTypes": ["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"],
+        "errorsThreshold": 10,
+        "tripTimeout": 30,
+        "tripTimeoutUnit": "SECONDS",
+    }
+    changed = await api.put(
+        f"/topics/{topic}/subscriptions/billing", json={"circuitBreaker": {"tripTimeout": 5}}
+    )
+    assert changed.json()["circuitBreaker"]["tripTimeout"] == 5
+    assert changed.json()["circuitBreaker"]["errorsThreshold"] == 10
 
 
 @pytest.mark.parametrize(("path", "value", "problem"), OUT_OF_RANGE)

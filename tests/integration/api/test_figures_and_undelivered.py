@@ -1,9 +1,11 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 
+from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.message import Partition
 from app.domain.status import AttemptCounts, CursorStatus, Mode, Output, SubscriptionLoad
 from app.domain.subscription import Subscription
@@ -47,6 +49,15 @@ async def record(database: Database, rows: Sequence[Undelivered]) -> None:
         await UndeliveredRepository(session).record(rows, stream, len(rows))
 
 
+def a_circuit(state: str) -> CircuitReading:
+    return CircuitReading(state=CircuitState(state), since=NOON, reason=f"it is {state}")
+
+
+def a_down_output() -> Output:
+    down = Output(rate=0.5, mode=Mode.HEARTBEAT, reason="it is down", since=NOON)
+    return replace(down, circuit=a_circuit("OPEN"))
+
+
 async def test_figures_sum_up_what_the_workers_report(
     api: httpx.AsyncClient, subscription: str, stored: Subscription, database: Database
 ) -> None:
@@ -79,8 +90,8 @@ async def test_figures_sum_up_what_the_workers_report(
             output=output,
         )
         for worker, output in (
-            ("w1", Output(rate=0.5, mode=Mode.HEARTBEAT, reason="it is down", since=NOON)),
-            ("w2", Output(rate=100, reason="rising", since=NOON)),
+            ("w1", a_down_output()),
+            ("w2", Output(rate=100, reason="rising", since=NOON, circuit=a_circuit("HALF_OPEN"))),
         )
     ]
     async with database.transaction() as session:
@@ -105,6 +116,9 @@ async def test_figures_sum_up_what_the_workers_report(
         "mode": "HEARTBEAT",
         "modeReason": "it is down",
         "modeSince": NOON.timestamp(),
+        "circuit": "OPEN",
+        "circuitReason": "it is OPEN",
+        "circuitSince": NOON.timestamp(),
     }
 
 

@@ -37,7 +37,7 @@ async def read(database: Database, *names: str) -> list[SharedCircuit]:
 
 
 async def leased(
-    database: Database, circuit: SharedCircuit, worker: str, length: timedelta = MINUTE
+    database: Database, circuit: SharedCircuit, worker: str, *, length: timedelta = MINUTE
 ) -> bool:
     async with database.transaction() as session:
         return await CircuitRepository(session).lease(circuit, worker, length=length)
@@ -97,7 +97,7 @@ async def test_one_worker_at_a_time_has_leave_to_try_a_circuit(database: Databas
 
 async def test_leave_that_is_over_is_anyones(database: Database) -> None:
     circuit = await opened(database)
-    assert await leased(database, circuit, "w1", timedelta(0))
+    assert await leased(database, circuit, "w1", length=timedelta(0))
     assert await leased(database, circuit, "w2")
 
 

@@ -19,7 +19,7 @@ RULE = CircuitBreaker(errors_threshold=3, trip_timeout=10)
 CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN
 
 
-def landed(circuit: Circuit, outcome: Outcome, at: float, rule: CircuitBreaker = RULE) -> bool:
+def landed(circuit: Circuit, outcome: Outcome, at: float, *, rule: CircuitBreaker = RULE) -> bool:
     """Send a message at that second, which is over at once."""
     assert circuit.wait(at) == 0
     circuit.sent(at)
@@ -152,8 +152,8 @@ def test_results_of_what_was_sent_before_it_opened_say_nothing() -> None:
 def test_each_failure_counts_by_the_settings_of_who_had_it() -> None:
     circuit = a_circuit(BROKEN)
     patient = replace(RULE, errors_threshold=5, trip_timeout=60)
-    assert not landed(circuit, BROKEN, 2, patient)
-    assert not landed(circuit, BROKEN, 3, patient)
+    assert not landed(circuit, BROKEN, 2, rule=patient)
+    assert not landed(circuit, BROKEN, 3, rule=patient)
     assert landed(circuit, BROKEN, 4)
     assert circuit.wait(4) == 10
 

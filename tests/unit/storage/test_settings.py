@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import orjson
@@ -22,6 +22,7 @@ class Part:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     ttl: timedelta | None = None
+    since: datetime | None = None
     codes: frozenset[int] = frozenset()
     names: tuple[str, ...] = ()
     part: Part | None = None
@@ -38,6 +39,7 @@ def kept(whole: Whole) -> Whole:
 def test_settings_of_every_kind_are_kept_as_they_are() -> None:
     whole = Whole(
         ttl=timedelta(milliseconds=1_500),
+        since=datetime(2026, 11, 21, 12, 30, tzinfo=UTC),
         codes=frozenset({503, 409}),
         names=("b", "a"),
         part=Part(name="x", every=timedelta(seconds=2)),

@@ -1,0 +1,79 @@
+"""Circuits that workers share, in memory."""
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Protocol
+
+from app.domain.circuit import SharedCircuit
+from tests.fakes.signal import Signal
+
+
+@dataclass(slots=True)
+class ToldCircuit:
+    """A circuit as it was told last, and who has leave to try it."""
+
+    circuit: SharedCircuit
+    told_at: float
+    tried_by: str = ""
+    tried_until: float = 0.0
+
+
+class Plane(Protocol):
+    """Where circuits are kept."""
+
+    circuits: dict[str, ToldCircuit]
+    changed: Signal
+
+    def answer(self) -> None:
+        """Raise UnavailableError while it is down."""
+
+
+class CircuitTalk:
+    """What one worker says to the others, and asks them."""
+
+    def __init__(self, plane: Plane, worker_id: str) -> None:
+        self._plane = plane
+        self._id = worker_id
+
+    async def read(self, names: Collection[str]) -> list[SharedCircuit]:
+        self._plane.answer()
+        told = [self._plane.circuits[name] for name in names if name in self._plane.circuits]
+        now = time.monotonic()
+        return [
+            replace(
+                each.circuit, opens_in=each.circuit.opens_in - timedelta(seconds=now - each.told_at)
+            )
+            for each in told
+        ]
+
+    async def tell(self, circuit: SharedCircuit) -> int | None:
+        self._plane.answer()
+        known = self._plane.circuits.get(circuit.name)
+        if known is not None and known.circuit.number != circuit.number:
+            return None
+        told = replace(circuit, number=circuit.number + 1)
+        self._plane.circuits[circuit.name] = ToldCircuit(told, time.monotonic())
+        self._plane.changed.send()
+        return told.number
+
+    async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
+        self._plane.answer()
+        known = self._plane.circuits.get(circuit.name)
+        if known is None or not known.circuit.open or known.circuit.number != circuit.number:
+            return False
+        now = time.monotonic()
+        if known.tried_by not in {"", self._id} and now < known.tried_until:
+            return False
+        known.tried_by, known.tried_until = self._id, now + length.total_seconds()
+        return True
+
+    async def release(self, name: str) -> None:
+        self._plane.answer()
+        known = self._plane.circuits.get(name)
+        if known is not None and known.tried_by == self._id:
+            known.tried_by = ""
+
+    async def wait(self, at_most: timedelta) -> None:
+        await self._plane.changed.wait(at_most.total_seconds())

@@ -1,0 +1,121 @@
+"""Circuits that other workers share, too: what turns one here is told to them, and theirs is heard.
+
+Nobody waits for the database to open or close a circuit. Half open, one worker at a time has leave
+to send the one message; while the database is down each gives leave to itself.
+"""
+
+import time
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.circuit import SharedCircuit
+from app.domain.errors import UnavailableError
+from workers.delivery.circuits import Circuits, LiveCircuit
+
+# A notification may be lost with its connection; so often we look for ourselves.
+POLL_INTERVAL: Final = timedelta(seconds=1)
+# Who has leave says so each second. One who died keeps the others waiting for as long as this.
+LEASE: Final = timedelta(seconds=5)
+
+_log = structlog.get_logger()
+
+
+class CircuitStore(Protocol):
+    """Where workers tell each other; all but `wait` raise UnavailableError."""
+
+    async def read(self, names: Collection[str]) -> Collection[SharedCircuit]:
+        """The circuits of these names that anybody told of."""
+
+    async def tell(self, circuit: SharedCircuit) -> int | None:
+        """It is so now; returns the number of this change, or None: another one was quicker."""
+
+    async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
+        """Let this worker send its one message, and nobody else for so long; whether it may."""
+
+    async def release(self, name: str) -> None:
+        """This worker does not send its one message."""
+
+    async def wait(self, at_most: timedelta) -> None:
+        """Return when somebody told something, or after `at_most`."""
+
+
+class CircuitSharing:
+    """The only one who talks to other workers about circuits. Without shared ones it rests."""
+
+    def __init__(self, circuits: Circuits, store: CircuitStore) -> None:
+        self._circuits = circuits
+        self._store = store
+        # Their one message is ours to send.
+        self._leased: set[str] = set()
+
+    async def run(self) -> None:
+        """Tell and ask what there is to tell and ask, until cancelled."""
+        work = self._circuits.work
+        while True:
+            await work.wait()
+            work.clear()
+            await self._try_exchange()
+
+    async def listen(self) -> None:
+        """Look at what others told as soon as they did, until cancelled."""
+        while True:
+            await self._circuits.any_shared.wait()
+            await self._store.wait(POLL_INTERVAL)
+            self._circuits.work.set()
+
+    async def _try_exchange(self) -> None:
+        circuits = self._circuits.shared
+        self._leased.intersection_update(circuit.name for circuit in circuits)
+        if not circuits:
+            return
+        try:
+            await self._exchange(circuits)
+        except UnavailableError as exc:
+            _log.warning("circuits_not_shared", error=exc.message)
+            for circuit in circuits:
+                if circuit.circuit.wanted:
+                    circuit.grant(time.monotonic())
+
+    async def _exchange(self, circuits: Collection[LiveCircuit]) -> None:
+        for circuit in circuits:
+            if circuit.untold:
+                await self._tell(circuit)
+            await self._see_to_leave(circuit)
+        said = {each.name: each for each in await self._store.read([c.name for c in circuits])}
+        now = time.monotonic()
+        for circuit in circuits:
+            if circuit.name in said:
+                circuit.hear(said[circuit.name], now)
+            else:
+                circuit.unheard_of(now)
+
+    async def _tell(self, circuit: LiveCircuit) -> None:
+        turns = circuit.turns
+        number = await self._store.tell(circuit.shown(time.monotonic()))
+        if number is None:
+            circuit.overtaken()
+        else:
+            circuit.told(turns, number)
+
+    async def _see_to_leave(self, circuit: LiveCircuit) -> None:
+        """Get leave for who waits for it, keep it while it is used, give back what is not."""
+        machine = circuit.circuit
+        if machine.wanted:
+            if await self._lease(circuit):
+                circuit.grant(time.monotonic())
+            else:
+                machine.deny()
+        elif machine.probing:
+            await self._lease(circuit)
+        elif circuit.name in self._leased and not machine.has_leave(time.monotonic()):
+            self._leased.discard(circuit.name)
+            await self._store.release(circuit.name)
+
+    async def _lease(self, circuit: LiveCircuit) -> bool:
+        leased = await self._store.lease(circuit.shown(time.monotonic()), length=LEASE)
+        if leased:
+            self._leased.add(circuit.name)
+        return leased
