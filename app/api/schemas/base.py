@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeVar
 
-from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from app.api.schemas.problems import problems_of, schema_in
 from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailedError
 
 JsonObject = dict[str, Any]
@@ -158,7 +158,7 @@ def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> Schema
     try:
         valid = model.model_validate(body)
     except ValidationError as exc:
-        raise ValidationFailedError([*_problems(model, exc), *problems]) from exc
+        raise ValidationFailedError([*problems_of(model, exc), *problems]) from exc
     if problems:
         raise ValidationFailedError(problems)
     return valid
@@ -193,43 +193,12 @@ def _refusal(path: str, others: OtherFields) -> str:
 
 
 def _other_values(
-    model: type[Schema], body: Mapping[str, Any], prefix: str = ""
+    model: type[BaseModel], body: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[tuple[str, object]]:
     read = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
     for key, value in body.items():
         path = f"{prefix}{key}"
         if key not in read:
             yield path, value
-        elif isinstance(value, dict) and (below := _schema_in(read[key])):
+        elif isinstance(value, dict) and (below := schema_in(read[key])):
             yield from _other_values(below, value, f"{path}.")
-
-
-def _schema_in(annotation: object) -> type[Schema] | None:
-    candidates = (annotation, *getattr(annotation, "__args__", ()))
-    return next((c for c in candidates if isinstance(c, type) and issubclass(c, Schema)), None)
-
-
-def _problems(model: type[Schema], error: ValidationError) -> list[FieldProblem]:
-    return [
-        FieldProblem(
-            path=".".join(str(part) for part in item["loc"]) or "body",
-            message=_range_of(model, item["loc"]) if item["type"] in _OUT_OF_RANGE else item["msg"],
-        )
-        for item in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
-
-
-_OUT_OF_RANGE: Final = {"greater_than_equal", "less_than_equal"}
-
-
-def _range_of(model: type[Schema], path: tuple[int | str, ...]) -> str:
-    """What a number at that path must be: both bounds, whichever it misses."""
-    name, *below = path
-    info = next(i for key, i in model.model_fields.items() if name in {i.alias, key})
-    if below and (schema := _schema_in(info.annotation)):
-        return _range_of(schema, tuple(below))
-    low = next((str(each.ge) for each in info.metadata if isinstance(each, Ge)), None)
-    high = next((str(each.le) for each in info.metadata if isinstance(each, Le)), None)
-    if low and high:
-        return f"must be {low} to {high}"
-    return f"must be at least {low}" if low else f"must be at most {high}"

@@ -9,7 +9,7 @@ class ProblemRead(Schema):
     """A field that is wrong."""
 
     path: str = Field(examples=["subscriptionPolicy.rate"])
-    message: str = Field(examples=["Input should be a valid integer"])
+    message: str = Field(examples=["must be a whole number, 1 to 1000000"])
 
 
 class ErrorRead(Schema):

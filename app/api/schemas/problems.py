@@ -1,0 +1,79 @@
+"""What is wrong with a body, field by field, in words that say what would be right."""
+
+import re
+from functools import cache
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from app.domain.errors import FieldProblem
+
+_OUT_OF_RANGE: Final = {"greater_than_equal", "less_than_equal"}
+_NOT_WHOLE: Final = {"int_type", "int_from_float", "int_parsing", "int_parsing_size"}
+_NO_NUMBER: Final = {"float_type", "float_parsing", "finite_number"}
+_SAID: Final = {
+    "missing": "must be given",
+    "bool_type": "must be true or false",
+    "string_type": "must be a string",
+    "list_type": "must be a list",
+    "model_type": "must be an object",
+    "dict_type": "must be an object",
+    "extra_forbidden": "is not a known field",
+}
+_SHOULD: Final = re.compile(r"^(?:Input|String|List|Value|Dictionary) should ")
+
+
+def problems_of(model: type[BaseModel], error: ValidationError) -> list[FieldProblem]:
+    """Every problem, by the path of its field."""
+    return [
+        FieldProblem(
+            path=".".join(str(part) for part in item["loc"]) or "body",
+            message=_message(model, item["loc"], item["type"]) or _SHOULD.sub("must ", item["msg"]),
+        )
+        for item in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+
+
+def schema_in(annotation: object) -> type[BaseModel] | None:
+    """The model that a field of this type holds, one of it or a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(schema_in, get_args(annotation))), None)
+
+
+def _message(model: type[BaseModel], path: tuple[int | str, ...], kind: str) -> str | None:
+    """What a value at that path must be; None, when the library's words are as good."""
+    if kind in _OUT_OF_RANGE and (span := _range_of(model, path)):
+        return f"must be {span}"
+    if kind in _NOT_WHOLE | _NO_NUMBER:
+        number = "a whole number" if kind in _NOT_WHOLE else "a number"
+        return ", ".join(filter(None, (f"must be {number}", _range_of(model, path))))
+    return _SAID.get(kind)
+
+
+def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
+    """Both bounds of a number, as far as its schema has them."""
+    schema = _json_schema(model)
+    node = schema
+    for part in path:
+        node = _resolved(node, schema)
+        node = node["items"] if isinstance(part, int) else node["properties"][part]
+    node = _resolved(node, schema)
+    low, high = node.get("minimum"), node.get("maximum")
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"at least {low}" if low is not None else f"at most {high}" if high is not None else ""
+
+
+def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """What a reference, or a choice of something and null, stands for."""
+    for each in node.get("anyOf", ()):
+        if each.get("type") != "null":
+            return _resolved(each, schema)
+    name = node.get("$ref", "").rpartition("/")[2]
+    return schema["$defs"][name] if name else node
+
+
+@cache
+def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
