@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Collection
+from datetime import timedelta
 
 from app.domain.circuit import CircuitBreaker  # noqa: TC001 - hidden types help nobody
 from app.domain.subscription import Subscription
 from workers.consumer.cursor import Cursor
+from workers.consumer.order import Opened
 from workers.consumer.retries import Failing, Job
 from workers.consumer.ttl_clock import TtlClock
+from workers.delivery.batch import MessageBatch
 from workers.delivery.circuit import Circuit
 from workers.delivery.circuits import Circuits, LiveCircuit
 from workers.delivery.guarded import GuardedPace
@@ -61,6 +64,19 @@ class Breaker:
         else:
             self._stand(now, until=circuit.opens_at)
         self._wake()
+
+    def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
+        """Since when its time to live would run if it had never stood (epoch ms).
+
+        It may have been waiting behind others while it did. That of a batch runs from when it was
+        collected, for which `batch_time` is allowed.
+        """
+        ran_ms = opened.cursor.ran_ms(opened.message, now_ms)
+        if ran_ms is None:
+            return opened.opened_ms
+        if isinstance(opened.message, MessageBatch):
+            ran_ms = max(0, ran_ms - batch_time // timedelta(milliseconds=1))
+        return now_ms - ran_ms
 
     def failed(self, job: Job, now: float) -> None:
         """`job` has failed, and the circuit knows.

@@ -272,6 +272,8 @@ class DeliveryLine:
     def _job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
         cursor, message, opened_ms, refused = opened
         policy = self.subscription.policy
+        if self._breaker is not None:
+            opened_ms = self._breaker.opened_ms(opened, int(now_ms), batch_time=policy.batch_time)
         delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
         elapsed = (now_ms - ttl_starts_ms(message, policy, opened_ms=opened_ms)) / 1e3
         ttl = policy.message_ttl.total_seconds()

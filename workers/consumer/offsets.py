@@ -108,6 +108,13 @@ class OffsetTracker:
         # Those that were opened meanwhile begin now.
         self._opened = {at: ms + max(0, now_ms - max(ms, since)) for at, ms in opened.items()}
 
+    def ran_ms(self, offset: int, now_ms: int) -> int | None:
+        """For how long the time to live of an open message has run; None if it is not open."""
+        opened_ms, since = self._opened.get(offset), self._standing_since
+        if opened_ms is None:
+            return None
+        return max(0, (now_ms if since is None else since) - opened_ms)
+
     def pass_over(self, next_offset: int) -> None:
         """Go on reading at `next_offset`: what lies before it is finished or has no message."""
         self.position = next_offset

@@ -1,6 +1,7 @@
 """A whole worker on a log in memory: circuits that open, stop its clocks, and let one try."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -399,6 +400,28 @@ async def test_a_trial_does_not_wait_for_the_gaps_of_the_adaptive_rate(world: Wo
         health.up = True
     times = [attempt.at for attempt in world.endpoints.attempts[before : before + 3]]
     assert times[2] - times[0] < 3
+
+
+async def test_the_times_to_live_of_what_waits_behind_others_stand_too(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    tries = Counter[bytes]()
+
+    def second_fails_once(attempt: Attempt) -> Outcome:
+        tries[attempt.body] += 1
+        failing = tries[b"1"] <= 3 or (attempt.body == b"2" and tries[b"2"] == 1)
+        return DOWN if failing else OK
+
+    world.endpoints.replies["http://s.test/"] = second_fails_once
+    second = replace(SHORT, trip_timeout=1_200)
+    subscription = await world.subscribe(
+        topic, message_ttl=timedelta(seconds=1), message_backoff=timedelta(0)
+    )
+    world.plane.put(replace(subscription, circuit_breaker=second, ordering=Ordering.KEY))
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"1", b"2", key=b"k")
+        await world.plane.until(lambda: delivered(world, subscription.id) == 2)
+    assert world.endpoints.bodies() == [b"1"] * 4 + [b"2"] * 2
 
 
 async def test_order_is_kept_over_an_open_circuit(world: World) -> None:

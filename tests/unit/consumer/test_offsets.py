@@ -176,6 +176,18 @@ def test_a_clock_that_was_told_twice_to_stand_stands_since_the_first_time() -> N
     assert tracker.committable().oldest_elapsed_ms == 4_000
 
 
+def test_a_time_to_live_has_run_for_as_long_as_it_did_not_stand() -> None:
+    tracker = opened(a_tracker(), 0)
+    assert tracker.ran_ms(0, 3_000) == 2_000
+    tracker.stand(5_000)
+    tracker.open(1, 6_000)
+    assert [tracker.ran_ms(offset, 9_000) for offset in (0, 1)] == [4_000, 0]
+    tracker.go_on(65_000)
+    assert [tracker.ran_ms(offset, 66_000) for offset in (0, 1)] == [5_000, 1_000]
+    tracker.close(0)
+    assert tracker.ran_ms(0, 66_000) is None
+
+
 def test_what_is_opened_while_clocks_stand_begins_when_they_go_on() -> None:
     tracker = opened(a_tracker(), 0)
     tracker.stand(5_000)
