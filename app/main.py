@@ -39,6 +39,7 @@ from app.services.publish_deduplication import FORGET_EVERY, IdempotentPublisher
 from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
 from app.services.refreshing import Refresher
+from app.services.seeking import SeekService
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
 from app.services.undelivered import UndeliveredService
@@ -146,6 +147,7 @@ async def _running(
             groups=GroupService(database),
             topics=topics,
             subscriptions=SubscriptionService(database, log, applied, egress=settings.egress),
+            seeking=SeekService(database, log, applied),
             metrics=MetricsService(database, log),
             undelivered=UndeliveredService(database),
             readiness=ReadinessService(database, log),

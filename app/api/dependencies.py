@@ -11,6 +11,7 @@ from app.services.groups import GroupService
 from app.services.jobs import JobService
 from app.services.metrics import MetricsService
 from app.services.readiness import ReadinessService
+from app.services.seeking import SeekService
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
 from app.services.undelivered import UndeliveredService
@@ -23,6 +24,7 @@ class Services:
     groups: GroupService
     topics: TopicService
     subscriptions: SubscriptionService
+    seeking: SeekService
     metrics: MetricsService
     undelivered: UndeliveredService
     readiness: ReadinessService

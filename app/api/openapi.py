@@ -14,6 +14,7 @@ from app.api.schemas.base import Schema
 from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
 from app.api.schemas.job import JobBody
+from app.api.schemas.retransmission import RetransmissionBody
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
 
@@ -24,6 +25,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     TopicBody,
     SubscriptionBody,
     FilterTrialBody,
+    RetransmissionBody,
     JobBody,
 )
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9_/.{}$-]*( [A-Za-z0-9_/.{}$-]+)*")

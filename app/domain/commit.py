@@ -47,6 +47,8 @@ class Progress:
     discarded: int = 0
     filtered: int = 0
     volume: int = 0
+    # The last move of the subscription that it knows of (app.domain.seek); None: it does not say.
+    seek: int | None = 0
 
     def metadata(self) -> str:
         """The text to commit with `offset`."""
@@ -57,6 +59,7 @@ class Progress:
             "v": self.volume or None,
             "t": self.oldest_opened_ms,
             "e": self.oldest_elapsed_ms,
+            "s": self.seek or None,
             "f": base64.b64encode(encode_runs(self.offset, self.finished)).decode("ascii") or None,
         }
         written = [f"{name}={value}" for name, value in parts.items() if value is not None]
@@ -75,7 +78,7 @@ def parse_progress(subscription_id: str, offset: int, metadata: str) -> Progress
     """
     version, *rest = metadata.split(" ") if metadata else [""]
     if version != _VERSION or not rest:
-        return Progress(subscription_id=subscription_id, offset=offset)
+        return Progress(subscription_id=subscription_id, offset=offset, seek=None)
     if rest[0] != subscription_id:
         return None
     return _parsed(subscription_id, offset, dict(_pairs(rest[1:])))
@@ -93,11 +96,12 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             discarded=int(parts.get("x", "0")),
             filtered=int(parts.get("o", "0")),
             volume=int(parts.get("v", "0")),
+            seek=int(parts.get("s", "0")),
         )
     except (ValueError, binascii.Error):
         # Damaged: the position itself still holds; sending finished messages again is the lesser
         # evil.
-        return Progress(subscription_id=subscription_id, offset=offset)
+        return Progress(subscription_id=subscription_id, offset=offset, seek=None)
 
 
 def _pairs(words: Iterable[str]) -> Iterator[tuple[str, str]]:

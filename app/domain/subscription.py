@@ -24,6 +24,7 @@ from app.domain.filters import FILTERS_MAX, Filter
 from app.domain.headers import Header, require_headers
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
+from app.domain.seek import Seek
 from app.domain.templates import is_template, template_problem
 
 RATE_MAX: Final = 1_000_000
@@ -189,6 +190,8 @@ class Subscription:
 
     With a `circuit_breaker` it gets nothing for a while after too many failures in a row.
 
+    `seek` is where it was moved to last, if it ever was.
+
     Each message that it discards is also appended to the topic that `dead_letter` names.
 
     `headers` are sent with every message; with `identity_headers` so are the names of topic and
@@ -218,6 +221,7 @@ class Subscription:
     batch_format: BatchFormat = BatchFormat.WRAPPED
     circuit_breaker: CircuitBreaker | None = None
     dead_letter: DeadLetter | None = None
+    seek: Seek | None = None
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0

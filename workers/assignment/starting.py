@@ -10,6 +10,7 @@ import structlog
 from app.domain.commit import Progress, parse_progress
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
+from app.domain.seek import sought
 from app.domain.status import CursorStatus
 from app.domain.subscription import Subscription
 from app.log.interface import Committed, MessageLog
@@ -40,7 +41,7 @@ class Starts:
         committed = await self._committed(wanted)
         found = {
             (subscription, partition): _committed_progress(
-                subscription, committed.get(subscription.group, {}).get(partition)
+                subscription, partition, committed.get(subscription.group, {}).get(partition)
             )
             for subscription, partition in wanted
         }
@@ -83,24 +84,30 @@ class Starts:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
 
-def _committed_progress(subscription: Subscription, committed: Committed | None) -> Progress | None:
+def _committed_progress(
+    subscription: Subscription, partition: Partition, committed: Committed | None
+) -> Progress | None:
     if committed is None:
         return None
-    return parse_progress(subscription.id, committed.offset, committed.metadata)
+    progress = parse_progress(subscription.id, committed.offset, committed.metadata)
+    return progress and sought(progress, subscription.seek, partition=partition.index)
 
 
 def _copied_progress(
     subscription: Subscription, partition: Partition, copy: CursorStatus | None
 ) -> Progress:
     if copy is None:
-        return Progress(
+        progress = Progress(
             subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
         )
-    return Progress(
-        subscription_id=subscription.id,
-        offset=copy.offset,
-        delivered=copy.delivered,
-        discarded=copy.discarded,
-        filtered=copy.filtered,
-        volume=copy.volume,
-    )
+    else:
+        # It does not say which move it knows of: rather send again what came after the last one.
+        progress = Progress(
+            subscription_id=subscription.id,
+            offset=copy.offset,
+            delivered=copy.delivered,
+            discarded=copy.discarded,
+            filtered=copy.filtered,
+            volume=copy.volume,
+        )
+    return sought(progress, subscription.seek, partition=partition.index)

@@ -82,7 +82,7 @@ class Supervisor:
         if set(self.registry.topics) != topics or not topics:
             self._ownership.subscribe(streams.OWN | self.registry.topics.keys())
         for subscription in changes.subscriptions:
-            self._close_to_collect_anew(subscription)
+            self._close_to_begin_anew(subscription)
             self._lines.configure(subscription)
         self._reconcile()
 
@@ -148,14 +148,14 @@ class Supervisor:
         for subscription, suspended in self._suspended(kept).items():
             self._finish_soon(suspended, landing_max(subscription.policy))
 
-    def _close_to_collect_anew(self, subscription: Subscription) -> None:
-        """Close its cursors if it wants other batches from now on, or none any more.
+    def _close_to_begin_anew(self, subscription: Subscription) -> None:
+        """Close its cursors if it was moved, or wants other batches from now on, or none any more.
 
         They are opened again when all that is in the air has landed; what was collected, and what
         waited for a retry, is read again.
         """
         current = self._lines.current(subscription.id)
-        if current is not None and current.batching != subscription.batching:
+        if current is not None and _begins(current) != _begins(subscription):
             keys = [k for k, _ in self._lines.cursors() if k.subscription_id == subscription.id]
             self._finish_soon(keys, landing_max(current.policy))
 
@@ -245,11 +245,14 @@ class Supervisor:
         self._opening -= keys.keys()
         if self._stopping:
             return
+        asked = {CursorKey(sub.id, partition): sub for sub, partition in found}
         wanted = self.registry.wanted(self.owned) - self._lines.keys() - self._closing.keys()
         opened: dict[Partition, list[tuple[Subscription, Progress]]] = {}
         for key in wanted & keys.keys():
             subscription = self.registry.get(key.subscription_id)
-            if subscription is not None and terms[key.partition] == self._terms[key.partition]:
+            if subscription is None or subscription.seek != asked[key].seek:
+                continue  # it was moved while its start was looked up
+            if terms[key.partition] == self._terms[key.partition]:
                 opened.setdefault(key.partition, []).append((subscription, keys[key]))
         self._lines.open(opened)
         self._reconcile()
@@ -262,6 +265,11 @@ class Supervisor:
             if subscription and topic:
                 share = owned_share(subscription, topic, owned[topic.name])
                 self._lines.share(subscription_id, share)
+
+
+def _begins(subscription: Subscription) -> tuple[object, ...]:
+    """What cannot change under an open cursor."""
+    return subscription.batching, subscription.seek
 
 
 def landing_max(policy: DeliveryPolicy) -> timedelta:

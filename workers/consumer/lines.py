@@ -172,6 +172,8 @@ class Lines:
         line = self._lines.get(subscription.id) or self._begun(subscription)
         cursor = Cursor(line, partition, start, receipts=self._receipts)
         line.opened(cursor)
+        if subscription.seek is not None:
+            cursor.renew()  # so that everybody can see where it was moved to
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 

@@ -155,6 +155,7 @@ class OffsetTracker:
             delivered=self.delivered,
             discarded=self.discarded,
             filtered=self.filtered,
+            seek=self._start.seek,
             volume=self.volume,
         )
 

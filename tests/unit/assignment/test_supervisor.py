@@ -9,6 +9,7 @@ import pytest
 
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition
+from app.domain.seek import Seek
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Committed
 from tests.fakes.supervised import Supervised, supervised, until
@@ -208,6 +209,25 @@ async def test_a_partition_that_went_away_and_came_back_starts_where_its_owner_l
         world.memory.commits[subscription.group][ORDERS] = replace(commit, offset=1)
         parts.ownership.assign(ORDERS)
         await until(lambda: bool(parts.supervisor.owned))
+        looked_up.go_on.set()
+        await until(lambda: bool(world.endpoints.attempts))
+        await let_all_run()
+    assert world.endpoints.bodies() == [b"1"]
+
+
+async def test_a_subscription_moved_while_its_cursor_opens_starts_where_it_was_moved_to(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        subscription = await world.subscribe(topic)
+        await world.publish(topic, b"0", b"1")
+        looked_up = HeldLookUp(world)
+        await parts.apply()
+        parts.ownership.assign(ORDERS)
+        await looked_up.begun.wait()
+        world.plane.put(replace(subscription, seek=Seek(number=1, offsets=(1,))))
+        await parts.apply()
         looked_up.go_on.set()
         await until(lambda: bool(world.endpoints.attempts))
         await let_all_run()

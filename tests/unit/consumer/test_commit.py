@@ -12,7 +12,8 @@ def test_says_nothing_for_another_incarnation() -> None:
 
 @pytest.mark.parametrize("text", ["", "reset by hand", "2 s1 d=5"])
 def test_takes_the_position_from_a_tool_that_reset_it(text: str) -> None:
-    assert parse_progress("s1", 42, text) == Progress(subscription_id="s1", offset=42)
+    found = parse_progress("s1", 42, text)
+    assert found == Progress(subscription_id="s1", offset=42, seek=None)
 
 
 def test_a_new_subscription_has_delivered_nothing() -> None:
@@ -23,7 +24,8 @@ def test_a_new_subscription_has_delivered_nothing() -> None:
 
 @pytest.mark.parametrize("text", ["1 s1 f=%%%", "1 s1 d=many", "1 s1 f=gA==", "1 s1 f=AQ=="])
 def test_a_damaged_text_still_gives_the_position(text: str) -> None:
-    assert parse_progress("s1", 8, text) == Progress(subscription_id="s1", offset=8)
+    found = parse_progress("s1", 8, text)
+    assert found == Progress(subscription_id="s1", offset=8, seek=None)
 
 
 def test_ignores_parts_it_does_not_know() -> None:

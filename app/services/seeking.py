@@ -1,0 +1,96 @@
+"""Moving subscriptions to another place in their topics, at once and as a whole."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from app.domain.commit import parse_progress
+from app.domain.errors import LogUnavailableError, SubscriptionNotFoundError
+from app.domain.message import Partition
+from app.domain.seek import Seek
+from app.domain.subscription import Subscription
+from app.log.interface import MessageLog
+from app.services.applied import AppliedChanges
+from app.services.subscriptions import APPLIED_WITHIN
+from app.storage.changes import ChangeFeed
+from app.storage.database import Database
+from app.storage.subscriptions import SubscriptionRepository
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """Where a subscription goes on in each partition, and whether all live workers know it.
+
+    None: it was only asked where it would.
+    """
+
+    topic: str
+    offsets: Sequence[int]
+    applied: bool | None = None
+
+
+class SeekService:
+    """Moves subscriptions by writing their new place into their rows: see `Seek`.
+
+    They may be active, suspended, or without a worker. Messages that are in the air land, and those
+    that wait for a retry are left behind.
+    """
+
+    def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
+        self._database = database
+        self._log = log
+        self._applied = applied
+
+    async def seek(self, topic: str, name: str, *, to: datetime, dry_run: bool) -> Moved:
+        """Go on with the first message of each partition at or after `to`, else with the next one.
+
+        TopicNotFoundError, SubscriptionNotFoundError, LogUnavailableError; then nothing is moved.
+        """
+        async with self._database.transaction() as session:
+            known = await SubscriptionRepository(session).get(topic, name)
+        partitions = await self._log.partitions(topic)
+        offsets = await self._offsets_at(partitions, to)
+        if dry_run:
+            return Moved(topic=topic, offsets=offsets)
+        replaced = await self._set_by_tools(known, partitions)
+        change = await self._move(known, offsets, replaced)
+        applied = await self._applied.wait(change, within=APPLIED_WITHIN)
+        return Moved(topic=topic, offsets=offsets, applied=applied)
+
+    async def _offsets_at(self, partitions: Sequence[Partition], to: datetime) -> list[int]:
+        # No message is older than the epoch; Kafka gives times before it a meaning of their own.
+        moment_ms = max((to - _EPOCH) // timedelta(milliseconds=1), 0)
+        found = await self._log.offsets_at(partitions, moment_ms)
+        if missing := [partition for partition in partitions if partition not in found]:
+            message = f"The log does not say where {missing[0]} was then"
+            raise LogUnavailableError(message)
+        return [found[partition] for partition in partitions]
+
+    async def _set_by_tools(
+        self, subscription: Subscription, partitions: Collection[Partition]
+    ) -> Mapping[int, int]:
+        """The commits that say nothing of moves, and so look alike before and after this one."""
+        found = await self._log.committed({subscription.group: partitions})
+        return {
+            partition.index: committed.offset
+            for partition, committed in found.get(subscription.group, {}).items()
+            if (progress := parse_progress(subscription.id, committed.offset, committed.metadata))
+            and progress.seek is None
+        }
+
+    async def _move(
+        self, known: Subscription, offsets: Sequence[int], replaced: Mapping[int, int]
+    ) -> int:
+        async with self._database.transaction() as session:
+            # The clock's lock keeps the subscription as it is between reading and writing.
+            await ChangeFeed(session).next_number()
+            subscriptions = SubscriptionRepository(session)
+            current = await subscriptions.get(known.topic, known.name)
+            if current.id != known.id:
+                message = f"Subscription {known.name} of {known.topic} was replaced meanwhile"
+                raise SubscriptionNotFoundError(message)
+            seek = Seek.after(current.seek, dict(enumerate(offsets)), replaced)
+            return (await subscriptions.update(replace(current, seek=seek))).change

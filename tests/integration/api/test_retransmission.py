@@ -1,0 +1,177 @@
+"""Moving a subscription by `PUT …/retransmission`."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from app.domain.message import NewRecord, Partition
+from app.domain.seek import Seek
+from app.log.interface import Committed
+from app.storage.database import Database
+from app.storage.subscriptions import SubscriptionRepository
+from tests.fakes.memory_log import MemoryLog
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Clock:
+    """Milliseconds that pass as a test says."""
+
+    now = NOON
+
+    def __call__(self) -> int:
+        return int(self.now.timestamp() * 1000)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def log(clock: Clock) -> MemoryLog:
+    return MemoryLog(clock)
+
+
+@pytest.fixture
+async def path(subscription: str, clock: Clock, log: MemoryLog) -> str:
+    """The path of a subscription to two partitions with three messages each, an hour apart."""
+    for hour in range(3):
+        clock.now = NOON + timedelta(hours=hour)
+        await log.append("shop.orders", [NewRecord(value=b"%d" % hour)] * 2)
+    return f"{subscription}/retransmission"
+
+
+async def seek_of(database: Database) -> Seek | None:
+    async with database.transaction() as session:
+        return (await SubscriptionRepository(session).get("shop.orders", "billing")).seek
+
+
+def a_date(text: str) -> dict[str, str]:
+    return {"retransmissionDate": text}
+
+
+def offsets(answer: httpx.Response) -> list[int]:
+    assert answer.status_code == 200, answer.text
+    answered: dict[str, list[dict[str, Any]]] = answer.json()
+    assert answered.keys() == {"primary-dc"}
+    listed = answered["primary-dc"]
+    assert [each["partition"] for each in listed] == [0, 1]
+    assert {each["topic"]["value"] for each in listed} == {"shop.orders"}
+    return [each["offset"] for each in listed]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-01-01T12:00:00Z", [0, 0]),
+        ("2026-01-01T12:00:00.001", [1, 1]),
+        ("2026-01-01T15:00:00+02:00", [1, 1]),
+        ("2026-01-01T14:00Z", [2, 2]),
+        ("2026-01-01T14:00:00.001Z", [3, 3]),
+        ("9999-12-31T23:59:59Z", [3, 3]),
+        ("1970-01-01T00:00:00Z", [0, 0]),
+        ("0001-01-01T00:00:00+14:00", [0, 0]),
+        ("-30m", [3, 3]),
+        ("-999999d", [0, 0]),
+    ],
+)
+async def test_a_subscription_is_moved_to_the_first_messages_at_or_after_a_time(
+    api: httpx.AsyncClient, path: str, database: Database, *, text: str, expected: list[int]
+) -> None:
+    answer = await api.put(path, json=a_date(text))
+    assert offsets(answer) == expected
+    assert await seek_of(database) == Seek(number=1, offsets=tuple(expected), replaced=(None, None))
+
+
+async def test_hours_back_count_from_now(
+    api: httpx.AsyncClient, path: str, log: MemoryLog, clock: Clock
+) -> None:
+    clock.now = datetime.now(UTC) - timedelta(hours=5)
+    await log.append("shop.orders", [NewRecord(value=b"x")] * 2)
+    assert offsets(await api.put(path, json=a_date("-6h"))) == [3, 3]
+    assert offsets(await api.put(path, json=a_date("-4h"))) == [4, 4]
+
+
+async def test_a_dry_run_says_where_and_moves_nothing(
+    api: httpx.AsyncClient, path: str, database: Database
+) -> None:
+    answer = await api.put(f"{path}?dryRun=true", json=a_date("2026-01-01T13:00:00Z"))
+    assert offsets(answer) == [1, 1]
+    assert "Angelia-Applied" not in answer.headers
+    assert await seek_of(database) is None
+
+
+async def test_moves_are_numbered_and_other_changes_leave_them_alone(
+    api: httpx.AsyncClient, path: str, subscription: str, database: Database
+) -> None:
+    (await api.put(path, json=a_date("2026-01-01T12:00:00Z"))).raise_for_status()
+    assert (await api.put(path, json=a_date("-1m"))).headers["Angelia-Applied"] == "false"
+    (await api.put(subscription, json={"description": "x"})).raise_for_status()
+    (await api.put(f"{subscription}/state", json="SUSPENDED")).raise_for_status()
+    moved = await seek_of(database)
+    assert moved is not None
+    assert (moved.number, moved.offsets) == (2, (3, 3))
+    assert "seek" not in (await api.get(subscription)).json()
+
+
+async def test_what_a_tool_committed_before_is_known_as_such(
+    api: httpx.AsyncClient, path: str, log: MemoryLog, database: Database
+) -> None:
+    by_tool = {Partition("shop.orders", 1): Committed(2)}
+    await log.commit({"shop.orders_billing": by_tool})
+    (await api.put(path, json=a_date("2026-01-01T12:00:00Z"))).raise_for_status()
+    moved = await seek_of(database)
+    assert moved is not None
+    assert moved.replaced == (None, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "retransmissionDate"),
+        (a_date(""), "retransmissionDate"),
+        (a_date("yesterday"), "retransmissionDate"),
+        (a_date("-6"), "retransmissionDate"),
+        (a_date("6h"), "retransmissionDate"),
+        ({"retransmissionDate": 5}, "retransmissionDate"),
+        ({"retransmissionDate": None}, "retransmissionDate"),
+    ],
+)
+async def test_what_is_no_time_is_refused(
+    api: httpx.AsyncClient, path: str, database: Database, *, body: dict[str, Any], field: str
+) -> None:
+    refused = await api.put(path, json=body)
+    assert refused.status_code == 400
+    assert [each["path"] for each in refused.json()["details"]] == [field]
+    assert await seek_of(database) is None
+
+
+async def test_fields_without_effect_are_named_or_strictly_refused(
+    api: httpx.AsyncClient, path: str
+) -> None:
+    body = a_date("2026-01-01T12:00:00Z") | {"share": 1}
+    assert (await api.put(path, json=body)).headers["Angelia-Ignored-Fields"] == "share"
+    refused = await api.put(path, json=body, headers={"Prefer": "handling=strict"})
+    assert refused.status_code == 400
+
+
+async def test_only_what_exists_is_moved(api: httpx.AsyncClient, path: str) -> None:
+    assert path
+    for wrong, status, code in (
+        ("/topics/shop.orders/subscriptions/none", 400, "SUBSCRIPTION_NOT_EXISTS"),
+        ("/topics/no.such/subscriptions/none", 404, "TOPIC_NOT_EXISTS"),
+    ):
+        refused = await api.put(f"{wrong}/retransmission", json=a_date("-6h"))
+        assert (refused.status_code, refused.json()["code"]) == (status, code)
+
+
+async def test_a_log_that_is_down_moves_nothing(
+    api: httpx.AsyncClient, path: str, log: MemoryLog, database: Database
+) -> None:
+    log.go_down()
+    refused = await api.put(path, json=a_date("-6h"))
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+    assert await seek_of(database) is None
