@@ -1,7 +1,5 @@
 """The messages in a batch, each with the very bytes that its publisher sent (pure)."""
 
-import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -13,6 +11,7 @@ from app.api.errors import RequestRefusedError
 from app.api.publish_events import STRUCTURED, event_of
 from app.api.publish_headers import OWN_ID_RULE, is_own_id
 from app.domain.errors import AngeliaError, FormatInvalidError, ValidationFailedError
+from app.domain.json_text import members, skip_space, value_end
 
 JSON: Final = b"application/json"
 EVENT: Final = STRUCTURED.encode()
@@ -88,10 +87,17 @@ def _enveloped(raw: bytes) -> Item:
     if unknown := sorted(envelope.keys() - _ENVELOPE_MEMBERS):
         raise ValidationFailedError.of(unknown[0][:100], "is not one of id, key and message")
     return Item(
-        _members(raw.decode())["message"].encode(),
+        _message_in(raw),
         id=_id(envelope.get("id")),
         key=_key(envelope.get("key")),
     )
+
+
+def _message_in(raw: bytes) -> bytes:
+    try:
+        return members(raw.decode())["message"].encode()
+    except ValueError as exc:
+        raise FormatInvalidError(f"The message is not JSON: {exc}") from exc
 
 
 def _id(given: object) -> bytes | None:
@@ -131,10 +137,10 @@ def _elements(body: bytes) -> Iterator[bytes]:
     while True:
         end = _value_end(text, at)
         yield text[at:end].encode()
-        at = _skip(text, end)
+        at = skip_space(text, end)
         if text[at : at + 1] != ",":
             break
-        at = _skip(text, at + 1)
+        at = skip_space(text, at + 1)
     _end(text, at)
 
 
@@ -146,51 +152,23 @@ def _text(body: bytes) -> str:
 
 
 def _opened(text: str) -> int:
-    at = _skip(text, 0)
+    at = skip_space(text, 0)
     if text[at : at + 1] != "[":
         raise FormatInvalidError("The body must be a JSON array of messages")
-    return _skip(text, at + 1)
+    return skip_space(text, at + 1)
 
 
 def _end(text: str, at: int) -> None:
-    if text[at : at + 1] != "]" or _skip(text, at + 1) != len(text):
+    if text[at : at + 1] != "]" or skip_space(text, at + 1) != len(text):
         raise FormatInvalidError(f"The body is not a JSON array: unexpected character {at}")
-
-
-def _members(text: str) -> dict[str, str]:
-    """The members of a JSON object that is known to be one, each value as it stands there."""
-    found: dict[str, str] = {}
-    at = _skip(text, _skip(text, 0) + 1)
-    while text[at] == '"':
-        name, end = _DECODER.raw_decode(text, at)
-        start = _skip(text, _skip(text, end) + 1)
-        end = _value_end(text, start)
-        found[name] = text[start:end]
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return found
 
 
 def _value_end(text: str, at: int) -> int:
     try:
-        return _DECODER.raw_decode(text, at)[1]
-    except (ValueError, RecursionError) as exc:
-        reason = str(exc) if isinstance(exc, ValueError) else "nested too deep"
-        raise FormatInvalidError(f"The body is not JSON: {reason}") from exc
-
-
-def _skip(text: str, at: int) -> int:
-    """The place of the next character that is no white space."""
-    end: int = _SPACE(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
-    return end
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+        return value_end(text, at)
+    except ValueError as exc:
+        raise FormatInvalidError(f"The body is not JSON: {exc}") from exc
 
 
 # The elements of an array are known to be JSON once it is taken apart; lines are not.
 _READ: Final[dict[Form, Read]] = {Form.ARRAY: Item, Form.LINES: _line, Form.EVENTS: _event}
-_SPACE: Final = re.compile(r"[ \t\n\r]*").match
-# Only where a value ends is wanted: numbers stay text.
-_DECODER: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)

@@ -33,10 +33,12 @@ class BatchFormat(StrEnum):
 class Batching:
     """When a batch is sent: once it has `size` messages, or its body `volume` bytes, or in time.
 
-    `time` counts from its first message. `volume` is a bound for the whole body.
+    `time` counts from its first message. `volume` is a bound for the whole body. With `events` that
+    is a batch of CloudEvents, whatever `format` says.
     """
 
     size: int
     volume: int
     time: timedelta
     format: BatchFormat
+    events: bool = False

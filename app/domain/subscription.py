@@ -70,6 +70,18 @@ class Ordering(StrEnum):
     PARTITION = "PARTITION"
 
 
+class ContentMode(StrEnum):
+    """How a message is written into a request.
+
+    PLAIN: as it was published. CE_BINARY: as a CloudEvent whose attributes are headers.
+    CE_STRUCTURED: as a CloudEvent in JSON.
+    """
+
+    PLAIN = "PLAIN"
+    CE_BINARY = "CE_BINARY"
+    CE_STRUCTURED = "CE_STRUCTURED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
     """How fast, how often and how long delivery is tried.
@@ -219,6 +231,7 @@ class Subscription:
     fetch: FetchPolicy = field(default_factory=FetchPolicy)
     delivery_type: DeliveryType = DeliveryType.SERIAL
     batch_format: BatchFormat = BatchFormat.WRAPPED
+    content_mode: ContentMode = ContentMode.PLAIN
     circuit_breaker: CircuitBreaker | None = None
     dead_letter: DeadLetter | None = None
     seek: Seek | None = None
@@ -233,6 +246,7 @@ class Subscription:
         endpoint_url(self.endpoint)
         require_headers(self.headers, path="headers")
         self._check_codes()
+        self._check_content()
         if self.delivery_type is DeliveryType.BATCH and is_template(self.endpoint):
             # The messages of a batch may each name another place.
             raise ValidationFailedError.of(
@@ -252,6 +266,20 @@ class Subscription:
                 "retryableStatusCodes", "must be without 410 unless suspendOnGone is false"
             )
 
+    def _check_content(self) -> None:
+        if self.content_mode is ContentMode.PLAIN:
+            return
+        if any(header.name.lower() == "content-type" for header in self.headers):
+            # It says what the data of an event is, or that there is one.
+            raise ValidationFailedError.of(
+                "headers", "must be without Content-Type unless contentMode is PLAIN"
+            )
+        binary = self.content_mode is ContentMode.CE_BINARY
+        if binary and self.delivery_type is DeliveryType.BATCH:
+            raise ValidationFailedError.of(
+                "contentMode", "must be PLAIN or CE_STRUCTURED when deliveryType is BATCH"
+            )
+
     def in_state(self, state: State, *, reason: str = "") -> "Subscription":
         """This subscription in `state`, with the reason if Angelia puts it there."""
         if state is self.state:
@@ -268,6 +296,7 @@ class Subscription:
             volume=self.policy.batch_volume,
             time=self.policy.batch_time,
             format=self.batch_format,
+            events=self.content_mode is ContentMode.CE_STRUCTURED,
         )
 
     @property

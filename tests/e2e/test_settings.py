@@ -26,6 +26,8 @@ async def test_what_is_set_reaches_the_subscriber(
             "headers": [{"name": "X-Key", "value": "k"}],
             "subscriptionIdentityHeadersEnabled": True,
             "failureExpression": "body == 'error'",
+            "contentMode": "CE_BINARY",
+            "fetch": {"mode": "POLLING", "pollSize": 1, "pollingTime": 100},
         }
 
         async def applied() -> bool:
@@ -37,7 +39,7 @@ async def test_what_is_set_reaches_the_subscriber(
         assert (await service.accounted(path, 1))["delivered"] == 1
         first, second = receiver.received
     assert (first.retry_count, second.retry_count) == (0, 1)
-    sent = {"x-key": "k", "x-tenant": "acme", "hermes-topic-name": TOPIC}
+    sent = {"x-key": "k", "x-tenant": "acme", "hermes-topic-name": TOPIC, "ce-type": TOPIC}
     assert sent.items() <= first.headers.items()
     assert first.headers["hermes-subscription-name"] == "billing"
 

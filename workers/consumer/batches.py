@@ -17,7 +17,7 @@ from app.domain.subscription import DeliveryPolicy
 from workers.consumer.clocks import delay_left_ms, is_stale
 from workers.consumer.cursor import Cursor
 from workers.consumer.order import Opened
-from workers.delivery.batch import FRAMINGS, Framing, MessageBatch, UnfitError
+from workers.delivery.batch import Framing, MessageBatch, UnfitError, framing_of
 
 _AT_ONCE: Final = float("-inf")
 
@@ -67,7 +67,7 @@ class Batches:
         self._policy = policy
         self._subscription_id = subscription_id
         self._clocks = clocks or Clocks()
-        self._framing: Framing = FRAMINGS[batching.format]
+        self._framing: Framing = framing_of(batching)
         self._open: dict[Cursor, _OpenBatch] = {}
         self._under_way: dict[Cursor, MessageBatch] = {}
         # Too old when their batch was to be sent.

@@ -194,9 +194,12 @@ class Intake:
                 admitted = opened if order is None else order.admit(opened)
                 if admitted is not None:
                     return admitted
-        if polling is not None and not ready:
-            held_up = bool(self._barred)
-            polling.found_nothing(time.monotonic(), reading=self._fetches.busy, held_up=held_up)
+        return self._nothing_more()
+
+    def _nothing_more(self) -> Opened | None:
+        if self.polling is not None and not self._ready:
+            reading, held_up = self._fetches.busy, bool(self._barred)
+            self.polling.found_nothing(time.monotonic(), reading=reading, held_up=held_up)
         return None if self._batches is None else self._overdue(self._batches)
 
     def _overdue(self, batches: Batches) -> Opened | None:

@@ -6,8 +6,9 @@ from uuid import UUID, uuid5
 
 import orjson
 
-from app.domain.batching import BatchFormat
+from app.domain.batching import BatchFormat, Batching
 from app.domain.message import UNPARSED, Message, Record
+from workers.delivery.events import BATCH_TYPE, event_of
 
 _BATCHES: Final = UUID("0b6cf7a4-5c0f-4a51-9d0e-1c7c9b7a8e26")
 
@@ -109,9 +110,21 @@ def _wrapped(message: Message) -> bytes:
     return b'{"_w":true,"metadata":%b,"message":%b}' % (described, json_of(message))
 
 
+def _event(message: Message) -> bytes:
+    if message.body is None:
+        raise UnfitError("malformed: the record has no value")
+    return event_of(message)
+
+
 _JSON: Final = b"application/json"
 FRAMINGS: Final = {
     BatchFormat.WRAPPED: Framing(_JSON, b"[", b",", b"]", _wrapped),
     BatchFormat.PLAIN: Framing(_JSON, b"[", b",", b"]", json_of),
     BatchFormat.NDJSON: Framing(b"application/x-ndjson", b"", b"\n", b"\n", _line),
 }
+_EVENTS: Final = Framing(BATCH_TYPE, b"[", b",", b"]", _event)
+
+
+def framing_of(batching: Batching) -> Framing:
+    """How the bodies of such batches are put together."""
+    return _EVENTS if batching.events else FRAMINGS[batching.format]

@@ -4,11 +4,10 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 from app.domain.headers import OF_CONNECTION
 from app.domain.headers import Header as StaticHeader
-from app.domain.message import Message
 from app.domain.subscription import Subscription
 
 Header = tuple[bytes, bytes]
@@ -28,6 +27,22 @@ _PRINTABLE: Final = bytes(
     byte if byte == ord("\t") or (byte >= ord(" ") and byte != 0x7F) else ord(" ")  # noqa: PLR2004 - DEL
     for byte in range(256)
 )
+
+
+class Described(Protocol):
+    """What of a message is in the headers of its requests."""
+
+    @property
+    def id(self) -> bytes:
+        """Its id."""
+
+    @property
+    def content_type(self) -> bytes:
+        """What its body is."""
+
+    @property
+    def propagated(self) -> Sequence[Header]:
+        """What goes with it from its publisher."""
 
 
 class RequestHeaders:
@@ -61,7 +76,7 @@ class RequestHeaders:
         constant = {name.lower() for name, _ in self.constant}
         self._reserved = above | constant | {_CONTENT_TYPE.lower()}
 
-    def of(self, message: Message, retry_count: int) -> list[Header]:
+    def of(self, message: Described, retry_count: int) -> list[Header]:
         """What one attempt at `message` adds to these; `retry_count` is 0 for the first."""
         message_id = message.id.translate(_PRINTABLE)
         headers: list[Header] = []

@@ -14,6 +14,8 @@ from app.domain.message import Message
 from app.domain.subscription import Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
 from app.filtering.bodies import BodyError, ParsedBodies
+from workers.delivery.batch import MessageBatch
+from workers.delivery.events import SHAPES
 from workers.delivery.judge import Judge
 from workers.delivery.request import RequestHeaders
 from workers.transport.dialing import Origin
@@ -65,6 +67,7 @@ class Destination:
         "_headers",
         "_judge",
         "_origin",
+        "_shape",
         "_start",
         "_subscription",
         "_template",
@@ -90,6 +93,7 @@ class Destination:
         self._headers = RequestHeaders(
             subscription, host=url.netloc, user=url.username, password=url.password
         )
+        self._shape = SHAPES[subscription.content_mode]
         self._origin = Origin.of(url)
         self._start = request_start(b"POST", url.raw_path, self._headers.constant)
         self._total_s = subscription.policy.request_timeout.total_seconds()
@@ -106,7 +110,11 @@ class Destination:
             start = self._start if self._template is None else self._filled(self._template, message)
         except (TemplateError, BodyError) as exc:
             return Discarded(reason=f"The endpoint's template cannot be filled: {exc}")
-        payload = whole_request(start, self._headers.of(message, retry_count), message.body)
+        if self._shape is None or isinstance(message, MessageBatch):
+            payload = whole_request(start, self._headers.of(message, retry_count), message.body)
+        else:
+            sent, body = self._shape(message)
+            payload = whole_request(start, self._headers.of(sent, retry_count), body)
         return self._judge.outcome(await self._answer(payload), self._clock())
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:

@@ -35,7 +35,7 @@ from app.domain.filters import FILTERS_MAX
 from app.domain.headers import HEADERS_MAX, Header
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
-from app.domain.subscription import Ordering, State, Subscription
+from app.domain.subscription import ContentMode, Ordering, State, Subscription
 from app.expressions import checked_expression
 
 _TEXT_MAX: Final = 10_000
@@ -60,7 +60,6 @@ OTHER_FIELDS: Final = OtherFields(
         "contentType": Unsupported(harmless=only("JSON"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
-        "contentMode": Unsupported(harmless=never, refused=True),
         "trackingEnabled": Unsupported(harmless=off),
         "trackingMode": Unsupported(harmless=only("trackingOff")),
         "monitoringDetails": Unsupported(harmless=only({}, _UNIMPORTANT)),
@@ -149,6 +148,13 @@ class SubscriptionBody(Schema):
         ),
     )
     fetch: FetchBody = FetchBody()
+    content_mode: Literal["PLAIN", "CE_BINARY", "CE_STRUCTURED"] = Field(
+        default="PLAIN",
+        description=(
+            "messages as they were published, or as CloudEvents with their attributes in headers or"
+            " in JSON; batches are PLAIN or CE_STRUCTURED, and those whatever batchFormat says"
+        ),
+    )
     retryable_status_codes: list[ErrorCode] = Field(
         default=[],
         max_length=200,
@@ -191,6 +197,7 @@ class SubscriptionBody(Schema):
             circuit_breaker=_circuit_breaker_body(subscription),
             dead_letter=_dead_letter_body(subscription),
             fetch=FetchBody.of(subscription.fetch),
+            content_mode=subscription.content_mode.value,
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
             failure_expression=subscription.failure_expression,
@@ -217,6 +224,7 @@ class SubscriptionBody(Schema):
             circuit_breaker=self.circuit_breaker.to_domain() if self.circuit_breaker else None,
             dead_letter=DeadLetter(topic=self.dead_letter.topic) if self.dead_letter else None,
             fetch=self.fetch.to_domain(),
+            content_mode=ContentMode(self.content_mode),
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
             failure_expression=self.failure_expression,
@@ -291,6 +299,7 @@ class SubscriptionRead(Schema):
     circuit_breaker: CircuitBreakerBody | None = None
     dead_letter: DeadLetterBody | None = None
     fetch: FetchBody = FetchBody()
+    content_mode: Literal["PLAIN", "CE_BINARY", "CE_STRUCTURED"] = "PLAIN"
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
     http2_enabled: bool = False
     auto_delete_with_topic_enabled: bool = False
@@ -319,6 +328,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         circuit_breaker=_circuit_breaker_body(subscription),
         dead_letter=_dead_letter_body(subscription),
         fetch=FetchBody.of(subscription.fetch),
+        content_mode=subscription.content_mode.value,
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
         failure_expression=subscription.failure_expression,

@@ -30,6 +30,7 @@ SETTINGS: list[tuple[str, Any, Any]] = [
     ("idempotencyKeyEnabled", True, False),
     ("ordering", "NONE", "PARTITION"),
     ("circuitBreaker", None, BREAKER),
+    ("contentMode", "PLAIN", "CE_BINARY"),
     ("fetch.mode", "PREFETCH", "POLLING"),
     ("fetch.fetchSize", 500, 1),
     ("fetch.fetchTimeout", 1000, 60000),

@@ -3,12 +3,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import orjson
 import pytest
 
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
+from app.domain.headers import Header
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy, Subscription
+from app.domain.subscription import ContentMode, DeliveryPolicy, Subscription
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import (
     MEGABYTE,
@@ -25,6 +27,7 @@ from tests.fakes.hostile import (
 )
 from tests.fakes.subscriber import Received, Reply, Subscriber
 from tests.integration.sending.conftest import Wire
+from workers.delivery.batch import MessageBatch
 from workers.delivery.sender import Sender
 
 PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=10))
@@ -74,6 +77,42 @@ async def test_posts_the_message_with_its_headers() -> None:
         "traceparent": "00-1",
         "x-tenant": "acme",
     }
+
+
+@pytest.mark.parametrize("mode", [ContentMode.CE_BINARY, ContentMode.CE_STRUCTURED])
+async def test_a_message_is_sent_as_a_cloud_event_where_that_is_asked_for(
+    mode: ContentMode,
+) -> None:
+    message = a_message(ct=b"a/b+json", h_ce_type=b"paid", h_traceparent=b"00-1")
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
+        headers = (Header(name="ce-source", value="/mine"),)
+        asking = replace(to(subscriber.url, PATIENT), content_mode=mode, headers=headers)
+        await sender.destination(asking).attempt(message, retry_count=0)
+        [received] = subscriber.received
+    assert (received.headers["hermes-message-id"], received.headers["traceparent"]) == (
+        "m-1",
+        "00-1",
+    )
+    assert received.headers["ce-source"] == "/mine"
+    if mode is ContentMode.CE_BINARY:
+        assert received.body == b'{"a":1}'
+        sent = {"content-type": "a/b+json", "ce-specversion": "1.0", "ce-id": "m-1"}
+        assert (sent | {"ce-type": "paid"}).items() <= received.headers.items()
+    else:
+        assert received.headers["content-type"] == "application/cloudevents+json"
+        assert "ce-type" not in received.headers
+        event = orjson.loads(received.body)
+        assert (event["id"], event["type"], event["data"]) == ("m-1", "paid", {"a": 1})
+
+
+@pytest.mark.parametrize("mode", list(ContentMode))
+async def test_a_batch_has_its_shape_whatever_is_asked_for_meanwhile(mode: ContentMode) -> None:
+    batch = MessageBatch([a_message()], b"[1]", content_type=b"a/b", subscription_id="s-1")
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
+        asking = replace(to(subscriber.url, PATIENT), content_mode=mode)
+        await sender.destination(asking).attempt(batch, retry_count=0)
+        [received] = subscriber.received
+    assert (received.headers["content-type"], received.body) == ("a/b", b"[1]")
 
 
 async def test_credentials_of_the_endpoint_become_basic_authorization() -> None:

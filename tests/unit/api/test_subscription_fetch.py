@@ -44,7 +44,7 @@ def test_a_fetch_size_of_zero_polls_as_in_anypoint_mq() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        ("mode", "PULL", "Input should be 'PREFETCH' or 'POLLING'"),
+        ("mode", "PULL", "must be 'PREFETCH' or 'POLLING'"),
         ("fetchSize", -1, "must be 0 to 10000"),
         ("fetchSize", 10_001, "must be 0 to 10000"),
         ("fetchTimeout", 99, "must be 100 to 60000"),

@@ -13,7 +13,6 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"contentType": "AVRO"},
     {"mode": "BROADCAST"},
     {"oAuthPolicy": {"grantType": "clientCredentials"}},
-    {"contentMode": "CE_BINARY"},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [
     {"trackingEnabled": True},

@@ -1,6 +1,7 @@
 """The bodies of batches."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -8,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.batching import BatchFormat
+from app.domain.batching import BatchFormat, Batching
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import Subscription
-from workers.delivery.batch import FRAMINGS, MessageBatch, UnfitError
+from workers.delivery.batch import FRAMINGS, MessageBatch, UnfitError, framing_of
+from workers.delivery.events import event_of
 from workers.delivery.request import RequestHeaders
 
 PARTITION = Partition("shop.orders", 0)
@@ -73,6 +75,19 @@ def test_what_is_no_json_goes_in_as_a_string(format_: BatchFormat, text: str) ->
 def test_what_has_no_place_in_json_is_refused(format_: BatchFormat, body: bytes | None) -> None:
     with pytest.raises(UnfitError):
         FRAMINGS[format_].piece(a_message(body))
+
+
+def test_a_batch_of_events_has_each_as_it_would_be_sent_by_itself() -> None:
+    hour = timedelta(hours=1)
+    batching = Batching(size=2, volume=1, time=hour, format=BatchFormat.NDJSON, events=True)
+    framing = framing_of(batching)
+    messages = [a_message(b"{ }", (b"id", b"m-1")), a_message(b"\xff", (b"ct", b"a/b"))]
+    body = framing.body([framing.piece(each) for each in messages])
+    assert framing.content_type == b"application/cloudevents-batch+json"
+    assert body == b"[%b]" % b",".join(event_of(each) for each in messages)
+    assert [event["id"] for event in orjson.loads(body)] == ["m-1", "shop.orders/0/0"]
+    with pytest.raises(UnfitError):
+        framing.piece(a_message(None))
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,0 +1,45 @@
+"""JSON as the text it is: where values begin and end, so that they can go on byte for byte."""
+
+import json
+import re
+from typing import Final
+
+
+def members(text: str) -> dict[str, str]:
+    """The members of a JSON object that is known to be one, each value as it stands there.
+
+    ValueError when it is nested too deep.
+    """
+    found: dict[str, str] = {}
+    at = skip_space(text, skip_space(text, 0) + 1)
+    while text[at] == '"':
+        name, end = _DECODER.raw_decode(text, at)
+        start = skip_space(text, skip_space(text, end) + 1)
+        end = value_end(text, start)
+        found[name] = text[start:end]
+        at = skip_space(text, end)
+        at = skip_space(text, at + 1) if text[at] == "," else at
+    return found
+
+
+def value_end(text: str, at: int) -> int:
+    """Where the value that begins at `at` ends; ValueError if there is none."""
+    try:
+        return _DECODER.raw_decode(text, at)[1]
+    except RecursionError as exc:
+        raise ValueError("nested too deep") from exc
+
+
+def skip_space(text: str, at: int) -> int:
+    """The place of the next character that is no white space."""
+    end: int = _SPACE(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+    return end
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*").match
+# Only where a value ends is wanted: numbers stay text.
+_DECODER: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)
