@@ -202,19 +202,22 @@ class Cursor:
         self._offsets.delivered += 1
         self._offsets.volume += len(message.body or b"")
         self._close(message)
-        self._receipt(message, Fate.DELIVERED)
+        if message.receipt is not None:
+            self._give_receipt(message.receipt, Fate.DELIVERED)
 
     def discarded(self, message: Message, why: Discarded | None = None) -> None:
         """It is durable among the undelivered."""
         self._offsets.discarded += 1
         self._close(message)
-        self._receipt(message, Fate.DISCARDED, why)
+        if message.receipt is not None:
+            self._give_receipt(message.receipt, Fate.DISCARDED, why)
 
     def filtered(self, message: Message) -> None:
         """The subscription does not want it."""
         self._offsets.filtered += 1
         self._close(message)
-        self._receipt(message, Fate.FILTERED)
+        if message.receipt is not None:
+            self._give_receipt(message.receipt, Fate.FILTERED)
 
     def landed(self) -> None:
         """A request of ours is over, whatever came of it."""
@@ -237,9 +240,8 @@ class Cursor:
         """Wait until no request of ours is in the air."""
         await self._idle.wait()
 
-    def _receipt(self, message: Message, fate: Fate, why: Discarded | None = None) -> None:
-        header = message.receipt
-        if header is not None and self._receipts is not None:
+    def _give_receipt(self, header: bytes, fate: Fate, why: Discarded | None = None) -> None:
+        if self._receipts is not None:
             self._receipts.give(header, self.committed.subscription_id, fate, why=why)
 
     def _close(self, message: Message) -> None:

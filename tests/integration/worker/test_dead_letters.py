@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from app.domain.batching import BatchFormat, DeliveryType
 from app.domain.dead_letter import DeadLetter
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.errors import LogUnavailableError
@@ -52,9 +54,14 @@ async def lettered(
     world: World, topic: Topic, name: str = "s", *, to: str = DEAD, **policy: object
 ) -> Subscription:
     """A subscription with a dead-letter topic, whose endpoint takes nothing."""
-    subscription = await world.subscribe(topic, name, endpoint="", **policy)
+    settings: dict[str, Any] = policy
+    subscription = await world.subscribe(topic, name, **settings)
     world.endpoints.replies[subscription.endpoint] = refused
     return world.plane.put(replace(subscription, dead_letter=DeadLetter(topic=to)))
+
+
+def in_batches(subscription: Subscription) -> Subscription:
+    return replace(subscription, delivery_type=DeliveryType.BATCH, batch_format=BatchFormat.PLAIN)
 
 
 def letters(world: World, topic: str = DEAD) -> list[Message]:
@@ -227,3 +234,34 @@ async def test_a_message_too_large_for_the_dead_letter_topic_stays_among_the_und
         await world.plane.until(lambda: delivered(world, reader.id) == 1)
         await world.plane.until(lambda: len(world.plane.undelivered) == 2)
     assert [letter.body for letter in letters(world)] == [b"y"]
+
+
+async def test_each_message_of_a_discarded_batch_is_a_dead_letter(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    await world.topic(DEAD, 1)
+    subscription = await lettered(world, topic, batch_size=3)
+    world.plane.put(in_batches(subscription))
+    async with working(world):
+        await world.publish(topic, b"1", b"2", b"3")
+        await world.plane.until(lambda: len(world.plane.undelivered) == 3)
+    assert sorted(letter.body or b"" for letter in letters(world)) == [b"1", b"2", b"3"]
+    assert len(world.endpoints.attempts) == 1
+
+
+async def test_a_batch_without_its_dead_letter_topic_is_discarded_when_there_is_one(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await lettered(world, topic, to="shop.none", batch_size=3)
+    batched = world.plane.put(in_batches(subscription))
+    async with working(world):
+        await world.publish(topic, b"1", b"2", b"3")
+        await world.plane.until(
+            lambda: world.plane.subscriptions[subscription.id].state is State.SUSPENDED
+        )
+        await world.plane.until_applied()
+        assert world.plane.undelivered == []
+        await world.topic(DEAD, 1)
+        world.plane.put(replace(batched, dead_letter=DeadLetter(topic=DEAD)))
+        await world.plane.until(lambda: len(world.plane.undelivered) == 3)
+    assert sorted(letter.body or b"" for letter in letters(world)) == [b"1", b"2", b"3"]
