@@ -26,10 +26,12 @@ from workers.assignment.circuits import CircuitSharing, CircuitStore
 from workers.assignment.renewal import Renewal
 from workers.assignment.reporter import INTERVAL as REPORT_INTERVAL
 from workers.assignment.reporter import Reporter, StatusStore
+from workers.assignment.sharing import NoteStore, RateSharing
 from workers.assignment.starting import CursorCopies, Starts
 from workers.assignment.stores import (
     DatabaseChanges,
     DatabaseCircuits,
+    DatabaseNotes,
     DatabaseStatus,
     DatabaseSuspensions,
 )
@@ -78,6 +80,7 @@ class Seams:
     changes: ChangeSource
     status: WorkerStore
     suspensions: SuspensionStore
+    notes: NoteStore
     circuits: CircuitStore
     undelivered: UndeliveredStore
     endpoints: Endpoints
@@ -99,6 +102,7 @@ async def run(settings: Settings, *, database_url: str) -> None:
             changes=DatabaseChanges(database, notices),
             status=DatabaseStatus(database, worker_id),
             suspensions=DatabaseSuspensions(database),
+            notes=DatabaseNotes(database, worker_id),
             circuits=DatabaseCircuits(database, turns, worker_id),
             undelivered=DatabaseUndelivered(database),
             endpoints=await stack.enter_async_context(
@@ -149,10 +153,12 @@ class Worker:
         )
         stream = await stack.enter_async_context(log.tail())
         recorder = Recorder(stream, self._seams.undelivered)
+        rates = RateSharing(self.id, lines, self._seams.notes)
         supervisor = Supervisor(
             lines=lines,
             starts=Starts(log, status),
             ownership=await stack.enter_async_context(log.ownership(member=self.id)),
+            rates=rates,
             recorder=recorder,
             tasks=tasks,
         )
@@ -163,6 +169,7 @@ class Worker:
             lines=lines,
             recorder=recorder,
             supervisor=supervisor,
+            rates=rates,
             follower=ChangeFollower(self._seams.changes, supervisor),
             sharing=CircuitSharing(lines.circuits, self._seams.circuits),
             reporter=Reporter(self.id, lines, status, interval=self._seams.report_interval),
@@ -196,6 +203,7 @@ class _Parts:
     lines: Lines
     recorder: Recorder
     supervisor: Supervisor
+    rates: RateSharing
     follower: ChangeFollower
     sharing: CircuitSharing
     reporter: Reporter
@@ -220,6 +228,8 @@ class _Parts:
             self.receipts.run(),
             self.recorder.run(),
             self.supervisor.run(),
+            self.rates.run(),
+            self.rates.watch(),
             self.follower.run(),
             self.sharing.run(),
             self.sharing.listen(),

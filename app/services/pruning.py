@@ -5,6 +5,7 @@ from typing import Final
 
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
+from app.storage.rate_notes import RateNoteRepository
 from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.statuses import StatusRepository
 from app.storage.undelivered import UndeliveredRepository
@@ -29,6 +30,7 @@ class Pruner:
         """Drop all that is old now, a transaction for each few rows; StorageUnavailableError."""
         async with self._database.transaction() as session:
             await StatusRepository(session).prune(REPORTS_KEPT)
+            await RateNoteRepository(session).prune(REPORTS_KEPT)
             await SparkRunnerRepository(session).prune(REPORTS_KEPT)
         while await self._drop_undelivered():
             continue

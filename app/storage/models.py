@@ -245,6 +245,27 @@ class PublishedIdRow(Base):
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
 
 
+class RateNoteRow(Base):
+    """What a worker says to the others of its share of a subscription's rate.
+
+    `lent` maps a borrower's id to the number of its note, its tickets, and all that it may still
+    use, both in hexadecimal; `heard` maps a lender's id to a number.
+    """
+
+    __tablename__ = "rate_notes"
+    # Written every second: with room on the page, a row stays in place.
+    __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    worker_id: Mapped[str] = mapped_column(primary_key=True)
+    partitions: Mapped[int] = mapped_column(Integer)
+    number: Mapped[int] = mapped_column(BigInteger)
+    wanted: Mapped[int] = mapped_column(Integer)
+    lent: Mapped[Json]
+    heard: Mapped[Json]
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+
+
 class RecorderPositionRow(Base):
     """How far a partition of a stream has been recorded."""
 

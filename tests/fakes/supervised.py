@@ -9,6 +9,7 @@ from app.domain.subscription import Subscription
 from app.log.interface import Assigned, Lost, OwnershipEvent, Revoked
 from tests.fakes.worker import PATIENCE_S, WorkerDatabase, World
 from workers.assignment.reporter import Reporter
+from workers.assignment.sharing import RateSharing
 from workers.assignment.starting import Starts
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender
@@ -82,10 +83,12 @@ class Supervised:
             tasks=tasks,
         )
         self.reporter = Reporter("w1", self.lines, database)
+        self.rates = RateSharing("w1", self.lines, database)
         self.supervisor = Supervisor(
             lines=self.lines,
             starts=Starts(world.log, database),
             ownership=self.ownership,
+            rates=self.rates,
             recorder=self.streams,
             tasks=tasks,
         )
@@ -112,8 +115,8 @@ async def supervised(world: World) -> AsyncIterator[Supervised]:
     """A supervisor at work; what it left running at the end of the block is cancelled."""
     async with world.log.tail() as tail, asyncio.TaskGroup() as tasks:
         parts = Supervised(world, tasks, Reader(world.log, tail))
-        loops = (parts.reader.run(), parts.committer.run(), parts.supervisor.run())
-        running = [tasks.create_task(loop) for loop in loops]
+        workers = (parts.reader, parts.committer, parts.supervisor, parts.rates)
+        running = [tasks.create_task(worker.run()) for worker in workers]
         yield parts
         world.endpoints.gate.set()
         parts.lines.close()

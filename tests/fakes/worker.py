@@ -1,7 +1,7 @@
 """A worker on the log in memory: all of it is real but the log, the database, the endpoints."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -13,6 +13,7 @@ from app.domain.errors import StorageUnavailableError
 from app.domain.feed import Changes
 from app.domain.message import Message, NewRecord, Partition
 from app.domain.receipt import Receipt
+from app.domain.sharing import RateNote
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
@@ -101,6 +102,7 @@ class ControlPlane:
     undelivered: list[Undelivered] = field(default_factory=list)
     receipts: dict[str, list[Receipt]] = field(default_factory=dict)
     stream: dict[Partition, int] = field(default_factory=dict)
+    notes: dict[tuple[str, str], RateNote] = field(default_factory=dict)
     circuits: dict[str, ToldCircuit] = field(default_factory=dict)
     changed: Signal = field(default_factory=Signal)
 
@@ -194,6 +196,17 @@ class WorkerDatabase:
         for waiter, given in receipts.items():
             self._plane.receipts.setdefault(waiter, []).extend(given)
         self._plane.changed.send()
+
+    async def others(self) -> list[RateNote]:
+        self._plane.answer()
+        return [note for (worker, _), note in self._plane.notes.items() if worker != self._id]
+
+    async def say(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
+        self._plane.answer()
+        for note in notes:
+            self._plane.notes[self._id, note.subscription_id] = note
+        for subscription_id in drop:
+            self._plane.notes.pop((self._id, subscription_id), None)
 
     async def remove(self) -> None:
         self._plane.answer()
@@ -296,6 +309,7 @@ class World:
                 changes=database,
                 status=database,
                 suspensions=database,
+                notes=database,
                 circuits=CircuitTalk(self.plane, name),
                 undelivered=database,
                 endpoints=self._sender or self.endpoints,

@@ -9,12 +9,14 @@ from app.domain.circuit import SharedCircuit
 from app.domain.errors import NotFoundError
 from app.domain.feed import Changes
 from app.domain.receipt import Receipt
+from app.domain.sharing import RateNote
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
 from app.domain.subscription import State, Subscription
 from app.storage.changes import ChangeFeed
 from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.notices import Notices
+from app.storage.rate_notes import RateNoteRepository
 from app.storage.receipts import notify_receipts
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
@@ -115,6 +117,27 @@ class DatabaseCircuits:
     async def wait(self, at_most: timedelta) -> None:
         """Return when somebody told something, or after `at_most`."""
         await self._notices.wait(at_most)
+
+
+class DatabaseNotes:
+    """One worker's notes to the others, and theirs."""
+
+    def __init__(self, database: Database, worker_id: str) -> None:
+        self._database = database
+        self._worker_id = worker_id
+
+    async def others(self) -> Collection[RateNote]:
+        """The last notes of all others."""
+        async with self._database.transaction() as session:
+            return await RateNoteRepository(session).others(self._worker_id)
+
+    async def say(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
+        """Leave these notes, and take back those on the subscriptions in `drop`."""
+        async with self._database.transaction() as session:
+            repository = RateNoteRepository(session)
+            await repository.say(notes)
+            if drop:
+                await repository.drop(self._worker_id, drop)
 
 
 class DatabaseSuspensions:

@@ -8,8 +8,8 @@ ends in another `_reconcile`.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Final, Protocol, assert_never
 
@@ -22,7 +22,7 @@ from app.domain.message import Partition
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
 from workers.assignment.registry import Registry
-from workers.assignment.shares import by_topic, owned_share
+from workers.assignment.sharing import Held, RateSharing
 from workers.assignment.starting import Starts, Wanted
 from workers.consumer.cursor import Cursor
 from workers.consumer.lines import CursorKey, Lines, abandon
@@ -31,6 +31,7 @@ from workers.consumer.lines import CursorKey, Lines, abandon
 # log waits for a revocation.
 LANDING_MAX: Final = timedelta(seconds=3)
 COMMITTING_MAX: Final = timedelta(seconds=1.5)
+SAYING_MAX: Final = timedelta(seconds=0.3)
 # The same when the worker stops.
 LAST_LANDING_MAX: Final = timedelta(seconds=15)
 
@@ -53,12 +54,14 @@ class Supervisor:
         lines: Lines,
         starts: Starts,
         ownership: Ownership,
+        rates: RateSharing,
         recorder: StreamOwner,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._lines = lines
         self._starts = starts
         self._ownership = ownership
+        self._rates = rates
         self._recorder = recorder
         self._tasks = tasks
         self._opening: set[CursorKey] = set()
@@ -102,27 +105,33 @@ class Supervisor:
         match event:
             case Assigned():
                 self.owned |= event.partitions
+                self._rates.assigned(event.partitions)
                 self._terms.update(event.partitions)
                 self._reconcile()
             case Revoked():
-                self.owned -= event.partitions
+                self._let_go(event.partitions)
                 self._reconcile()
                 self._tasks.create_task(self._hand_over(event))
             case Lost():
-                self.owned -= event.partitions
+                self._let_go(event.partitions)
                 abandon(self._lines.halt(self._open_in(event.partitions)))
                 self._abandon_closing(event.partitions)
                 self._reconcile()
             case _:
                 assert_never(event)
 
+    def _let_go(self, partitions: Collection[Partition]) -> None:
+        self.owned -= set(partitions)
+        self._rates.gone(partitions)
+
     async def _hand_over(self, event: Revoked) -> None:
         # A suspension may have begun to close some of them before, and may wait longer than we can.
         closing = {key for key in self._closing if key.partition in event.partitions}
         if not await self._until_closed(closing, LANDING_MAX + COMMITTING_MAX):
             self._abandon_closing(event.partitions)
+        await self._until_said()
         # Reached only when all that was in the air has landed and is committed, or will never be
-        # committed by us.
+        # committed by us; and what we lent of the rate can be read by the next owner.
         event.release()
 
     def _open_in(self, partitions: Collection[Partition]) -> list[CursorKey]:
@@ -189,6 +198,13 @@ class Supervisor:
         self._closed.set()
         self._closed.clear()
         self._reconcile()
+
+    async def _until_said(self) -> None:
+        try:
+            async with asyncio.timeout(SAYING_MAX.total_seconds()):
+                await self._rates.settled()
+        except TimeoutError:
+            _log.warning("rate_loans_not_settled")
 
     async def _until_closed(self, keys: Collection[CursorKey], within: timedelta) -> bool:
         waited_for = frozenset(keys)
@@ -259,12 +275,21 @@ class Supervisor:
 
     def _share(self, subscription_ids: Collection[str]) -> None:
         owned = by_topic(self.owned)
+        held = []
         for subscription_id in subscription_ids:
             subscription = self.registry.get(subscription_id)
             topic = self.registry.topics.get(subscription.topic) if subscription else None
             if subscription and topic:
-                share = owned_share(subscription, topic, owned[topic.name])
-                self._lines.share(subscription_id, share)
+                held.append(Held(subscription, topic, owned[topic.name]))
+        self._rates.hold(held)
+
+
+def by_topic(owned: Iterable[Partition]) -> Mapping[str, frozenset[int]]:
+    """The partitions of each topic that are `owned`."""
+    indexes: defaultdict[str, set[int]] = defaultdict(set)
+    for partition in owned:
+        indexes[partition.topic].add(partition.index)
+    return {topic: frozenset(found) for topic, found in indexes.items()}
 
 
 def _begins(subscription: Subscription) -> tuple[object, ...]:

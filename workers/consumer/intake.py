@@ -65,6 +65,12 @@ class Intake:
         return self.next_due is not None
 
     @property
+    def waiting(self) -> int:
+        """About how many messages could be handed out now."""
+        unread = sum(cursor.end - cursor.position for cursor in self._ready)
+        return unread + len(self._freed) + (self._held is not None)
+
+    @property
     def next_due(self) -> float | None:
         """When a batch is to be sent although it may become larger, or to be polled again.
 

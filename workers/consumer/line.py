@@ -46,7 +46,8 @@ from workers.consumer.undelivered import UndeliveredLog, undelivered_of
 from workers.delivery.batch import MessageBatch
 from workers.delivery.circuits import Circuits
 from workers.delivery.pace import Landed, Pace, Pacing
-from workers.delivery.share import Share
+from workers.delivery.pulse import Pulse
+from workers.delivery.share import Demand, Share
 from workers.reading.reader import Reader
 
 # What makes new messages wait while the retry buffer is full.
@@ -80,6 +81,7 @@ class LineParts(IntakeParts, Protocol):
     undelivered: UndeliveredLog
     dead_letters: DeadLetters
     suspensions: Suspensions
+    pulse: Pulse
     circuits: Circuits
 
     def moved(self, group: str, cursor: Cursor) -> None:
@@ -94,7 +96,7 @@ class DeliveryLine:
         self._endpoint = endpoint
         self._parts = parts
         self._loop = asyncio.get_running_loop()
-        self._pace = Pace(subscription.policy, time.monotonic())
+        self._pace = Pace(subscription.policy, time.monotonic(), pulse=parts.pulse)
         self.fetches = Fetches(parts.reader, subscription.fetch)
         self._intake = Intake(parts, self.fetches, self.pump)
         self._intake.configure(subscription)
@@ -136,12 +138,21 @@ class DeliveryLine:
     def resume(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Work again, on what was known when it stopped."""
         self._stopped = False
+        self._pace.forget_share()
         self.configure(subscription, endpoint)
 
     def share(self, share: Share) -> None:
         """Send at most this worker's share of the rate from now on."""
         self._pace.share(share, time.monotonic())
         self.pump()
+
+    def demand(self) -> Demand:
+        """What it does with its share, and what could be sent with more."""
+        now = time.monotonic()
+        due = self._park.next_due
+        waiting = self._intake.waiting + (len(self._park) if due is not None and due <= now else 0)
+        quiet = now < self._quiet_until
+        return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
 
     def output(self) -> Output:
         """What may leave now, and why no more."""

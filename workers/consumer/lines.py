@@ -18,7 +18,8 @@ from workers.consumer.receipts import Receipts
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
 from workers.delivery.circuits import Circuits
-from workers.delivery.share import Share
+from workers.delivery.pulse import Pulse
+from workers.delivery.share import Demand, Share
 from workers.reading.reader import Reader
 
 # Lines that rest are remembered up to here; most of what they know is stale after a second.
@@ -73,6 +74,7 @@ class Lines:
         self.turns = Turns(loop, adapts=True)
         self.filter_turns = Turns(loop, starts=FILTERS_PER_TURN, seconds=FILTER_SECONDS_PER_TURN)
         self.bodies = ParsedBodies()
+        self.pulse = Pulse()
         self.tasks = tasks
 
     def __contains__(self, key: CursorKey) -> bool:
@@ -140,6 +142,11 @@ class Lines:
         line = self._lines.get(subscription_id)
         if line is not None:
             line.share(share)
+
+    def demand(self, subscription_id: str) -> Demand | None:
+        """What the subscription's line does with its share, if it has one here."""
+        line = self._lines.get(subscription_id)
+        return None if line is None else line.demand()
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
         """Send nothing more for these; returns what is to be finished, each with its group."""

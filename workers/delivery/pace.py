@@ -77,6 +77,8 @@ class Pace:
         # What the share comes to now, in requests per second, and when that changes.
         self._rate = 0.0
         self._changes_at = inf
+        # From what it was raised last, and when.
+        self._before, self._raised_at = 0.0, -inf
         self._slots: Slots | None = None
         self._turns = False
         self._held_until = now
@@ -132,6 +134,11 @@ class Pace:
         if self._share is not None and now >= self._changes_at:
             self._refresh(self._share, now)
         return self._rate if self._share is not None else 0.0
+
+    def lowest_part(self, now: float) -> float:
+        """The least that it was in the last second."""
+        part = self.part(now)
+        return min(part, self._before) if now < self._raised_at + WINDOW_S else part
 
     def wait(self, now: float, *, trial: bool = False) -> float:
         """Seconds until the next request may leave; 0.0 when it may now.
@@ -195,7 +202,11 @@ class Pace:
     def _refresh(self, share: Share, now: float) -> None:
         tickets, self._changes_at = share.held(now)
         self._turns = share.takes_turns(tickets)
-        self._rate = share.rate(tickets)
+        before, self._rate = self._rate, share.rate(tickets)
+        if self._rate > before:
+            recently = now < self._raised_at + WINDOW_S
+            self._before = min(before, self._before) if recently else before
+            self._raised_at = now
         if self._slots is not None:
             self._slots.tickets = tickets
         if self._rate <= 0:

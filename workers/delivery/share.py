@@ -63,3 +63,15 @@ class Share(NamedTuple):
         if held * self.limit < of and not self.takes_turns(tickets):
             return 0.0
         return min(held, self.tickets_max) * self.limit / of
+
+
+class Demand(NamedTuple):
+    """What a line does with its part of the rate (requests a second), and what waits for more.
+
+    `part` is the least that it was in the last second, `used` counts the requests of that second,
+    `waiting` the messages that could be sent now.
+    """
+
+    part: float
+    used: int
+    waiting: int

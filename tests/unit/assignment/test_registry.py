@@ -12,9 +12,9 @@ from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed
 from workers.assignment.registry import Registry
-from workers.assignment.shares import owned_share
 from workers.assignment.starting import Starts
 from workers.consumer.lines import CursorKey
+from workers.delivery.share import Share
 
 FIRST, SECOND = Partition("shop.orders", 0), Partition("shop.orders", 1)
 OTHER = Partition("shop.other", 0)
@@ -75,8 +75,8 @@ def test_a_changed_subscription_takes_the_place_of_what_was_known() -> None:
 
 @pytest.mark.parametrize(("owned", "share"), [(1, 0.25), (4, 1.0), (5, 1.0)])
 def test_a_share_of_the_rate_is_that_of_the_partitions(owned: int, share: float) -> None:
-    topic, indexes = Topic(name="shop.orders", partitions=4), frozenset(range(owned))
-    assert owned_share(a_subscription("a"), topic, indexes).rate == 400 * share
+    held = Share.owned(400, range(owned), 4)
+    assert held.rate(held.held(0.0)[0]) == 400 * share
 
 
 class Commits:

@@ -8,7 +8,7 @@ from app.domain.subscription import DeliveryPolicy
 from workers.delivery.pace import Pace
 from workers.delivery.share import Lease, Share
 from workers.delivery.slots import SKEW_MAX_S
-from workers.delivery.tickets import tickets_of
+from workers.delivery.tickets import tickets_of, union
 
 EPSILON = 1e-9
 START = 1_800_000_000.0
@@ -34,17 +34,18 @@ class Senders:
         policy = DeliveryPolicy(rate=limit, adaptive_rate=False)
         self.paces = [Pace(policy, START, wall=clock) for clock in self.clocks]
         self.sent: list[float] = []
-        self.held = [0] * len(owned)
+        self.leases: list[tuple[Lease, ...]] = [()] * len(owned)
         self.give(owned, START)
 
     def give(self, owned: list[set[int]], now: float) -> None:
         for number, indexes in enumerate(owned):
             tickets = tickets_of(frozenset(indexes), self.partitions)
-            kept, added = tickets & self.held[number], tickets & ~self.held[number]
+            kept = [Lease(each.tickets & tickets, each.since) for each in self.leases[number]]
+            added = tickets & ~union(lease.tickets for lease in kept)
             # Nobody begins with what another had before a second is over.
-            leases = (Lease(kept), Lease(added, since=now + 1 if now > START else now))
+            leases = (*kept, Lease(added, since=now + 1 if now > START else now))
             self.paces[number].share(Share(self.limit, self.partitions, leases), now)
-            self.held[number] = tickets
+            self.leases[number] = leases
 
     def run(self, start: float, end: float, lateness: float = 0.0) -> None:
         for pace, clock in zip(self.paces, self.clocks, strict=True):

@@ -1,0 +1,35 @@
+"""What workers say to each other to share a subscription's rate by demand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Loan(NamedTuple):
+    """The lender's answer to what a borrower asked under `number`: these tickets, for some seconds.
+
+    Sets of tickets are integers, bit by bit. `outstanding` are all that the borrower may still be
+    using, by this answer and those before it.
+    """
+
+    number: int
+    tickets: int
+    outstanding: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateNote:
+    """What one worker says last of one subscription's rate.
+
+    `number` counts what the worker says; `wanted` is how many tickets it would borrow. `lent` has
+    its answers by borrower; `heard` the number of the last answer that it follows, by lender.
+    Tickets are those of a topic with so many `partitions`: with others they cannot be compared.
+    """
+
+    subscription_id: str
+    worker_id: str
+    partitions: int
+    number: int
+    wanted: int = 0
+    lent: Mapping[str, Loan] = field(default_factory=dict)
+    heard: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,103 @@
+"""Where workers leave notes for each other, to share the rates of subscriptions by demand."""
+
+import json
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import delete, func, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.sharing import Loan, RateNote
+from app.storage.models import Json, RateNoteRow
+
+# Notes of workers that are gone matter for some seconds only.
+READ_WITHIN: Final = timedelta(minutes=1)
+# Rows of one statement.
+ROWS_MAX: Final = 5_000
+
+_WRITE: Final = text("""
+INSERT INTO rate_notes (subscription_id, worker_id, partitions, number, wanted, lent, heard)
+SELECT note.subscription_id, note.worker_id, note.partitions, note.number, note.wanted,
+       CAST(note.lent AS jsonb), CAST(note.heard AS jsonb)
+  FROM unnest(CAST(:subscription_id AS text[]), CAST(:worker_id AS text[]),
+              CAST(:partitions AS int[]), CAST(:number AS bigint[]), CAST(:wanted AS int[]),
+              CAST(:lent AS text[]), CAST(:heard AS text[]))
+       AS note (subscription_id, worker_id, partitions, number, wanted, lent, heard)
+ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
+  partitions = excluded.partitions, number = excluded.number, wanted = excluded.wanted,
+  lent = excluded.lent, heard = excluded.heard, seen_at = clock_timestamp()
+""")
+
+
+class RateNoteRepository:
+    """The last note of each worker on each subscription that it has something to say of.
+
+    No foreign key: a note on a subscription that was deleted a moment ago must not fail the others.
+    """
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def others(self, worker_id: str) -> list[RateNote]:
+        """What all workers but this one said in the last minute."""
+        row = RateNoteRow
+        query = select(
+            row.subscription_id,
+            row.worker_id,
+            row.partitions,
+            row.number,
+            row.wanted,
+            row.lent,
+            row.heard,
+        ).where(row.worker_id != worker_id, row.seen_at > func.clock_timestamp() - READ_WITHIN)
+        return [_note_of(each._asdict()) for each in await self._session.execute(query)]
+
+    async def say(self, notes: Collection[RateNote]) -> None:
+        """Store notes of one worker, each instead of its last one on that subscription."""
+        rows = [_values(note) for note in notes]
+        for start in range(0, len(rows), ROWS_MAX):
+            chunk = rows[start : start + ROWS_MAX]
+            columns = {name: [row[name] for row in chunk] for name in chunk[0]}
+            await self._session.execute(_WRITE, columns)
+
+    async def drop(self, worker_id: str, subscription_ids: Collection[str]) -> None:
+        """Drop the worker's notes on these."""
+        row = RateNoteRow
+        await self._session.execute(
+            delete(row).where(
+                row.worker_id == worker_id, row.subscription_id.in_(list(subscription_ids))
+            )
+        )
+
+    async def prune(self, within: timedelta) -> None:
+        """Drop notes that were not renewed within that time."""
+        old = RateNoteRow.seen_at < func.clock_timestamp() - within
+        await self._session.execute(delete(RateNoteRow).where(old))
+
+
+def _values(note: RateNote) -> dict[str, Any]:
+    lent = {
+        borrower: [loan.number, f"{loan.tickets:x}", f"{loan.outstanding:x}"]
+        for borrower, loan in note.lent.items()
+    }
+    return {
+        "subscription_id": note.subscription_id,
+        "worker_id": note.worker_id,
+        "partitions": note.partitions,
+        "number": note.number,
+        "wanted": note.wanted,
+        "lent": json.dumps(lent),
+        "heard": json.dumps(dict(note.heard)),
+    }
+
+
+def _note_of(values: dict[str, Any]) -> RateNote:
+    return RateNote(**values | {"lent": _lent_of(values["lent"])})
+
+
+def _lent_of(stored: Json) -> dict[str, Loan]:
+    return {
+        borrower: Loan(number, int(tickets, 16), int(outstanding, 16))
+        for borrower, (number, tickets, outstanding) in stored.items()
+    }

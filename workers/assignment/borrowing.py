@@ -1,0 +1,71 @@
+"""What a worker borrows of a subscription's rate (pure)."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from app.domain.sharing import RateNote
+from workers.assignment.lending import LOAN_S
+from workers.assignment.moment import Moment
+from workers.delivery.rate import WINDOW_S
+from workers.delivery.share import Lease
+from workers.delivery.tickets import union
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """The last answer of a lender: tickets with since when they may be used, all until `until`."""
+
+    number: int
+    until: float
+    parts: tuple[tuple[int, float], ...]
+
+
+class Borrowing:
+    """What one worker borrows, by lender. The last answer of each counts, and no other."""
+
+    def __init__(self, worker_id: str) -> None:
+        self._worker_id = worker_id
+        self._borrowed: dict[str, Borrowed] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is an answer that counts."""
+        return bool(self._borrowed)
+
+    def clear(self) -> None:
+        """Forget all: the tickets have another size."""
+        self._borrowed.clear()
+
+    def hear(self, notes: Collection[RateNote], moment: Moment) -> None:
+        """Take over what lenders answer; where it is less than before, at once."""
+        self._borrowed = {
+            lender: known for lender, known in self._borrowed.items() if known.until > moment.now
+        }
+        for note in notes:
+            self._hear(note, moment)
+
+    def leases(self, *, but: int) -> Iterator[Lease]:
+        """What may be used, and when; `but` not those that we own by now, and may have lent."""
+        for borrowed in self._borrowed.values():
+            for tickets, since in borrowed.parts:
+                if tickets & ~but:
+                    yield Lease(tickets & ~but, since, borrowed.until)
+
+    def heard(self) -> dict[str, int]:
+        """The number of the answer that is followed, by lender."""
+        return {lender: borrowed.number for lender, borrowed in self._borrowed.items()}
+
+    def _hear(self, note: RateNote, moment: Moment) -> None:
+        loan = note.lent.get(self._worker_id)
+        asked_at = moment.said_at.get(loan.number) if loan else None
+        known = self._borrowed.get(note.worker_id)
+        if loan is None or asked_at is None or (known and loan.number <= known.number):
+            return
+        kept = [(part & loan.tickets, since) for part, since in known.parts] if known else []
+        # A second after its lender has stopped using it, at the latest before he said so.
+        added = (loan.tickets & ~union(part for part, _ in kept), moment.now + WINDOW_S)
+        # He counts from when he heard what was asked: later, so that he waits longer than this.
+        self._borrowed[note.worker_id] = Borrowed(
+            loan.number,
+            asked_at + LOAN_S,
+            tuple(part for part in (*kept, added) if part[0]),
+        )

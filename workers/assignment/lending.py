@@ -1,0 +1,112 @@
+"""What a worker lends of a subscription's rate (pure)."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from app.domain.sharing import Loan, RateNote
+from workers.assignment.demand import water_filled
+from workers.delivery.rate import WINDOW_S
+from workers.delivery.tickets import lowest, union
+
+LOAN_S: Final = 4.0
+# By how much monotonic clocks may differ over a loan.
+DRIFT_S: Final = 0.1
+
+
+class Block(NamedTuple):
+    """Tickets that are not ours to use before `free_at`."""
+
+    tickets: int
+    free_at: float
+
+
+@dataclass(slots=True)
+class Lent:
+    """What a borrower may use until `until`, by the answer to what he asked under `number`."""
+
+    number: int
+    tickets: int
+    until: float
+
+    @property
+    def block(self) -> Block:
+        """Until when it is in the way of the owner: whoever is next begins a second later."""
+        return Block(self.tickets, self.until + WINDOW_S)
+
+
+class Lending:
+    """The loans of one worker, which answer to what borrowers ask, each number once."""
+
+    def __init__(self, worker_id: str) -> None:
+        self._worker_id = worker_id
+        self._lent: dict[str, list[Lent]] = {}
+        # What each of the others has asked last.
+        self._asked: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything is lent, or was a second ago."""
+        return bool(self._lent)
+
+    def blocks(self) -> Iterator[Block]:
+        """What is not ours to use now."""
+        for loans in self._lent.values():
+            for lent in loans:
+                yield lent.block
+
+    def clear(self) -> None:
+        """Forget all: the tickets have another size."""
+        self._lent.clear()
+
+    def hear(self, notes: Collection[RateNote], now: float) -> None:
+        """Learn which answers borrowers follow: those before them are over."""
+        for note in notes:
+            heard = note.heard.get(self._worker_id)
+            for lent in self._lent.get(note.worker_id, ()):
+                if heard is not None and lent.number < heard:
+                    lent.until = min(lent.until, now)
+        kept = {
+            borrower: [lent for lent in loans if lent.block.free_at > now]
+            for borrower, loans in self._lent.items()
+        }
+        self._lent = {borrower: loans for borrower, loans in kept.items() if loans}
+
+    def lend(self, notes: Collection[RateNote], own: int, *, reserve: int, now: float) -> None:
+        """Answer what is asked anew, from our `own` tickets, of which we need `reserve` ourselves.
+
+        From here on what is lent must not be used any more.
+        """
+        asking = {note.worker_id: note for note in notes if self._is_asked(note)}
+        self._asked = {note.worker_id: note.number for note in notes}
+        out = {borrower: self.outstanding(borrower, now) & own for borrower in self._lent}
+        others = sum(out[borrower].bit_count() for borrower in out.keys() - asking.keys())
+        available = max(0, own.bit_count() - reserve - others)
+        targets = water_filled(available, {who: note.wanted for who, note in asking.items()})
+        free = own & ~union(block.tickets for block in self.blocks() if block.free_at > now)
+        for borrower, target in targets.items():
+            tickets = lowest(out.get(borrower, 0), target)
+            more = min(target - tickets.bit_count(), free.bit_count() - reserve)
+            added = lowest(free, max(0, more))
+            free &= ~added
+            self._answer(asking[borrower], tickets | added, now)
+
+    def loans(self, now: float) -> dict[str, Loan]:
+        """What is to be said of it, by borrower."""
+        return {
+            borrower: Loan(loans[-1].number, loans[-1].tickets, self.outstanding(borrower, now))
+            for borrower, loans in self._lent.items()
+        }
+
+    def outstanding(self, borrower: str, now: float) -> int:
+        """All that the borrower may still be using."""
+        return union(lent.tickets for lent in self._lent.get(borrower, ()) if lent.until > now)
+
+    def _is_asked(self, note: RateNote) -> bool:
+        wanting = note.wanted > 0 or note.worker_id in self._lent
+        return wanting and note.number > self._asked.get(note.worker_id, -1)
+
+    def _answer(self, note: RateNote, tickets: int, now: float) -> None:
+        loans = self._lent.get(note.worker_id, [])
+        if tickets or (loans and loans[-1].tickets):
+            answer = Lent(note.number, tickets, now + LOAN_S + DRIFT_S)
+            self._lent.setdefault(note.worker_id, []).append(answer)

@@ -1,0 +1,234 @@
+"""Shares subscriptions' rates with other workers: each second they say what they need and lend.
+
+One look at what the others say, and one statement with all that we say, for all subscriptions that
+have several workers; without any of those nothing is read or written. Nobody waits for it: whatever
+becomes of the database, each worker has what its partitions give it, less what it has lent.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Final, NamedTuple, Protocol
+
+import structlog
+
+from app.domain.errors import UnavailableError
+from app.domain.message import Partition
+from app.domain.sharing import RateNote
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from workers.assignment.demand import needed
+from workers.assignment.moment import Moment
+from workers.assignment.negotiation import Negotiation
+from workers.consumer.lines import Lines
+
+INTERVAL: Final = timedelta(seconds=1)
+# How often we look whether we live, and whether others have been heard.
+WATCH_INTERVAL: Final = timedelta(seconds=0.5)
+# After so long without hearing from others a worker uses only half of its share.
+SILENCE_S: Final = 5.0
+# What was said so many rounds ago is not answered any more.
+ROUNDS_REMEMBERED: Final = 16
+
+_log = structlog.get_logger()
+
+
+class NoteStore(Protocol):
+    """Where workers leave notes for each other; all raise UnavailableError."""
+
+    async def others(self) -> Collection[RateNote]:
+        """The last notes of all others, on everything."""
+
+    async def say(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
+        """Leave these notes, and take back those on the subscriptions in `drop`."""
+
+
+class Held(NamedTuple):
+    """A subscription that is delivered here, and the partitions of its topic that are ours."""
+
+    subscription: Subscription
+    topic: Topic
+    owned: frozenset[int]
+
+
+class RateSharing:
+    """The only one who says how much of its rate a line may use."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        lines: Lines,
+        store: NoteStore,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._worker_id = worker_id
+        self._lines = lines
+        self._store = store
+        self._clock = clock
+        self._negotiations: dict[str, Negotiation] = {}
+        # By topic and index.
+        self._assigned_at: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        self._newest = float("-inf")
+        # When the last look at the notes of others began, and what was found.
+        self._read_began = float("-inf")
+        self._notes: Mapping[str, list[RateNote]] = {}
+        self._number = 0
+        self._said_at: OrderedDict[int, float] = OrderedDict()
+        # The subscriptions that we may have notes on.
+        self._said: set[str] = set()
+        self._unheard_since: float | None = None
+        self._wake = asyncio.Event()
+        self._resting = asyncio.Event()
+        self._resting.set()
+
+    # ---- what the supervisor says ---------------------------------------------------------------
+
+    def assigned(self, partitions: Iterable[Partition]) -> None:
+        """These are ours from now on."""
+        self._newest = self._clock()
+        for partition in partitions:
+            self._assigned_at[partition.topic][partition.index] = self._newest
+
+    def gone(self, partitions: Iterable[Partition]) -> None:
+        """These are not ours any more."""
+        for partition in partitions:
+            self._assigned_at[partition.topic].pop(partition.index, None)
+
+    def hold(self, held: Iterable[Held]) -> None:
+        """Deliver these subscriptions and no others, each at the share that is ours."""
+        now = self._clock()
+        ids = set()
+        for each in held:
+            ids.add(each.subscription.id)
+            self._hold(each, now)
+        for subscription_id in self._negotiations.keys() - ids:
+            negotiation = self._negotiations[subscription_id]
+            negotiation.own({}, verified=self._read_began)
+            if negotiation.is_over:
+                del self._negotiations[subscription_id]
+        if self._newest > self._read_began:
+            self._wake.set()
+
+    async def settled(self) -> None:
+        """Return when what we lent so far can be read by others, or never will be."""
+        await self._resting.wait()
+
+    def _hold(self, held: Held, now: float) -> None:
+        subscription, topic, owned = held
+        negotiation = self._negotiations.get(subscription.id)
+        if negotiation is None:
+            negotiation = self._negotiations[subscription.id] = Negotiation(
+                subscription.id, self._worker_id
+            )
+        negotiation.configure(float(subscription.policy.rate), topic.partitions)
+        assigned_at = self._assigned_at[topic.name]
+        negotiation.own({i: assigned_at[i] for i in owned}, verified=self._read_began)
+        if notes := self._notes.get(subscription.id):
+            negotiation.hear_of_loans(notes, now)
+        self._lines.share(subscription.id, negotiation.share(now))
+
+    # ---- talking --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Talk each second, and at once when partitions came, until cancelled."""
+        while True:
+            await self._next_round()
+            if self._has_reason():
+                await self._round()
+            else:
+                self._unheard_since = None
+
+    async def watch(self) -> None:
+        """Say that we live, and notice when others are not heard, until cancelled."""
+        while True:
+            now = self._clock()
+            if self._lines.pulse.beat(now):
+                _log.warning("worker_hung")
+            if self._unheard_since is not None and now - self._unheard_since >= SILENCE_S:
+                self._fall_silent(now)
+            await asyncio.sleep(WATCH_INTERVAL.total_seconds())
+
+    async def _next_round(self) -> None:
+        try:
+            async with asyncio.timeout(INTERVAL.total_seconds()):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        self._wake.clear()
+
+    def _has_reason(self) -> bool:
+        if self._said or self._newest > self._read_began:
+            return True
+        return any(n.is_shared or not n.is_idle for n in self._negotiations.values())
+
+    async def _round(self) -> None:
+        began = self._clock()
+        if self._unheard_since is None:
+            self._unheard_since = began
+        try:
+            notes = by_subscription(await self._store.others())
+            said = self._decide(notes, began)
+            await self._say(said)
+        except UnavailableError as exc:
+            _log.warning("rates_not_shared", error=exc.message)
+
+    def _decide(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
+        """Hear all, and act on it at once: what we lend is not used when it is said to be lent."""
+        now = self._clock()
+        # Else most subscriptions need not be looked at: nothing that concerns them has changed.
+        all_new = self._newest > self._read_began or self._was_silent(now)
+        self._read_began, self._notes, self._unheard_since = began, notes, None
+        self._number += 1
+        moment = Moment(self._number, now, self._said_at)
+        said = []
+        for subscription_id, negotiation in list(self._negotiations.items()):
+            heard, need = notes.get(subscription_id, []), 0.0
+            if negotiation.is_shared and (demand := self._lines.demand(subscription_id)):
+                need = needed(demand)
+            negotiation.need(need)
+            if not (all_new or heard or need) and negotiation.is_idle:
+                continue
+            negotiation.hear(heard, moment, verified=began)
+            note = negotiation.decide(heard, moment)
+            self._lines.share(subscription_id, negotiation.share(now))
+            if note is not None:
+                said.append(note)
+            elif negotiation.is_over:
+                del self._negotiations[subscription_id]
+        return said
+
+    async def _say(self, notes: Collection[RateNote]) -> None:
+        saying = {note.subscription_id for note in notes}
+        drop = self._said - saying
+        if not (notes or drop):
+            return
+        self._said_at[self._number] = self._clock()
+        while len(self._said_at) > ROUNDS_REMEMBERED:
+            self._said_at.popitem(last=False)
+        # Until we know better, all of them may be there.
+        self._said |= saying
+        self._resting.clear()
+        try:
+            await self._store.say(notes, drop)
+        finally:
+            self._resting.set()
+        self._said = saying
+
+    def _was_silent(self, now: float) -> bool:
+        return self._unheard_since is not None and now - self._unheard_since >= SILENCE_S
+
+    def _fall_silent(self, now: float) -> None:
+        for subscription_id, negotiation in self._negotiations.items():
+            negotiation.fall_silent()
+            self._lines.share(subscription_id, negotiation.share(now))
+
+
+def by_subscription(notes: Iterable[RateNote]) -> dict[str, list[RateNote]]:
+    """The notes on each subscription."""
+    found: dict[str, list[RateNote]] = {}
+    for note in notes:
+        found.setdefault(note.subscription_id, []).append(note)
+    return found
