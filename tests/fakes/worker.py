@@ -22,6 +22,7 @@ from app.log.interface import Committed, LogTopic, MessageLog
 from tests.fakes.circuits import CircuitTalk, ToldCircuit
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
+from workers.assignment.circuits import CircuitStore
 from workers.consumer.lines import Endpoints
 from workers.main import Seams, Worker
 
@@ -228,8 +229,14 @@ class WorkerDatabase:
 class World:
     """A log, a control plane and endpoints, with any number of workers on them."""
 
-    def __init__(self, log: MessageLog | None = None, sender: Endpoints | None = None) -> None:
+    def __init__(
+        self,
+        log: MessageLog | None = None,
+        sender: Endpoints | None = None,
+        circuits: Callable[[str], CircuitStore] | None = None,
+    ) -> None:
         self._sender = sender
+        self._circuits = circuits
         self.memory = MemoryLog()
         self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()
@@ -310,7 +317,9 @@ class World:
                 status=database,
                 suspensions=database,
                 notes=database,
-                circuits=CircuitTalk(self.plane, name),
+                circuits=(
+                    self._circuits(name) if self._circuits else CircuitTalk(self.plane, name)
+                ),
                 undelivered=database,
                 endpoints=self._sender or self.endpoints,
                 report_interval=timedelta(milliseconds=20),

@@ -45,7 +45,10 @@ class CircuitStore(Protocol):
 class CircuitSharing:
     """The only one who talks to other workers about circuits. Without shared ones it rests."""
 
-    def __init__(self, circuits: Circuits, store: CircuitStore) -> None:
+    def __init__(
+        self, circuits: Circuits, store: CircuitStore, *, lease: timedelta = LEASE
+    ) -> None:
+        self._lease_length = lease
         self._circuits = circuits
         self._store = store
         # Their one message is ours to send.
@@ -115,7 +118,7 @@ class CircuitSharing:
             await self._store.release(circuit.name)
 
     async def _lease(self, circuit: LiveCircuit) -> bool:
-        leased = await self._store.lease(circuit.shown(time.monotonic()), length=LEASE)
+        leased = await self._store.lease(circuit.shown(time.monotonic()), length=self._lease_length)
         if leased:
             self._leased.add(circuit.name)
         return leased
