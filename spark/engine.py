@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobResult
+from app.storage.urls import libpq_url
 from spark.jobs import undelivered_analytics
 from spark.session import new_session
 from spark.work import Progress, Work
@@ -22,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class EngineLostError(Exception):
-    """Spark's own process has ended: nothing works any more but to start anew."""
+    """Spark has ended, or its process: nothing works any more but to start anew."""
 
 
 class SparkEngine:
@@ -37,7 +38,7 @@ class SparkEngine:
     ) -> None:
         self._settings = settings
         self._start = start
-        self._database_url = database_url
+        self._database_url = libpq_url(database_url)
         self._session: SparkSession | None = None
 
     def run(self, job: Job, progress: Progress) -> JobResult:
@@ -88,7 +89,7 @@ class SparkEngine:
         if self._session is None:
             return False
         try:
-            self._session.sparkContext.statusTracker().getActiveJobsIds()
+            stopped = self._session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - PySpark does not tell
         except (Py4JError, OSError):
             return True
-        return False
+        return bool(stopped)

@@ -12,6 +12,9 @@ from pyspark.sql.types import TimestampType
 from app.domain.job import Claim
 from app.storage.analytics_parts import COLUMNS, write_part
 
+# Each has a connection or a file of its own; results are small by then.
+WRITERS_MAX: Final = 8
+
 _WITH_ZONE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
 
 
@@ -19,12 +22,12 @@ def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> Non
     """Store the rows of `result` in an analytics table, each partition by the task that has it."""
     columns = [_writable(result, name) for name in COLUMNS[table]]
     write = partial(_write_partition, url=url, table=table, claim=claim)
-    result.select(*columns).foreachPartition(write)
+    result.select(*columns).coalesce(WRITERS_MAX).foreachPartition(write)
 
 
 def to_parquet(result: DataFrame, place: str) -> None:
     """Store `result` as Parquet in the folder (or at the URI) `place`."""
-    result.write.mode("overwrite").parquet(place)
+    result.coalesce(WRITERS_MAX).write.mode("overwrite").parquet(place)
 
 
 def _write_partition(rows: Iterable[Row], *, url: str, table: str, claim: Claim) -> None:

@@ -58,6 +58,8 @@ class Progress:
 class Work:
     """One job to do. `output` is the folder (or URI) for its Parquet files.
 
+    `database_url` is as psycopg has it.
+
     Without a `claim` nothing is written into the database: only Parquet.
     """
 

@@ -1,6 +1,7 @@
 """Rows in bulk, for Spark's tasks: out of the database and into it by COPY, without a loop.
 
-A task may run on any machine that reaches the database, and may be run twice.
+A task may run on any machine that reaches the database, and may be run twice. URLs are as psycopg
+has them (`app.storage.urls.libpq_url`): to make them so here would load more than the task needs.
 """
 
 import io
@@ -12,7 +13,6 @@ import psycopg
 from psycopg import Connection, Copy, sql
 
 from app.domain.errors import StorageUnavailableError
-from app.storage.urls import libpq_url
 
 CONNECT_TIMEOUT_S: Final = 10
 # A task reads or writes a bounded range; one that takes longer is stuck.
@@ -25,7 +25,7 @@ def connected(url: str) -> Iterator[Connection[tuple[Any, ...]]]:
     """A connection in one transaction, committed at the end; StorageUnavailableError."""
     try:
         with psycopg.connect(
-            libpq_url(url),
+            url,
             connect_timeout=CONNECT_TIMEOUT_S,
             application_name="angelia-spark",
             options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",

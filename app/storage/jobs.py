@@ -45,6 +45,8 @@ _WAITING: Final = {
     "step": "",
     "done": 0.0,
 }
+# Another version may ask for, and do, jobs that this one has never heard of.
+_KNOWN: Final = JobRow.kind.in_([kind.value for kind in JobKind])
 _ENDED: Final = JobRow.state.in_([state.value for state in ENDED])
 
 
@@ -72,13 +74,14 @@ class JobRepository:
 
     async def get(self, job_id: str) -> Job:
         """One job; JobNotFoundError."""
-        return _job_of(_there(await self._session.get(JobRow, job_id), job_id))
+        query = select(JobRow).where(_KNOWN, JobRow.id == job_id)
+        return _job_of(_there(await self._session.scalar(query), job_id))
 
     async def newest(self, *, limit: int, state: JobState | None = None) -> Sequence[Job]:
         """The newest `limit` (at most PAGE_MAX), of one state if that is given."""
         wanted = true() if state is None else JobRow.state == state.value
         order = (JobRow.requested_at.desc(), JobRow.id.desc())
-        query = select(JobRow).where(wanted).order_by(*order).limit(min(limit, PAGE_MAX))
+        query = select(JobRow).where(_KNOWN, wanted).order_by(*order).limit(min(limit, PAGE_MAX))
         return [_job_of(row) for row in await self._session.scalars(query)]
 
     async def last_done(self, kind: JobKind, topic: str | None, subscription: str | None) -> Job:
@@ -99,7 +102,7 @@ class JobRepository:
 
         To cancel a job that is cancelled changes nothing.
         """
-        query = select(JobRow).where(JobRow.id == job_id).with_for_update()
+        query = select(JobRow).where(_KNOWN, JobRow.id == job_id).with_for_update()
         job = _job_of(_there(await self._session.scalar(query), job_id))
         if job.state is JobState.CANCELLED:
             return job
@@ -114,7 +117,7 @@ class JobRepository:
         await self._settle_abandoned()
         oldest = (
             select(JobRow.id)
-            .where(JobRow.state == JobState.REQUESTED.value)
+            .where(_KNOWN, JobRow.state == JobState.REQUESTED.value)
             .order_by(JobRow.requested_at)
             .limit(1)
             .with_for_update(skip_locked=True)
@@ -176,7 +179,7 @@ class JobRepository:
     async def _settle_abandoned(self) -> None:
         """Have those whose runner is gone wait again, or end: see `after_loss`."""
         gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
-        query = select(JobRow).where(gone).with_for_update(skip_locked=True)
+        query = select(JobRow).where(_KNOWN, gone).with_for_update(skip_locked=True)
         for row in (await self._session.scalars(query)).all():
             state, reason = after_loss(_job_of(row))
             values = _WAITING if state is JobState.REQUESTED else _ending(state)

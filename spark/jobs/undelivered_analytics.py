@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from app.config import Settings
 from app.domain.job import JobResult, Scope
 from app.storage.analytics_parts import FAILURES, UNDELIVERED
+from app.storage.urls import libpq_url
 from spark.session import submitted_session
 from spark.sinks import to_database, to_parquet
 from spark.sources import undelivered
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str]) -> None:
     if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database to read.")
     work = Work(
-        database_url=url.get_secret_value(),
+        database_url=libpq_url(url.get_secret_value()),
         scope=scope,
         output=given.output.rstrip("/"),
         claim=None,

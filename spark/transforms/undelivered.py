@@ -129,10 +129,12 @@ def _shape(body_hex: Column, size: Column) -> Column:
     # The keys are known at the first closing brace, whatever follows it.
     whole = F.regexp_like(text, F.lit(r"\}\s*\z"))
     listed = F.concat(F.lit("{"), F.array_join(F.sort_array(keys), ", "), F.lit("}"))
+    # A key may be written "\u0000", which PostgreSQL's text cannot hold.
+    storable = F.regexp_replace(listed, r"\x00", "\N{REPLACEMENT CHARACTER}")
     return (
         F.when(size == 0, "empty")
         .when(body_hex.isNull(), "large")
-        .when(keys.isNotNull() & whole, F.left(listed, F.lit(SHAPE_LENGTH_MAX)))
+        .when(keys.isNotNull() & whole, F.left(storable, F.lit(SHAPE_LENGTH_MAX)))
         .when(F.json_array_length(text).isNotNull(), "array")
         .otherwise("other")
     )

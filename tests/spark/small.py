@@ -12,8 +12,14 @@ from app.cli.spark import missing_for_spark
 from app.config import Settings
 from spark.session import new_session
 
-# Compiled once and simply: tests end before more would pay.
-QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# For tables of a few rows, on a machine that does other things, too: nothing is compiled that does
+# not pay before the test ends.
+FRUGAL: Final = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 @contextmanager
@@ -25,24 +31,13 @@ def small_session(place: Path) -> Iterator[SparkSession]:
     if missing := list(missing_for_spark()):
         raise RuntimeError("; ".join(missing))
     settings = Settings(spark_master="local[2]", spark_memory="512m")
-    session = new_session(settings, **_frugal(place))
+    places = {"spark.local.dir": f"{place}/local", "spark.sql.warehouse.dir": f"{place}/warehouse"}
+    session = new_session(settings, **FRUGAL, **places)
     try:
         yield session
     finally:
         session.stop()
         _end_java()
-
-
-def _frugal(place: Path) -> dict[str, str]:
-    """For tables of a few rows, on a machine that does other things, too."""
-    return {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.local.dir": str(place / "local"),
-        "spark.sql.warehouse.dir": str(place / "warehouse"),
-        # What the compiler could win takes longer than the rows of a test.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.driver.extraJavaOptions": QUICK_JAVA,
-    }
 
 
 def _end_java() -> None:

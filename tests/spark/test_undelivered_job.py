@@ -32,6 +32,9 @@ from spark.work import Progress, Work, WorkStoppedError
 from tests.contract.logs import eventually
 from tests.integration.storage.builders import NOON, an_undelivered
 
+# The first test starts Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
 DAY = Scope(start=NOON - timedelta(days=1), end=NOON + timedelta(days=1))
 LEASE = timedelta(minutes=5)
 STREAM = Partition("angelia.undelivered", 0)
@@ -43,7 +46,7 @@ ODD: Sequence[dict[str, Any]] = (
     {"message_id": "\N{SNOWMAN}, \"'", "body": b"\xff\x00"},
     {"subscription": "audit", "subscription_id": "s-2", "body": b"x" * (BODY_SIZE_MAX + 1)},
     {"body": b'{"text": "' + b"\\n" * 30_000 + b'"}'},
-    {"topic": "shop.refunds", "headers": ()},
+    {"topic": "shop.refunds", "headers": (), "body": rb'{"\u0000": 1}'},
 )
 
 

@@ -6,6 +6,9 @@ from pyspark.sql import SparkSession
 from spark.transforms.undelivered import CLUSTERS_MAX, clustered, counted, described
 from tests.spark.discards import NOON, a_discard, frame, rows_of
 
+# The first test starts Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
 ERRORS = {
     "Message sending failed with status code:400": "Message sending failed with status code:400",
     "Connection refused by 10.1.2.3:8080": "Connection refused by <address>",
@@ -30,6 +33,7 @@ SHAPES = {
     b'{"a": 1}\x00': "other",
     b' {"a": 1}\n': "{a}",
     b'"text"': "other",
+    rb'{"a\u0000b": 1, "c\ud800": 2}': "{a\N{REPLACEMENT CHARACTER}b, c?}",
 }
 
 

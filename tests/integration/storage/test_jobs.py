@@ -81,6 +81,18 @@ async def test_runners_that_ask_at_once_never_get_the_same_job(database: Databas
     assert sorted(job.id for job in answers if job) == sorted(job.id for job in jobs)
 
 
+async def test_a_job_of_another_version_is_left_to_it(database: Database) -> None:
+    job = await requested(database)
+    async with database.transaction() as session:
+        connection = await session.connection()
+        await connection.exec_driver_sql("UPDATE spark_jobs SET kind = 'MINING'")
+    assert await taken(database) is None
+    async with database.transaction() as session:
+        assert await JobRepository(session).newest(limit=10) == []
+        with pytest.raises(JobNotFoundError):
+            await JobRepository(session).get(job.id)
+
+
 async def test_a_job_whose_runner_is_gone_is_taken_again_and_the_first_taker_is_out(
     database: Database,
 ) -> None:
