@@ -286,22 +286,34 @@ async def test_no_offset_of_a_batch_closes_while_its_discards_cannot_be_recorded
     assert place[Partition(topic.name, 0)].offset == 4
 
 
-async def test_what_the_full_retry_buffer_does_it_does_to_batches(world: World) -> None:
+@pytest.mark.parametrize("action", [OnExhausted.DISCARD, OnExhausted.DISCARD_OLDEST])
+async def test_a_full_retry_buffer_discards_whole_batches(
+    world: World, action: OnExhausted
+) -> None:
     topic = await world.topic(partitions=2)
-    await subscribed(
-        world,
-        topic,
-        batch_size=2,
-        retry_buffer_max=1,
-        on_exhausted=OnExhausted.DISCARD,
-        message_backoff=LATE,
-    )
+    settings: dict[str, Any] = {"batch_size": 2, "retry_buffer_max": 1, "message_backoff": LATE}
+    await subscribed(world, topic, on_exhausted=action, **settings)
     failing(world)
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbers(4))
         await world.plane.until(lambda: len(world.plane.undelivered) == 2)
     assert {reason for _, reason, _ in discards(world)} == {BUFFER_FULL}
+    first, second = batches(world)
+    gone = second if action is OnExhausted.DISCARD else first
+    assert sorted(int(body) for body, _, _ in discards(world)) == gone
+
+
+async def test_a_full_retry_buffer_suspends_who_asked_for_that(world: World) -> None:
+    topic = await world.topic(partitions=2)
+    settings: dict[str, Any] = {"batch_size": 2, "retry_buffer_max": 1, "message_backoff": LATE}
+    made = await subscribed(world, topic, on_exhausted=OnExhausted.ABORT, **settings)
+    failing(world)
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, *numbers(4))
+        await world.plane.until(lambda: world.plane.subscriptions[made.id].state is State.SUSPENDED)
+    assert world.plane.undelivered == []
 
 
 async def test_a_batch_that_is_due_waits_for_room_in_the_retry_buffer(world: World) -> None:

@@ -14,6 +14,7 @@ from tests.integration.worker.batching import (
     EVEN,
     LATE,
     SOON,
+    URL,
     batches,
     changed,
     collected,
@@ -46,6 +47,23 @@ async def test_a_worker_that_stops_neither_waits_for_an_open_batch_nor_loses_or_
         await world.publish(topic, b"5")
         await world.plane.until(lambda: delivered(world, subscription.id) == 6)
     assert batches(world) == [[0, 1, 2], [3, 4, 5]]
+
+
+async def test_a_batch_that_waits_for_a_retry_is_the_next_workers_after_an_orderly_stop(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await subscribed(world, topic, batch_size=3, message_backoff=LATE)
+    first_fails(world, Retry(reason="no", status=500))
+    async with asyncio.timeout(10):
+        async with world.worker():
+            await world.plane.until_applied()
+            await collected(world, topic, *numbers(3))
+            await world.endpoints.until(lambda: world.endpoints.in_air == 0)
+    async with world.worker("w2"):
+        await world.plane.until(lambda: delivered(world, subscription.id) == 3)
+    first, second = [each for each in world.endpoints.attempts if each.endpoint == URL]
+    assert (first.body, first.message_id) == (second.body, second.message_id)
 
 
 async def test_no_commit_passes_an_open_batch_whatever_is_filtered_out_behind_it(
