@@ -11,7 +11,6 @@ from app.domain.message import HEADER_RECEIPT, NewRecord
 from app.domain.receipt import Address, Fate, Receipt, address_of
 from app.domain.topic import Ack
 from app.log.interface import Position
-from app.services.waiting import WAITERS_MAX
 from app.storage.database import Database
 from app.storage.receipts import notify_receipts
 from app.storage.subscriptions import SubscriptionRepository
@@ -176,29 +175,3 @@ async def test_batches_do_not_wait(api: httpx.AsyncClient, topic: str, log: Aski
     (detail,) = refused.json()["details"]
     assert (refused.status_code, detail["path"]) == (400, "wait")
     assert log.records(topic) == []
-
-
-async def test_too_many_who_wait_are_refused_before_anything_is_stored(
-    api: httpx.AsyncClient, topic: str, subscription: str, log: AskingLog
-) -> None:
-    assert subscription
-    limits = httpx.Limits(max_connections=WAITERS_MAX + 10)
-    async with httpx.AsyncClient(base_url=api.base_url, limits=limits, timeout=60) as many:
-        async with asyncio.TaskGroup() as tasks:
-            waiting = [
-                tasks.create_task(many.post(f"/topics/{topic}?wait=30s", content=b"x"))
-                for _ in range(WAITERS_MAX)
-            ]
-            for _ in range(WAITERS_MAX):
-                await log.address()
-            refused = await api.post(f"/topics/{topic}?wait=30s", content=b"x")
-            other = await api.post(f"/topics/{topic}", content=b"x")
-            for each in waiting:
-                each.cancel()  # the client goes away
-        assert (refused.status_code, refused.json()["code"]) == (503, "TOO_MANY_WAITERS")
-        assert refused.headers["Retry-After"] == "1"
-        assert other.status_code == 201
-    assert len(log.records(topic)) == WAITERS_MAX + 1
-    async with asyncio.timeout(PATIENCE_S):
-        while (await api.post(f"/topics/{topic}?wait=0s", content=b"x")).status_code == 503:
-            pass  # who went away is noticed, and makes room
