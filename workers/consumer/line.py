@@ -12,7 +12,7 @@ import math
 import random
 import time
 from datetime import timedelta
-from typing import Final, Protocol, assert_never
+from typing import Final, assert_never
 
 import structlog
 
@@ -29,7 +29,6 @@ from app.domain.delivery import (
     Retry,
 )
 from app.domain.errors import TopicNotFoundError
-from app.domain.message import Message
 from app.domain.status import Output
 from app.domain.subscription import OnExhausted, State, Subscription
 from app.domain.undelivered import Undelivered
@@ -37,18 +36,16 @@ from workers.consumer.breaker import Breaker
 from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
-from workers.consumer.dead_letters import RETRY_PAUSE, DeadLetters
+from workers.consumer.dead_letters import RETRY_PAUSE
 from workers.consumer.fetches import Fetches
-from workers.consumer.intake import Intake, IntakeParts
+from workers.consumer.intake import Intake
+from workers.consumer.line_parts import Endpoint, LineParts
 from workers.consumer.order import Opened
 from workers.consumer.retries import BatchJob, Job, RetryPark
-from workers.consumer.undelivered import UndeliveredLog, undelivered_of
+from workers.consumer.undelivered import undelivered_of
 from workers.delivery.batch import MessageBatch
-from workers.delivery.circuits import Circuits
 from workers.delivery.pace import Landed, Pace, Pacing
-from workers.delivery.pulse import Pulse
 from workers.delivery.share import Demand, Share
-from workers.reading.reader import Reader
 
 # What makes new messages wait while the retry buffer is full.
 _WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})
@@ -57,35 +54,6 @@ _WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})
 NEW_PER_RETRY: Final = 4
 
 _log = structlog.get_logger()
-
-
-class Endpoint(Protocol):
-    """Where a subscription's messages go."""
-
-    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
-        """One POST within one deadline; never raises for what a subscriber or a network does."""
-
-
-class Suspensions(Protocol):
-    """Who suspends subscriptions."""
-
-    def suspend(self, subscription: Subscription, reason: str) -> None:
-        """See to it that it is suspended, as long as nobody else changes it meanwhile."""
-
-
-class LineParts(IntakeParts, Protocol):
-    """What every line of a worker shares."""
-
-    tasks: asyncio.TaskGroup
-    reader: Reader
-    undelivered: UndeliveredLog
-    dead_letters: DeadLetters
-    suspensions: Suspensions
-    pulse: Pulse
-    circuits: Circuits
-
-    def moved(self, group: str, cursor: Cursor) -> None:
-        """The cursor of `group` has something new to commit."""
 
 
 class DeliveryLine:

@@ -13,7 +13,8 @@ from app.filtering.bodies import ParsedBodies
 from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import DeadLetters
-from workers.consumer.line import DeliveryLine, Endpoint, Suspensions
+from workers.consumer.line import DeliveryLine
+from workers.consumer.line_parts import Endpoint, Suspensions
 from workers.consumer.receipts import Receipts
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog

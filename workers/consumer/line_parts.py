@@ -1,0 +1,44 @@
+"""What a delivery line stands on: its endpoint, and what all lines of a worker share."""
+
+import asyncio
+from typing import Protocol
+
+from app.domain.delivery import Outcome
+from app.domain.message import Message
+from app.domain.subscription import Subscription
+from workers.consumer.cursor import Cursor
+from workers.consumer.dead_letters import DeadLetters
+from workers.consumer.intake import IntakeParts
+from workers.consumer.undelivered import UndeliveredLog
+from workers.delivery.circuits import Circuits
+from workers.delivery.pulse import Pulse
+from workers.reading.reader import Reader
+
+
+class Endpoint(Protocol):
+    """Where a subscription's messages go."""
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        """One POST within one deadline; never raises for what a subscriber or a network does."""
+
+
+class Suspensions(Protocol):
+    """Who suspends subscriptions."""
+
+    def suspend(self, subscription: Subscription, reason: str) -> None:
+        """See to it that it is suspended, as long as nobody else changes it meanwhile."""
+
+
+class LineParts(IntakeParts, Protocol):
+    """What every line of a worker shares."""
+
+    tasks: asyncio.TaskGroup
+    reader: Reader
+    undelivered: UndeliveredLog
+    dead_letters: DeadLetters
+    suspensions: Suspensions
+    pulse: Pulse
+    circuits: Circuits
+
+    def moved(self, group: str, cursor: Cursor) -> None:
+        """The cursor of `group` has something new to commit."""
