@@ -1,21 +1,39 @@
 """The hard limit of a subscription over all workers, counted where requests leave."""
 
 from bisect import bisect_right
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from tests.fakes.worker import World
 
+# From the first message on, until lent rates are in use: three rounds of a second each, and more
+# where a second has few messages.
+SETTLING_S = 7
+
 
 def most_in_a_second(times: list[float]) -> int:
     # A request leaves a few turns of the loop after it was counted, sooner or later than the last.
     lateness = 0.04
+    return most_within(1 - lateness, times)
+
+
+def most_within(seconds: float, times: list[float]) -> int:
     ordered = sorted(times)
-    counts = (
-        index + 1 - bisect_right(ordered, at - 1 + lateness) for index, at in enumerate(ordered)
-    )
+    counts = (index + 1 - bisect_right(ordered, at - seconds) for index, at in enumerate(ordered))
     return max(counts)
+
+
+@asynccontextmanager
+async def three_workers(world: World) -> AsyncIterator[None]:
+    """Three workers with some of the partitions each."""
+    async with AsyncExitStack() as stack:
+        for number in range(3):
+            await stack.enter_async_context(world.worker(f"w{number}"))
+        await world.plane.until(lambda: len(world.plane.beats) == 3)
+        await world.plane.until_applied()
+        yield
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -37,3 +55,23 @@ async def test_no_second_has_more_requests_than_the_limit(
     assert most_in_a_second(times) <= limit
     # And it is used: nothing waits longer than its rate asks for, and who shares rounds down.
     assert max(times) - min(times) < 1.25 * messages / limit + 1
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [(1, 14), (50, 4), (2_000, 3)])
+async def test_the_only_worker_with_traffic_gets_nearly_the_whole_limit_in_seconds(
+    limit: int, seconds: int
+) -> None:
+    world = World()
+    topic = await world.topic(partitions=9)
+    subscription = await world.subscribe(topic, rate=limit)
+    attempts = world.endpoints.attempts
+    async with three_workers(world):
+        count = limit * (SETTLING_S + 2 * seconds)
+        await world.publish(topic, *(b"%d" % number for number in range(count)), key=b"one of 9")
+        await world.endpoints.until(
+            lambda: bool(attempts) and attempts[-1].at - attempts[0].at > SETTLING_S + seconds + 1
+        )
+        assert world.plane.loads[subscription.id].output.rate >= 0.9 * limit
+    times = [attempt.at for attempt in attempts]
+    assert most_in_a_second(times) <= limit
+    assert most_within(seconds, times) >= 0.9 * limit * seconds
