@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
+from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.rate_notes import RateNoteRepository
@@ -13,6 +14,8 @@ from app.storage.undelivered import UndeliveredRepository
 PRUNE_EVERY: Final = timedelta(minutes=10)
 # Workers and their loads count for seconds; they are kept a little for people who look at them.
 REPORTS_KEPT: Final = timedelta(hours=1)
+# Nobody has sent anything through them for as long.
+CIRCUITS_KEPT: Final = timedelta(days=1)
 JOBS_KEPT: Final = timedelta(days=90)
 
 
@@ -30,6 +33,7 @@ class Pruner:
         """Drop all that is old now, a transaction for each few rows; StorageUnavailableError."""
         async with self._database.transaction() as session:
             await StatusRepository(session).prune(REPORTS_KEPT)
+            await CircuitRepository(session).prune(CIRCUITS_KEPT)
             await RateNoteRepository(session).prune(REPORTS_KEPT)
             await SparkRunnerRepository(session).prune(REPORTS_KEPT)
         while await self._drop_undelivered():

@@ -67,7 +67,12 @@ async def _at_most(event: asyncio.Event, seconds: float) -> None:
 
 @asynccontextmanager
 async def a_worker(
-    database: Database, url: str, name: str, *, channels: tuple[str, ...] = (CIRCUITS,)
+    database: Database,
+    url: str,
+    name: str,
+    *,
+    channels: tuple[str, ...] = (CIRCUITS,),
+    lease: timedelta = LEASE,
 ) -> AsyncIterator[OneWorker]:
     """A worker that is gone at the end, without a word."""
     circuits = Circuits()
@@ -75,7 +80,7 @@ async def a_worker(
         notices = await stack.enter_async_context(listen(url, channels, at_once=False))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         store = DatabaseCircuits(database, notices, name)
-        sharing = CircuitSharing(circuits, store, lease=LEASE)
+        sharing = CircuitSharing(circuits, store, lease=lease)
         running = [tasks.create_task(sharing.run()), tasks.create_task(sharing.listen())]
         worker = OneWorker(circuits)
         try:
@@ -147,7 +152,7 @@ async def test_leave_of_a_worker_that_died_goes_to_another(
 
 async def test_leave_that_is_not_used_is_given_back(database: Database, postgres_url: str) -> None:
     async with (
-        a_worker(database, postgres_url, "w1") as first,
+        a_worker(database, postgres_url, "w1", lease=timedelta(minutes=1)) as first,
         a_worker(database, postgres_url, "w2") as second,
     ):
         first.send(DOWN)

@@ -4,11 +4,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from app.domain.circuit import SharedCircuit
 from app.domain.message import Partition
 from app.domain.names import group_of
 from app.services.groups import GroupService
 from app.services.pruning import Pruner
 from app.storage.changes import ChangeFeed
+from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
 from app.storage.statuses import StatusRepository
@@ -45,6 +47,27 @@ async def test_discards_are_kept_for_their_time_and_dropped_after_it(database: D
     await record(database, MONTH + DAY, MONTH + DAY, MONTH - DAY, DAY)
     await Pruner(database, undelivered_kept=MONTH).prune()
     assert await kept(database) == [3, 2]
+
+
+async def test_circuits_that_nobody_changed_for_a_day_are_dropped(database: Database) -> None:
+    names = ("old", "new")
+    for name in names:
+        async with database.transaction() as session:
+            closed = SharedCircuit(
+                name=name,
+                number=0,
+                open=False,
+                opens_in=timedelta(0),
+                since=datetime.now(UTC),
+                reason="",
+            )
+            await CircuitRepository(session).tell(closed)
+    async with database.transaction() as session:
+        day_before = "SET changed_at = now() - interval '25 h', opens_at = now() - interval '25 h'"
+        await session.execute(text(f"UPDATE circuits {day_before} WHERE name = 'old'"))
+    await Pruner(database, undelivered_kept=MONTH).prune()
+    async with database.transaction() as session:
+        assert [each.name for each in await CircuitRepository(session).read(names)] == ["new"]
 
 
 async def test_more_discards_than_one_statement_drops_are_all_dropped(database: Database) -> None:
