@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import deque
 from datetime import timedelta
 from typing import Protocol
 
@@ -54,7 +53,8 @@ class Fetches:
         self._reader = reader
         self._fetch = fetch
         self._running: dict[Partition, _Fetch] = {}
-        self._waiting: deque[_Fetch] = deque()
+        # In their turn; a cursor has one wish at most.
+        self._waiting: dict[Partition, _Fetch] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -72,7 +72,7 @@ class Fetches:
         if len(self._running) < FETCHES_MAX:
             self._begin(fetch)
         else:
-            self._waiting.append(fetch)
+            self._waiting[feed.partition] = fetch
             self._watch()
 
     def resume(self, feed: Feed) -> None:
@@ -82,9 +82,9 @@ class Fetches:
     def leave(self, partition: Partition, reader: TailReader) -> None:
         """`reader`, the only one of the subscription in `partition`, takes nothing any more."""
         self._reader.leave(partition, reader)
-        self._running.pop(partition, None)
-        self._waiting = deque(w for w in self._waiting if w.feed.partition != partition)
-        self._begin_waiting()
+        self._waiting.pop(partition, None)
+        if self._running.pop(partition, None) is not None:
+            self._begin_waiting()
 
     def over(self, fetch: _Fetch) -> None:
         """It has been read."""
@@ -99,7 +99,7 @@ class Fetches:
 
     def _begin_waiting(self) -> None:
         while self._waiting and len(self._running) < FETCHES_MAX:
-            self._begin(self._waiting.popleft())
+            self._begin(self._waiting.pop(next(iter(self._waiting))))
 
     def _watch(self) -> None:
         """Look again when the first of those that are running has taken too long."""

@@ -92,7 +92,9 @@ def event_of(message: Message) -> bytes:
     if kind is _Data.EVENT and body.lstrip()[:1] == b"{" and _is_json(message):
         return body
     attributes = _made(message) | dict(_given(message))
-    attributes["datacontenttype"] = message.content_type.decode("latin-1")
+    attributes.pop("datacontenttype", None)
+    if message.content_type:
+        attributes["datacontenttype"] = message.content_type.decode("latin-1")
     member = _data_member(message, kind) if body else b""
     return orjson.dumps(attributes)[:-1] + member + b"}"
 

@@ -3,10 +3,19 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.domain.message import Message, Partition, Record
 from workers.delivery.events import binary, event_of, structured
 
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.floats(allow_nan=False), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
 STRUCTURED = b"application/cloudevents+json"
 EVENT = (
     b'{"specversion":"1.0","id":"e-1","source":"/shop","type":"paid","subject":"Z\\u00fcrich 5%",'
@@ -172,6 +181,24 @@ def test_the_data_of_an_event_in_json_is_the_body(
 def test_what_only_says_to_be_an_event_goes_on_as_it_is(body: bytes) -> None:
     sent, sent_body = binary(a_message(body, content_type=STRUCTURED))
     assert (sent.content_type, sent_body) == (STRUCTURED, body)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    body=st.one_of(
+        st.binary(max_size=30), st.text(max_size=30).map(str.encode), JSON.map(orjson.dumps)
+    ),
+    content_type=st.sampled_from([b"application/json", b"text/plain", b"a/b", b"a/b+xml"]),
+)
+def test_data_comes_out_as_it_went_in(body: bytes, content_type: bytes) -> None:
+    raw = event_of(a_message(body, content_type=content_type))
+    back, data = binary(a_message(raw, content_type=STRUCTURED))
+    assert (back.content_type, data) == (content_type, body)
+
+
+def test_a_content_type_that_there_is_not_is_left_out() -> None:
+    message = a_message(b"x", (b"ce-datacontenttype", b"a/b"), content_type=b"")
+    assert "datacontenttype" not in event(message)
 
 
 def test_a_time_that_there_is_not_is_left_out() -> None:
