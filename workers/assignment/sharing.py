@@ -22,7 +22,8 @@ from app.domain.topic import Topic
 from workers.assignment.demand import needed
 from workers.assignment.moment import Moment
 from workers.assignment.negotiation import Negotiation
-from workers.consumer.lines import Lines
+from workers.delivery.pulse import Pulse
+from workers.delivery.share import Demand, Share
 
 INTERVAL: Final = timedelta(seconds=1)
 # How often we look whether we live, and whether others have been heard.
@@ -45,6 +46,20 @@ class NoteStore(Protocol):
         """Leave these notes, and take back those on the subscriptions in `drop`."""
 
 
+class SharedLines(Protocol):
+    """The lines whose rates are shared."""
+
+    @property
+    def pulse(self) -> Pulse:
+        """What holds all sends when this process was not alive."""
+
+    def share(self, subscription_id: str, share: Share) -> None:
+        """Let the subscription send at most this share of its rate from here."""
+
+    def demand(self, subscription_id: str) -> Demand | None:
+        """What the subscription's line does with its share, if it has one here."""
+
+
 class Held(NamedTuple):
     """A subscription that is delivered here, and the partitions of its topic that are ours."""
 
@@ -59,7 +74,7 @@ class RateSharing:
     def __init__(
         self,
         worker_id: str,
-        lines: Lines,
+        lines: SharedLines,
         store: NoteStore,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -136,20 +151,36 @@ class RateSharing:
         """Talk each second, and at once when partitions came, until cancelled."""
         while True:
             await self._next_round()
-            if self._has_reason():
-                await self._round()
-            else:
-                self._unheard_since = None
+            await self.talk()
 
     async def watch(self) -> None:
-        """Say that we live, and notice when others are not heard, until cancelled."""
+        """Look each half a second whether we live and hear, until cancelled."""
         while True:
-            now = self._clock()
-            if self._lines.pulse.beat(now):
-                _log.warning("worker_hung")
-            if self._unheard_since is not None and now - self._unheard_since >= SILENCE_S:
-                self._fall_silent(now)
+            self.look()
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
+
+    async def talk(self) -> None:
+        """One round, if there is somebody to talk to."""
+        if not self._has_reason():
+            self._unheard_since = None
+            return
+        began = self._clock()
+        if self._unheard_since is None:
+            self._unheard_since = began
+        try:
+            notes = by_subscription(await self._store.others())
+            said = self._decide(notes, began)
+            await self._say(said)
+        except UnavailableError as exc:
+            _log.warning("rates_not_shared", error=exc.message)
+
+    def look(self) -> None:
+        """Say that we live, and notice when others are not heard."""
+        now = self._clock()
+        if self._lines.pulse.beat(now):
+            _log.warning("worker_hung")
+        if self._was_silent(now):
+            self._fall_silent(now)
 
     async def _next_round(self) -> None:
         try:
@@ -163,17 +194,6 @@ class RateSharing:
         if self._said or self._newest > self._read_began:
             return True
         return any(n.is_shared or not n.is_idle for n in self._negotiations.values())
-
-    async def _round(self) -> None:
-        began = self._clock()
-        if self._unheard_since is None:
-            self._unheard_since = began
-        try:
-            notes = by_subscription(await self._store.others())
-            said = self._decide(notes, began)
-            await self._say(said)
-        except UnavailableError as exc:
-            _log.warning("rates_not_shared", error=exc.message)
 
     def _decide(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
         """Hear all, and act on it at once: what we lend is not used when it is said to be lent."""

@@ -80,7 +80,8 @@ class Pace:
         # From what it was raised last, and when.
         self._before, self._raised_at = 0.0, -inf
         self._slots: Slots | None = None
-        self._turns = False
+        # The slots, while turns are taken.
+        self._turns: Slots | None = None
         self._held_until = now
         self._since = now
         self._limiter = RateLimiter(self._limit)
@@ -124,6 +125,7 @@ class Pace:
     def forget_share(self) -> None:
         """Send nothing before the next share is known."""
         self._share = None
+        self._rate, self._changes_at = 0.0, inf
 
     def used(self, now: float) -> int:
         """How many requests left in the last second."""
@@ -133,7 +135,7 @@ class Pace:
         """This worker's part of the hard limit, in requests per second."""
         if self._share is not None and now >= self._changes_at:
             self._refresh(self._share, now)
-        return self._rate if self._share is not None else 0.0
+        return self._rate
 
     def lowest_part(self, now: float) -> float:
         """The least that it was in the last second."""
@@ -145,30 +147,27 @@ class Pace:
 
         A `trial` does not wait for the gaps that are left to a subscriber that is down.
         """
-        share = self._share
-        if share is None:
-            return WINDOW_S
-        if now >= self._changes_at:
-            self._refresh(share, now)
-        wait = self._wait(now, trial=trial) if self._rate > 0 else WINDOW_S
-        # More may be allowed before that.
-        return min(wait, self._changes_at - now) if wait > 0 else 0.0
-
-    def _wait(self, now: float, *, trial: bool) -> float:
-        wait = max(self._limiter.wait(now), self._held_until - now, self._pulse.wait(now))
+        if now >= self._changes_at and self._share is not None:
+            self._refresh(self._share, now)
+        # More may be allowed at the end of this.
+        steady = self._changes_at - now
+        if self._rate <= 0:
+            return min(WINDOW_S, steady)
+        if now >= self._pulse.safe_until:
+            return self._pulse.wait(now)
+        wait = max(self._limiter.wait(now), self._held_until - now)
         if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
-        if self._turns and self._slots is not None:
+        if self._turns is not None:
             # Asked for the time after all other reasons: a slot that begins before it is lost.
-            wait = max(wait, 0.0)
-            wait += self._slots.wait(self._wall() + wait)
-        return wait
+            wait += self._turns.wait(self._wall() + wait)
+        return min(wait, steady)
 
     def sent(self, now: float) -> int:
         """Count a request that leaves; returns its epoch, for `landed`."""
         self._limiter.sent(now)
-        if self._turns and self._slots is not None:
-            self._slots.sent(self._wall())
+        if self._turns is not None:
+            self._turns.sent(self._wall())
         return self._adaptive.sent(now) if self._adaptive else 0
 
     def landed(self, landed: Landed, now: float) -> bool:
@@ -201,7 +200,7 @@ class Pace:
 
     def _refresh(self, share: Share, now: float) -> None:
         tickets, self._changes_at = share.held(now)
-        self._turns = share.takes_turns(tickets)
+        self._turns = self._slots if share.takes_turns(tickets) else None
         before, self._rate = self._rate, share.rate(tickets)
         if self._rate > before:
             recently = now < self._raised_at + WINDOW_S

@@ -22,17 +22,20 @@ class Pulse:
     def __init__(self) -> None:
         self._alive_until = inf
         self._quiet_until = -inf
+        # Until then something may be sent, if nothing else speaks against it.
+        self.safe_until = inf
 
     def beat(self, now: float) -> bool:
         """Say that the loop runs; whether it had not run for long."""
         hung = now >= self._alive_until
-        self._alive_until = now + HANG_S
         if hung:
             self._quiet_until = now + QUIET_S
+        self._alive_until = now + HANG_S
+        self.safe_until = -inf if now < self._quiet_until else self._alive_until
         return hung
 
     def wait(self, now: float) -> float:
-        """Seconds for which nothing may be sent."""
-        if now >= self._alive_until:
-            return QUIET_S
-        return max(self._quiet_until - now, 0.0)
+        """Seconds for which nothing may be sent, at least."""
+        if now < self.safe_until:
+            return 0.0
+        return max(self._quiet_until - now, 0.0) or QUIET_S
