@@ -46,7 +46,8 @@ class SparkEngine:
 
         WorkStoppedError, or whatever Spark raises then, when it was stopped; EngineLostError.
         """
-        progress.step("Starting Spark", done=0.0)
+        if self._session is None:
+            progress.step("Starting Spark", done=0.0)
         session = self._warm()
         # Of this thread: what it starts on Spark can be cancelled by the name of the group.
         session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -10,6 +11,7 @@ from app.config import Settings
 from spark.sources import UndeliveredSource
 
 APP_NAME: Final = "angelia"
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 # What results must not depend on.
 _ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
 _LOCAL: Final[Mapping[str, str]] = {
@@ -30,6 +32,8 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
         "spark.driver.memory": settings.spark_memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Else Spark tells of its start in a dozen lines, among those of ours.
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
         **(_LOCAL if local else {}),
         **conf,
     }
@@ -37,7 +41,6 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
     if local:
         # Tasks run on this very Python, not on whichever is called python3 here.
         session.sparkContext.pythonExec = sys.executable

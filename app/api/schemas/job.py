@@ -56,7 +56,7 @@ class JobRead(Schema):
     state: State
     cancelling: bool = Field(description="its runner has still to hear that it is cancelled")
     waiting_for: str | None = Field(default=None, description="why nothing happens, if it waits")
-    step: str | None = Field(default=None, description="what is being done")
+    step: str | None = Field(default=None, description="what is being done, while it is RUNNING")
     progress: float = Field(description="0 to 1")
     requested_at: str
     started_at: str | None = None
@@ -103,7 +103,7 @@ def _job_read(job: Job, *, runner_live: bool, with_log: bool) -> JobRead:
         state=job.state.value,
         cancelling=job.cancel_requested and job.state is JobState.RUNNING,
         waiting_for=NO_RUNNER if waits else None,
-        step=job.progress.step or None,
+        step=job.progress.step if job.state is JobState.RUNNING else None,
         progress=round(job.progress.done, 3),
         requested_at=job.requested_at.isoformat(),
         started_at=job.started_at.isoformat() if job.started_at else None,

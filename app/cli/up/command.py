@@ -14,6 +14,7 @@ from app.cli import output
 from app.cli.client import Api
 from app.cli.interrupt import run_until_told
 from app.cli.settings import api_url, changed, settings_with
+from app.cli.spark import missing_for_spark
 from app.cli.up.lock import only_one
 from app.cli.up.port import free_port
 from app.cli.up.service import service, until_ready
@@ -36,9 +37,11 @@ async def _up(wanted: Settings) -> None:
     with home:
         settings = changed(wanted, port=free_port(wanted.host, wanted.port))
         output.err.print("Starting Angelia …")
-        async with service(settings, _notify), Api.at(api_url(settings)) as api:
+        with_spark = not any(missing_for_spark())
+        running = service(settings, _notify, with_spark=with_spark)
+        async with running, Api.at(api_url(settings)) as api:
             await until_ready(api, _notify)
-            output.out.print(_screen(settings))
+            output.out.print(_screen(settings, with_spark=with_spark))
             # Until we are told to stop.
             await asyncio.Event().wait()
 
@@ -47,7 +50,7 @@ def _notify(line: str) -> None:
     output.err.print(Text(output.printable(line)))
 
 
-def _screen(settings: Settings) -> str:
+def _screen(settings: Settings, *, with_spark: bool) -> str:
     url = api_url(settings)
     # Other commands find it by their own settings, unless a flag has put it elsewhere.
     api_option = "" if url == api_url(settings_with()) else f" --api {url}"
@@ -57,6 +60,7 @@ def _screen(settings: Settings) -> str:
 
   Data        {escape(_database(settings))}
   Message log {escape(_log(settings))}
+  Spark jobs  {_spark(with_spark=with_spark)}
 
 [bold]A first message[/], from another terminal:
 
@@ -90,3 +94,9 @@ def _log(settings: Settings) -> str:
     if settings.embedded_log:
         return "in the same PostgreSQL (embedded)"
     return f"Kafka at {settings.kafka_bootstrap}"
+
+
+def _spark(*, with_spark: bool) -> str:
+    if with_spark:
+        return "done here when they are asked for"
+    return "not done here: [bold]angelia spark[/] says what is missing"

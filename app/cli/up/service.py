@@ -18,21 +18,26 @@ from app.storage.migrate import upgrade
 
 Notify = Callable[[str], None]
 
+_ALWAYS: Final = (("API", "app.main"), ("worker", "workers"))
+_SPARK: Final = (("Spark runner", "spark"),)
 _LOOK_EVERY: Final = timedelta(milliseconds=50)
 _REMIND_EVERY: Final = timedelta(seconds=30)
 
 
 @asynccontextmanager
-async def service(settings: Settings, notify: Notify) -> AsyncIterator[None]:
+async def service(
+    settings: Settings, notify: Notify, *, with_spark: bool = False
+) -> AsyncIterator[None]:
     """A migrated database, the API and a worker, started inside the block and stopped after it.
 
-    They may not be ready yet. `notify` gets a line whenever one of them has died.
+    `with_spark`: a Spark runner, too. They may not be ready yet. `notify` gets a line whenever one
+    of them has died.
     """
     with _database(_profile(settings)) as complete:
         environment = complete.environment()
         children = [
             Child(name, [sys.executable, "-m", module], environment=environment, notify=notify)
-            for name, module in (("API", "app.main"), ("worker", "workers"))
+            for name, module in (*_ALWAYS, *(_SPARK if with_spark else ()))
         ]
         async with _kept_running(children):
             yield
