@@ -3,8 +3,10 @@
     python -m tests.benchmarks.stopwatch
 
 prints its port. Each request is answered with 200; one whose body begins with `{"at": <monotonic
-seconds>,` adds the time since then to the latencies. `GET /latencies` answers with those since the
-last time it was asked, in milliseconds, and `GET /count` with the number of all requests.
+seconds>,` adds the time since then to the latencies, and one whose body begins with `{"fail"` is
+refused with 500. `GET /latencies` answers with those since the last time it was asked, in
+milliseconds; `GET /count` with the number of requests that were not refused, and after it when the
+last of them came, and how many were refused.
 """
 
 import asyncio
@@ -13,19 +15,29 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import httptools
 import httpx
 import uvloop
 
 AT: Final = b'{"at": '
+FAIL: Final = b'{"fail"'
+_FAILED: Final = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
 _OK: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 def timed(at: float, *, size: int = 900) -> bytes:
     """A body that is timed from the moment `at` of the monotonic clock."""
     return AT + b'%.6f, "filler": "%s"}' % (at, b"x" * size)
+
+
+class Counts(NamedTuple):
+    """Requests that were taken, when the last one came (monotonic), and those refused."""
+
+    taken: int
+    last_at: float
+    refused: int
 
 
 class Stopwatch:
@@ -40,9 +52,9 @@ class Stopwatch:
         found: list[float] = (await self._http.get("/latencies")).json()
         return found
 
-    async def count(self) -> int:
-        """Requests so far."""
-        return int((await self._http.get("/count")).text)
+    async def counts(self) -> "Counts":
+        """What has come so far."""
+        return Counts(*(await self._http.get("/count")).json())
 
     async def aclose(self) -> None:
         """Close the connection to it."""
@@ -69,17 +81,29 @@ class _Times:
     """What all connections have got."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.counts = [0, 0.0, 0]
         self.latencies: list[float] = []
 
     def answer(self, path: bytes) -> bytes:
         """The answer to a question for them."""
         if path == b"/count":
-            said = str(self.count)
+            said = json.dumps(self.counts)
         else:
             said = json.dumps([round(each, 3) for each in self.latencies])
             self.latencies = []
         return f"HTTP/1.1 200 OK\r\nContent-Length: {len(said)}\r\n\r\n{said}".encode()
+
+    def take(self, body: bytes, now: float) -> bytes:
+        """The answer to a delivery."""
+        if body.startswith(FAIL):
+            self.counts[2] += 1
+            return _FAILED
+        self.counts[0] += 1
+        self.counts[1] = now
+        if body.startswith(AT):
+            at = float(body[len(AT) : body.index(b",")])
+            self.latencies.append((now - at) * 1000)
+        return _OK
 
 
 class _Connection(asyncio.Protocol):
@@ -108,11 +132,7 @@ class _Connection(asyncio.Protocol):
         if self._parser.get_method() == b"GET":
             transport.write(self._times.answer(self._path))
             return
-        transport.write(_OK)
-        self._times.count += 1
-        if first.startswith(AT):
-            at = float(first[len(AT) : first.index(b",")])
-            self._times.latencies.append((time.monotonic() - at) * 1000)
+        transport.write(self._times.take(first, time.monotonic()))
 
 
 async def _serve() -> None:

@@ -215,7 +215,11 @@ class DeliveryLine:
         return self._due_retry(now)
 
     def _due_retry(self, now: float) -> Job | None:
-        job = self._park.take(self._retries_due(now))
+        due = self._retries_due(now)
+        # Live deliveries of other subscriptions do not wait for all that fails here at once.
+        if not self._park.has(due) or not self._parts.turns.take(self.pump):
+            return None
+        job = self._park.take(due)
         if job is not None and not job.refused and job.attempts > 0 and self._is_over(job, now):
             # It was due in time, and held back by the rate or by what others were told.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)

@@ -97,6 +97,11 @@ class RetryPark:
         """Jobs that wait."""
         return len(self._waiting)
 
+    def has(self, due: float) -> bool:
+        """Whether there is one that is due by then."""
+        first = self.next_due
+        return first is not None and first <= due
+
     @property
     def next_due(self) -> float | None:
         """When the first of them is due."""

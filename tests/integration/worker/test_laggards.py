@@ -1,5 +1,8 @@
-"""A subscription that works off a backlog beside others, counted in requests."""
+"""A subscription that works off a backlog, or fails, beside others: counted in requests."""
 
+from datetime import timedelta
+
+from app.domain.delivery import Retry
 from app.domain.topic import Topic
 from tests.fakes.worker import World, delivered
 from workers.consumer.turns import STARTS_MAX
@@ -54,4 +57,21 @@ async def test_live_messages_wait_for_few_requests_of_a_backlog_of_another_topic
         await world.plane.until_applied()
         world.resume(late)
         waited = await waited_for(world, topic, late.id)
+    assert max(waited) <= TURNS_MAX * STARTS_MAX
+
+
+async def test_live_messages_wait_for_few_of_those_that_fail_all_the_time() -> None:
+    world = World()
+    broken, topic = await world.topic("shop.broken"), await world.topic(partitions=1)
+    failing = await world.subscribe(
+        broken, "failing", in_flight_max=2_000, message_backoff=timedelta(0)
+    )
+    world.endpoints.replies[failing.endpoint] = lambda _: Retry(reason="no", status=500)
+    await world.publish(broken, *[OLD] * BACKLOG)
+    for number in range(OTHERS):
+        await world.subscribe(topic, f"s{number}")
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) > BACKLOG)
+        waited = await waited_for(world, topic, failing.id)
     assert max(waited) <= TURNS_MAX * STARTS_MAX
