@@ -1,0 +1,76 @@
+"""One rate, three worker processes: who has the traffic gets it, and together they keep to it."""
+
+import os
+import signal
+from bisect import bisect_right
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+from app.storage.database import Database, open_database
+from app.storage.statuses import StatusRepository
+from app.storage.subscriptions import SubscriptionRepository
+from tests.e2e.service import Process, eventually, running
+from tests.e2e.test_scaling import shared_by
+from tests.fakes.subscriber import Subscriber
+
+TOPIC = "shop.orders"
+LIMIT = 50
+# One key: all are in one partition. Enough for the whole test.
+MESSAGES = 1_500
+WINDOW_S = 3.0
+# Requests are counted where they arrive, at a receiver that may be late itself.
+LATENESS_S = 0.5
+
+
+def most_within(seconds: float, times: list[float]) -> int:
+    return max(index + 1 - bisect_right(times, at - seconds) for index, at in enumerate(times))
+
+
+async def output_rates(database: Database) -> dict[str, float]:
+    """What each worker says that it may send, by its id."""
+    async with database.transaction() as session:
+        subscription = await SubscriptionRepository(session).get(TOPIC, "s")
+        loads = await StatusRepository(session).loads(subscription.id, timedelta(seconds=5))
+    return {load.worker_id: load.output.rate for load in loads}
+
+
+async def busy_worker(database: Database, processes: list[Process]) -> Process:
+    """The process that has nearly the whole rate, as soon as one has."""
+
+    async def found() -> bool:
+        return max((await output_rates(database)).values(), default=0) >= 0.9 * LIMIT
+
+    await eventually(found)
+    rates = await output_rates(database)
+    busy = max(rates, key=lambda worker_id: rates[worker_id])
+    return next(process for process in processes if f"-{process.pid}-" in busy)
+
+
+async def test_one_with_all_the_traffic_gets_the_rate_and_nobody_exceeds_it_when_one_hangs(
+    on_embedded_log: Mapping[str, str], logs: Path
+) -> None:
+    async with (
+        running(on_embedded_log, logs, workers=3) as service,
+        Subscriber() as receiver,
+        open_database(on_embedded_log["ANGELIA_DATABASE_URL"]) as database,
+    ):
+        await service.topic(TOPIC, partitions=12)
+        path = await service.subscribe(TOPIC, "s", receiver.url, rate=LIMIT)
+        await shared_by(on_embedded_log, 3)
+        numbers = ((b'{"number": %d}' % number, "one of 12") for number in range(MESSAGES))
+        await service.publish_all(TOPIC, numbers)
+
+        hanging = await busy_worker(database, service.processes[1:])
+        await receiver.wait_for(len(receiver.received) + 4 * LIMIT, 60)
+        before = len(receiver.received)
+        os.kill(hanging.pid, signal.SIGSTOP)
+        # Long enough that the others took its partitions over, and one of them has the rate.
+        await receiver.wait_for(before + 8 * LIMIT, 60)
+        os.kill(hanging.pid, signal.SIGCONT)
+        await service.accounted(path, MESSAGES)
+    times = sorted(request.at for request in receiver.received)
+    assert most_within(WINDOW_S, times) <= LIMIT * (WINDOW_S + LATENESS_S)
+    assert most_within(WINDOW_S, times) >= 0.9 * LIMIT * WINDOW_S
+    assert max(later - earlier for earlier, later in pairwise(times)) < 20
