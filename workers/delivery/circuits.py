@@ -52,10 +52,12 @@ class LiveCircuit:
             self._work.set()
         return wait
 
-    def landed(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, by: str) -> None:
+    def landed(
+        self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
+    ) -> None:
         """As `Circuit.landed`, for a message of `by`; all hear of it when this turned it."""
         circuit = self.circuit
-        if not circuit.landed(outcome, rule, sent_at=sent_at, now=time.monotonic()):
+        if not circuit.landed(outcome, rule, sent_at=sent_at, now=now):
             return
         if self.name and not circuit.closed:
             circuit.reason = f"{by}: {circuit.reason}"

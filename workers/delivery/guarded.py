@@ -51,7 +51,7 @@ class GuardedPace:
         """Learn from a request that is over; whether it was decided anew on the next ones."""
         decided = self._pace.landed(landed, now)
         sent_at = now - landed.seconds
-        self._circuit.landed(landed.outcome, self._rule, sent_at=sent_at, by=self._by)
+        self._circuit.landed(landed.outcome, self._rule, sent_at=sent_at, now=now, by=self._by)
         return decided
 
     def output(self, now: float) -> Output:

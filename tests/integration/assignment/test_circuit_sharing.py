@@ -45,7 +45,7 @@ class OneWorker:
     def send(self, outcome: Delivered | Retry, rule: CircuitBreaker = RULE) -> None:
         now = time.monotonic()
         self.circuit.sent(now)
-        self.live.landed(outcome, rule, sent_at=now, by="shop.orders_billing")
+        self.live.landed(outcome, rule, sent_at=now, now=now, by="shop.orders_billing")
 
     def may_send(self) -> bool:
         return self.live.wait(time.monotonic()) == 0
@@ -125,16 +125,17 @@ async def test_without_notifications_it_takes_no_longer(
 
 
 async def test_one_of_them_may_send_the_one_message(database: Database, postgres_url: str) -> None:
+    lease = timedelta(seconds=3)
     async with (
-        a_worker(database, postgres_url, "w1") as first,
-        a_worker(database, postgres_url, "w2") as second,
+        a_worker(database, postgres_url, "w1", lease=lease) as first,
+        a_worker(database, postgres_url, "w2", lease=lease) as second,
     ):
         first.send(DOWN)
         await second.until_state(CircuitState.HALF_OPEN)
         await first.until(first.may_send)
         first.circuit.sent(time.monotonic())
         # It keeps its leave while its message is in the air.
-        asked_until = time.monotonic() + 2.5 * LEASE.total_seconds()
+        asked_until = time.monotonic() + 1.5 * lease.total_seconds()
         await second.until(lambda: second.may_send() or time.monotonic() > asked_until)
         assert not second.may_send()
 

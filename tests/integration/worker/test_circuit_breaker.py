@@ -387,21 +387,6 @@ async def test_a_retry_after_that_is_longer_than_the_trip_timeout_is_obeyed(worl
     assert second.at - first.at >= 1
 
 
-async def test_a_trial_does_not_wait_for_the_gaps_of_the_adaptive_rate(world: World) -> None:
-    lenient = replace(SHORT, errors_threshold=40)
-    slowly: dict[str, Any] = {
-        "adaptive_rate": True,
-        "heartbeat_max": timedelta(seconds=3600),
-        "rate": 400,
-    }
-    async with opened(world, lenient, messages=100, in_flight_max=100, **slowly) as (_, health):
-        before = len(world.endpoints.attempts)
-        await world.endpoints.until(lambda: len(world.endpoints.attempts) >= before + 3)
-        health.up = True
-    times = [attempt.at for attempt in world.endpoints.attempts[before : before + 3]]
-    assert times[2] - times[0] < 3
-
-
 async def test_the_times_to_live_of_what_waits_behind_others_stand_too(world: World) -> None:
     topic = await world.topic(partitions=1)
     tries = Counter[bytes]()
