@@ -149,10 +149,8 @@ class Pace:
         """
         if now >= self._changes_at and self._share is not None:
             self._refresh(self._share, now)
-        # More may be allowed at the end of this.
-        steady = self._changes_at - now
         if self._rate <= 0:
-            return min(WINDOW_S, steady)
+            return min(WINDOW_S, self._changes_at - now)
         if now >= self._pulse.safe_until:
             return self._pulse.wait(now)
         wait = max(self._limiter.wait(now), self._held_until - now)
@@ -161,7 +159,8 @@ class Pace:
         if self._turns is not None:
             # Asked for the time after all other reasons: a slot that begins before it is lost.
             wait += self._turns.wait(self._wall() + wait)
-        return min(wait, steady)
+        # More may be allowed when the share changes.
+        return min(wait, self._changes_at - now) if wait else 0.0
 
     def sent(self, now: float) -> int:
         """Count a request that leaves; returns its epoch, for `landed`."""
