@@ -139,6 +139,8 @@ def _located(error: str) -> str:
     if found is None:
         return "is not a CEL expression"
     line, column, problem = found.groups()
+    if "Recursion limit" in problem:
+        problem = "is nested too deep"
     return f"line {line}, column {column}: {problem}"
 
 

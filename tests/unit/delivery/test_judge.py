@@ -74,6 +74,7 @@ def test_what_is_retried_anyway_keeps_its_reason_and_its_delay() -> None:
     [
         ("status !=", "line 1, column 10: Syntax error"),
         ("status == 200\n&& & body", "line 2, column 4: "),
+        ("[" * 400 + "]" * 400, "line 1, column 97: is nested too deep"),
         ("", "must be 1 to 1000 characters"),
         ("true" + " " * 997, "must be 1 to 1000 characters"),
         ("body == '\0'", "must be without zero characters"),
