@@ -18,7 +18,11 @@ FRUGAL: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # In other zones than that of the machine: results are in UTC all the same.
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone=America/St_Johns"
+    ),
+    "spark.executorEnv.TZ": "Asia/Kathmandu",
 }
 
 
