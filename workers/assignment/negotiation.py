@@ -36,8 +36,10 @@ ROUNDS_REMEMBERED: Final = 3
 class Negotiation:
     """The state of one subscription on one worker. Times are its monotonic clock, in seconds."""
 
-    def __init__(self, subscription_id: str, worker_id: str) -> None:
+    def __init__(self, subscription_id: str, worker_id: str, *, begun: int = 0) -> None:
+        """`begun` is the number of the round before the first that it takes part in."""
         self._id = subscription_id
+        self._begun = begun
         self._worker_id = worker_id
         self._limit = 1.0
         self._partitions = 1
@@ -50,6 +52,7 @@ class Negotiation:
         self._foreign: dict[tuple[str, str, int], Lent] = {}
         self._needs: deque[float] = deque(maxlen=ROUNDS_REMEMBERED)
         # What was assigned before this is free of loans that we have not heard of.
+        self._plain = Share(1.0, 1)
         self._verified = self._settled_at = -inf
         self._held_last = 0
         self._tickets_max = inf
@@ -62,7 +65,10 @@ class Negotiation:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to say, unless somebody asks or something is needed."""
-        return not (self._lending or self._borrowing or any(self._needs))
+        if self._lending or self._borrowing:
+            return False
+        need = max(self._needs, default=0.0)
+        return borrowing(self._means(self._own_tickets), need) == 0
 
     @property
     def is_over(self) -> bool:
@@ -103,8 +109,17 @@ class Negotiation:
 
     def share(self, now: float) -> Share:
         """What may be sent from now on, unless something is heard."""
+        if now >= self._settled_at and self.is_idle and not self._foreign:
+            return self._all_own()  # as nearly always
         leases = (*self._own_leases(now), *self._borrowing.leases(but=self._own_tickets))
         return Share(self._limit, self._partitions, leases, self._tickets_max)
+
+    def _all_own(self) -> Share:
+        leases = (Lease(self._own_tickets),)
+        plain = Share(self._limit, self._partitions, leases, self._tickets_max)
+        if self._plain != plain:
+            self._plain = plain  # the same one for as long as it is so, which is quick to see
+        return self._plain
 
     def fall_silent(self) -> None:
         """Nothing has been heard for long: half of the last share, and never more than is ours."""
@@ -133,9 +148,6 @@ class Negotiation:
     def _own_leases(self, now: float) -> Iterator[Lease]:
         """The owned tickets, in parts by when they are free."""
         rest = self._own_tickets
-        if now >= self._settled_at and not (self._lending or self._foreign):
-            yield Lease(rest)  # as nearly always
-            return
         blocks = [*self._lending.blocks(), *self._blocks_of_others()]
         for block in sorted(blocks, key=lambda block: -block.free_at):
             if block.free_at > now and (tickets := block.tickets & rest):
@@ -192,21 +204,26 @@ class Negotiation:
         """So many requests per second would do for this round."""
         self._needs.append(rate)
 
-    def decide(self, notes: Collection[RateNote], moment: Moment) -> RateNote | None:
+    def decide(
+        self, notes: Collection[RateNote], moment: Moment, *, asks: bool = True
+    ) -> RateNote | None:
         """Lend, take back and ask by what was needed lately; what to say of it.
 
-        Who has not looked at its needs for some rounds does not know what to lend. What is lent is
-        not in `share` from here on, and must not be used any more before the note is written.
-        None: there is nothing to say, and what was said last may be dropped.
+        Who has been here for a few rounds only does not know what it can lend. What is lent is not
+        in `share` from here on, and must not be used any more before the note is written. None:
+        there is nothing to say, and what was said last may be dropped.
         """
         now, need = moment.now, max(self._needs, default=0.0)
         blocked = union(b.tickets for b in self._blocks_of_others() if b.free_at > now)
         own = self._own_tickets & ~blocked
-        means = Means(self._limit, self._partitions, own.bit_count())
-        if self.is_shared and len(self._needs) == ROUNDS_REMEMBERED:
+        means = self._means(own)
+        if self.is_shared and moment.number >= self._begun + ROUNDS_REMEMBERED:
             self._lending.lend(self._comparable(notes), own, reserve=reserved(means, need), now=now)
         self._held_last = self.share(now).held(now)[0].bit_count()
-        return self._note(borrowing(means, need) if self.is_shared else 0, moment)
+        return self._note(borrowing(means, need) if asks and self.is_shared else 0, moment)
+
+    def _means(self, own: int) -> Means:
+        return Means(self._limit, self._partitions, own.bit_count())
 
     def _note(self, wanted: int, moment: Moment) -> RateNote | None:
         lent, heard = self._lending.loans(moment.now), self._borrowing.heard()

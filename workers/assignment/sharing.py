@@ -30,6 +30,10 @@ INTERVAL: Final = timedelta(seconds=1)
 WATCH_INTERVAL: Final = timedelta(seconds=0.5)
 # After so long without hearing from others a worker uses only half of its share.
 SILENCE_S: Final = 5.0
+# So many subscriptions of a worker ask for more; the rest keep what is theirs.
+ASKING_MAX: Final = 1_000
+# Deliveries go on meanwhile.
+DECISIONS_PER_TURN: Final = 50
 # What was said so many rounds ago is not answered any more.
 ROUNDS_REMEMBERED: Final = 16
 
@@ -56,8 +60,8 @@ class SharedLines(Protocol):
     def share(self, subscription_id: str, share: Share) -> None:
         """Let the subscription send at most this share of its rate from here."""
 
-    def demand(self, subscription_id: str) -> Demand | None:
-        """What the subscription's line does with its share, if it has one here."""
+    def demands(self) -> Mapping[str, Demand]:
+        """What the lines that do not rest do with their shares, by subscription id."""
 
 
 class Held(NamedTuple):
@@ -94,6 +98,9 @@ class RateSharing:
         self._said_at: OrderedDict[int, float] = OrderedDict()
         # The subscriptions that we may have notes on.
         self._said: set[str] = set()
+        # Those that are lent, borrowed or needed, and whether any could be.
+        self._talking: set[str] = set()
+        self._shared = False
         self._unheard_since: float | None = None
         self._wake = asyncio.Event()
         self._resting = asyncio.Event()
@@ -116,6 +123,7 @@ class RateSharing:
         """Deliver these subscriptions and no others, each at the share that is ours."""
         now = self._clock()
         ids = set()
+        self._shared = False
         for each in held:
             ids.add(each.subscription.id)
             self._hold(each, now)
@@ -124,6 +132,7 @@ class RateSharing:
             negotiation.own({}, verified=self._read_began)
             if negotiation.is_over:
                 del self._negotiations[subscription_id]
+                self._talking.discard(subscription_id)
         if self._newest > self._read_began:
             self._wake.set()
 
@@ -136,7 +145,7 @@ class RateSharing:
         negotiation = self._negotiations.get(subscription.id)
         if negotiation is None:
             negotiation = self._negotiations[subscription.id] = Negotiation(
-                subscription.id, self._worker_id
+                subscription.id, self._worker_id, begun=self._number
             )
         negotiation.configure(float(subscription.policy.rate), topic.partitions)
         assigned_at = self._assigned_at[topic.name]
@@ -144,6 +153,7 @@ class RateSharing:
         if notes := self._notes.get(subscription.id):
             negotiation.hear_of_loans(notes, now)
         self._lines.share(subscription.id, negotiation.share(now))
+        self._shared = self._shared or negotiation.is_shared
 
     # ---- talking --------------------------------------------------------------------------------
 
@@ -169,10 +179,12 @@ class RateSharing:
             self._unheard_since = began
         try:
             notes = by_subscription(await self._store.others())
-            said = self._decide(notes, began)
-            await self._say(said)
+            self._resting.clear()
+            await self._say(await self._decided(notes, began))
         except UnavailableError as exc:
             _log.warning("rates_not_shared", error=exc.message)
+        finally:
+            self._resting.set()
 
     def look(self) -> None:
         """Say that we live, and notice when others are not heard."""
@@ -191,34 +203,55 @@ class RateSharing:
         self._wake.clear()
 
     def _has_reason(self) -> bool:
-        if self._said or self._newest > self._read_began:
-            return True
-        return any(n.is_shared or not n.is_idle for n in self._negotiations.values())
+        waiting = self._newest > self._read_began
+        return bool(self._shared or self._talking or self._said or waiting)
 
-    def _decide(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
+    async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
         """Hear all, and act on it at once: what we lend is not used when it is said to be lent."""
         now = self._clock()
-        # Else most subscriptions need not be looked at: nothing that concerns them has changed.
         all_new = self._newest > self._read_began or self._was_silent(now)
         self._read_began, self._notes, self._unheard_since = began, notes, None
         self._number += 1
         moment = Moment(self._number, now, self._said_at)
-        said = []
-        for subscription_id, negotiation in list(self._negotiations.items()):
-            heard, need = notes.get(subscription_id, []), 0.0
-            if negotiation.is_shared and (demand := self._lines.demand(subscription_id)):
-                need = needed(demand)
-            negotiation.need(need)
-            if not (all_new or heard or need) and negotiation.is_idle:
-                continue
-            negotiation.hear(heard, moment, verified=began)
-            note = negotiation.decide(heard, moment)
-            self._lines.share(subscription_id, negotiation.share(now))
-            if note is not None:
-                said.append(note)
-            elif negotiation.is_over:
-                del self._negotiations[subscription_id]
+        demands = self._lines.demands()
+        # Else nothing has changed that concerns the others, which are most.
+        concerned = list(
+            self._negotiations if all_new else self._talking | notes.keys() | demands.keys()
+        )
+        said: list[RateNote] = []
+        for number, subscription_id in enumerate(concerned):
+            if number % DECISIONS_PER_TURN == DECISIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            asks = len(said) < ASKING_MAX
+            demand = demands.get(subscription_id)
+            if self._need(subscription_id, demand) or all_new or subscription_id in notes:
+                note = self._decide(subscription_id, moment, asks=asks)
+                said += [note] if note else []
         return said
+
+    def _need(self, subscription_id: str, demand: Demand | None) -> bool:
+        """Learn what it needs; whether that is to be talked about, or was."""
+        negotiation = self._negotiations.get(subscription_id)
+        if negotiation is None:
+            return False
+        negotiation.need(needed(demand) if demand and negotiation.is_shared else 0.0)
+        return not negotiation.is_idle or subscription_id in self._talking
+
+    def _decide(self, subscription_id: str, moment: Moment, *, asks: bool) -> RateNote | None:
+        negotiation = self._negotiations.get(subscription_id)
+        if negotiation is None:
+            return None
+        heard = self._notes.get(subscription_id, ())
+        negotiation.hear(heard, moment, verified=self._read_began)
+        note = negotiation.decide(heard, moment, asks=asks)
+        self._lines.share(subscription_id, negotiation.share(moment.now))
+        if negotiation.is_idle:
+            self._talking.discard(subscription_id)
+        else:
+            self._talking.add(subscription_id)
+        if negotiation.is_over:
+            del self._negotiations[subscription_id]
+        return note
 
     async def _say(self, notes: Collection[RateNote]) -> None:
         saying = {note.subscription_id for note in notes}
@@ -230,11 +263,7 @@ class RateSharing:
             self._said_at.popitem(last=False)
         # Until we know better, all of them may be there.
         self._said |= saying
-        self._resting.clear()
-        try:
-            await self._store.say(notes, drop)
-        finally:
-            self._resting.set()
+        await self._store.say(notes, drop)
         self._said = saying
 
     def _was_silent(self, now: float) -> bool:

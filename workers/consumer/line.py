@@ -114,9 +114,11 @@ class DeliveryLine:
         self._pace.share(share, time.monotonic())
         self.pump()
 
-    def demand(self) -> Demand:
-        """What it does with its share, and what could be sent with more."""
+    def demand(self) -> Demand | None:
+        """What it does with its share, and what could be sent with more; None: it rests."""
         now = time.monotonic()
+        if not (self._pace.used(now) or self._intake or self._park):
+            return None
         due = self._park.next_due
         waiting = self._intake.waiting + (len(self._park) if due is not None and due <= now else 0)
         quiet = now < self._quiet_until

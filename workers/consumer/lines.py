@@ -144,10 +144,9 @@ class Lines:
         if line is not None:
             line.share(share)
 
-    def demand(self, subscription_id: str) -> Demand | None:
-        """What the subscription's line does with its share, if it has one here."""
-        line = self._lines.get(subscription_id)
-        return None if line is None else line.demand()
+    def demands(self) -> Mapping[str, Demand]:
+        """What the lines that do not rest do with their shares, by subscription id."""
+        return {each: demand for each, line in self._lines.items() if (demand := line.demand())}
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
         """Send nothing more for these; returns what is to be finished, each with its group."""

@@ -1,6 +1,6 @@
 """The exchange among workers about rates: what it costs, and what it does when nobody answers."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -55,13 +55,13 @@ class RatedLines:
     def __init__(self) -> None:
         self.pulse = Pulse()
         self.shares: dict[str, Share] = {}
-        self.demands: dict[str, Demand] = {}
+        self.busy: dict[str, Demand] = {}
 
     def share(self, subscription_id: str, share: Share) -> None:
         self.shares[subscription_id] = share
 
-    def demand(self, subscription_id: str) -> Demand | None:
-        return self.demands.get(subscription_id)
+    def demands(self) -> Mapping[str, Demand]:
+        return self.busy
 
 
 class One:
@@ -100,7 +100,7 @@ def a_subscription(new_id: str) -> Subscription:
 
 async def test_who_has_all_partitions_looks_once_and_says_nothing() -> None:
     one = One(owned={0, 1, 2, 3})
-    one.lines.demands["s0"] = Demand(LIMIT, LIMIT, 10_000)
+    one.lines.busy["s0"] = Demand(LIMIT, LIMIT, 10_000)
     await one.pass_time(20)
     assert (one.notes.reads, one.notes.said) == (1, [])
     assert one.rate() == LIMIT
@@ -109,7 +109,7 @@ async def test_who_has_all_partitions_looks_once_and_says_nothing() -> None:
 async def test_any_number_of_subscriptions_is_one_look_and_one_statement_a_round() -> None:
     one = One(owned={0, 1}, subscriptions=500)
     await one.pass_time(1)
-    one.lines.demands.update(dict.fromkeys(one.lines.shares, BUSY))
+    one.lines.busy.update(dict.fromkeys(one.lines.shares, BUSY))
     reads = one.notes.reads
     await one.pass_time(3)
     assert one.notes.reads == reads + 3
@@ -118,7 +118,7 @@ async def test_any_number_of_subscriptions_is_one_look_and_one_statement_a_round
 
 async def test_idle_subscriptions_are_not_written_of() -> None:
     one = One(owned={0, 1}, subscriptions=5)
-    one.lines.demands.update(dict.fromkeys(one.lines.shares, IDLE))
+    one.lines.busy.update(dict.fromkeys(one.lines.shares, IDLE))
     await one.pass_time(10)
     assert one.notes.said == []
 
@@ -184,7 +184,7 @@ async def test_who_has_all_partitions_does_not_mind_hearing_nothing() -> None:
 @pytest.mark.parametrize(("partitions", "heard"), [(4, True), (5, False)])
 async def test_what_is_lent_is_not_used_when_it_is_said(partitions: int, *, heard: bool) -> None:
     one = One(owned={0, 1})
-    one.lines.demands["s0"] = IDLE
+    one.lines.busy["s0"] = IDLE
     await one.pass_time(3)
     one.notes.of_others = [
         RateNote(
