@@ -124,7 +124,9 @@ class Negotiation:
     def fall_silent(self) -> None:
         """Nothing has been heard for long: half of the last share, and never more than is ours."""
         if self.is_shared and self._tickets_max == inf:
-            self._tickets_max = max(self._held_last, self._own_tickets.bit_count()) / 2
+            # What is lent comes back to us, so that we have at least half of what we own.
+            last = 0 if self.is_idle else self._held_last
+            self._tickets_max = max(last, self._own_tickets.bit_count()) / 2
 
     def _verify(self, verified: float) -> None:
         self._verified = verified

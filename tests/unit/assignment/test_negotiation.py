@@ -66,6 +66,21 @@ def test_what_is_not_needed_any_more_is_given_back_and_not_talked_about() -> Non
     assert [talks.fraction(name) for name in talks.talkers] == pytest.approx([1 / 3] * 3)
 
 
+def test_who_had_borrowed_nearly_all_keeps_what_is_its_own_in_silence() -> None:
+    talks = some_talks()
+    talks.talkers["w0"].need = 500
+    talks.run(8)
+    borrower, lender = talks.talkers["w0"], talks.talkers["w1"]
+    for talker in (borrower, lender):
+        talker.cut_off = True
+        talks.run(6)
+        talker.negotiation.fall_silent()
+        talker.share = talker.negotiation.share(talks.now + talker.skew)
+    # Half of nearly all is more than its third; the other has half of its third.
+    rates = [t.share.rate(t.held(talks.now)) / talks.limit for t in (borrower, lender)]
+    assert rates == pytest.approx([1 / 3, 1 / 6])
+
+
 def test_who_is_cut_off_has_only_its_own_when_its_loans_are_over() -> None:
     talks = some_talks()
     talks.talkers["w0"].need = 500
