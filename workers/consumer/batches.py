@@ -75,7 +75,9 @@ class Batches:
 
     @property
     def next_due(self) -> float | None:
-        """When the next batch is sent at the latest (monotonic seconds)."""
+        """When the next batch is sent at the latest (monotonic seconds); at once for refusals."""
+        if self._refused:
+            return _AT_ONCE
         waiting = (b.due for cursor, b in self._open.items() if cursor not in self._under_way)
         return min(waiting, default=None)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import structlog
 
-from app.domain.batching import Batching  # noqa: TC001 - hidden types help nobody
+from app.domain.batching import Batching
 from app.domain.fetch import FetchMode, FetchPolicy
 from app.domain.filters import Filter
 from app.domain.message import Message
@@ -47,7 +47,7 @@ class Intake:
         self._held: Opened | None = None
         # They waited for others to be finished.
         self._freed: deque[Opened] = deque()
-        self._ordered_by: tuple[Ordering, Batching | None] = (Ordering.NONE, None)
+        self._ordered_by: Ordering | Batching = Ordering.NONE
         self._order: Order | None = None
         # The order, when it makes batches.
         self._batches: Batches | None = None
@@ -86,7 +86,7 @@ class Intake:
         """Take, filter and order what is read from now on by the subscription's settings."""
         self._take_by(subscription.fetch)
         self._filter_by(subscription.filters)
-        if (subscription.ordering, subscription.batching) != self._ordered_by:
+        if _ordered_by(subscription) != self._ordered_by:
             if self._order is not None:
                 self._freed.extend(self._order.drain())
             self._order_by(subscription)
@@ -97,7 +97,7 @@ class Intake:
 
     def _order_by(self, subscription: Subscription) -> None:
         batching, policy = subscription.batching, subscription.policy
-        self._ordered_by = (subscription.ordering, batching)
+        self._ordered_by = _ordered_by(subscription)
         if batching is None:
             self._batches = None
             self._order = order_of(subscription)
@@ -158,6 +158,10 @@ class Intake:
         if self._chain is not None and self._held is None:
             self._held = self._next_wanted()
 
+    def take_turn(self) -> bool:
+        """Whether something else that works off a backlog may begin in this turn of the loop."""
+        return self._parts.turns.take(self._resume)
+
     def take(self) -> Opened | None:
         """The next message to send, if there is one in this turn."""
         opened = self._held or (self._freed.popleft() if self._freed else self._next_wanted())
@@ -212,3 +216,8 @@ class Intake:
         if self.polling is None or not self._ready:
             return batches.overdue()
         return batches.overdue(readable=self.polling.may_take(time.monotonic()))
+
+
+def _ordered_by(subscription: Subscription) -> Ordering | Batching:
+    """What its order depends on; batches have their own, whatever its `ordering` is."""
+    return subscription.batching or subscription.ordering

@@ -218,6 +218,20 @@ async def test_a_message_too_old_for_its_first_attempt_is_left_out_of_its_batch(
     assert discards(world) == [(b"0", PUBLISH_TTL_ELAPSED, 0)]
 
 
+async def test_messages_too_old_for_their_batch_are_discarded_though_the_rate_is_used_up(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    soon, minute = timedelta(milliseconds=20), timedelta(minutes=1)
+    await subscribed(world, topic, batch_time=soon, publish_ttl=minute, rate=1)
+    old = [NewRecord(value=b"%d" % number, timestamp_ms=1) for number in (0, 1)]
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.log.append(topic.name, [*old, NewRecord(value=b"2")])
+        await world.plane.until(lambda: len(world.plane.undelivered) == 2)
+    assert batches(world) == [[2]]
+
+
 async def test_a_batch_is_sent_when_its_youngest_message_may_be(world: World) -> None:
     topic = await world.topic(partitions=1)
     delay = timedelta(milliseconds=200)

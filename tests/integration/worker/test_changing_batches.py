@@ -9,6 +9,7 @@ from app.domain.batching import BatchFormat, DeliveryType
 from app.domain.delivery import (
     Retry,
 )
+from app.domain.subscription import Ordering
 from tests.fakes.worker import World, delivered
 from tests.integration.worker.batching import (
     EVEN,
@@ -218,6 +219,21 @@ async def test_other_settings_leave_an_open_batch_alone(world: World) -> None:
         await world.plane.until_applied()
         await world.publish(topic, b"2")
         await world.plane.until(lambda: delivered(world, subscription.id) == 3)
+    assert batches(world) == [[0, 1, 2]]
+
+
+async def test_an_ordering_that_batches_do_not_heed_leaves_an_open_batch_alone(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await subscribed(world, topic, batch_size=3)
+    async with world.worker():
+        await world.plane.until_applied()
+        await collected(world, topic, *numbers(2))
+        world.plane.put(replace(subscription, ordering=Ordering.KEY))
+        await world.plane.until_applied()
+        await world.publish(topic, b"2")
+        await world.endpoints.until(lambda: bool(every(world)))
     assert batches(world) == [[0, 1, 2]]
 
 
