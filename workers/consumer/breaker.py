@@ -32,12 +32,13 @@ class Breaker:
         self._cursors = cursors
         self._wake = wake
         self._rule: CircuitBreaker | None = None
+        self._by = ""
         self._circuit: LiveCircuit | None = None
 
     def guarded(self, pace: Pace, subscription: Subscription) -> Pacing:
         """`pace` as the subscription's breaker lets it; as it is if there is none (any more)."""
         before, rule = self._rule, subscription.circuit_breaker
-        self._rule = rule
+        self._rule, self._by = rule, subscription.group
         name = rule and (rule.circuit_name or "")
         if self._circuit is not None and self._circuit.name != name:
             self._part()
@@ -109,7 +110,7 @@ class Breaker:
 
     def _part(self) -> None:
         if self._circuit is not None:
-            self._circuits.leave(self._circuit, self)
+            self._circuits.leave(self._circuit, self, by=self._by)
             self._circuit = None
 
     def _stand(self, now: float, *, until: float) -> None:

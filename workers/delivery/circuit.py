@@ -125,6 +125,10 @@ class Circuit:
             self._probe = now
             self._leave_until = float("-inf")
 
+    def withdraw(self) -> None:
+        """Nobody will say what became of the one message: another one is to try."""
+        self._probe = None
+
     def landed(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float) -> bool:
         """The request that left at `sent_at` is over; whether this opened or closed the circuit."""
         said = verdict(outcome, rule.error_types)

@@ -37,6 +37,8 @@ class LiveCircuit:
         self.members: set[Member] = set()
         self.number = 0
         self._work = work
+        # Who sent its one message last.
+        self._tried_by = ""
         # How often it was opened or closed here.
         self.turns = 0
         self._told = 0
@@ -52,6 +54,12 @@ class LiveCircuit:
             self._work.set()
         return wait
 
+    def sent(self, now: float, *, by: str) -> None:
+        """A message of `by` leaves."""
+        self.circuit.sent(now)
+        if self.circuit.probing:
+            self._tried_by = by
+
     def landed(
         self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
     ) -> None:
@@ -63,6 +71,13 @@ class LiveCircuit:
             circuit.reason = f"{by}: {circuit.reason}"
         _log.info("circuit_turned", circuit=self.name, by=by, closed=circuit.closed)
         self._turn()
+
+    def part(self, member: Member, *, by: str) -> None:
+        """`member` says nothing any more, also not of messages of `by` that are in the air."""
+        self.members.discard(member)
+        if self.circuit.probing and self._tried_by == by:
+            self.circuit.withdraw()
+            self._notify()
 
     def retime(self, rule: CircuitBreaker) -> None:
         """As `Circuit.retime`."""
@@ -165,9 +180,9 @@ class Circuits:
         circuit.members.add(member)
         return circuit
 
-    def leave(self, circuit: LiveCircuit, member: Member) -> None:
-        """`member` sends nothing through it any more."""
-        circuit.members.discard(member)
+    def leave(self, circuit: LiveCircuit, member: Member, *, by: str) -> None:
+        """`member`, who sends for `by`, sends nothing through it any more."""
+        circuit.part(member, by=by)
         if not circuit.members:
             self._shared.pop(circuit.name, None)
             if not self._shared:

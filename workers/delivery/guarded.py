@@ -44,7 +44,7 @@ class GuardedPace:
 
     def sent(self, now: float) -> int:
         """Count a request that leaves; returns its epoch, for `landed`."""
-        self._circuit.circuit.sent(now)
+        self._circuit.sent(now, by=self._by)
         return self._pace.sent(now)
 
     def landed(self, landed: Landed, now: float) -> bool:
