@@ -75,3 +75,29 @@ async def test_the_only_worker_with_traffic_gets_nearly_the_whole_limit_in_secon
     times = [attempt.at for attempt in attempts]
     assert most_in_a_second(times) <= limit
     assert most_within(seconds, times) >= 0.9 * limit * seconds
+
+
+@pytest.mark.parametrize("limit", [3, 50, 400])
+async def test_no_second_has_more_requests_than_the_limit_while_workers_come_and_go(
+    limit: int,
+) -> None:
+    world = World()
+    topic = await world.topic(partitions=9)
+    await world.subscribe(topic, rate=limit)
+    attempts = world.endpoints.attempts
+
+    async def some_seconds(count: int = 2) -> None:
+        seen = len(attempts)
+        await world.endpoints.until(lambda: len(attempts) >= seen + count * limit)
+
+    async with world.worker("w0"):
+        await world.plane.until_applied()
+        await world.publish(topic, *(b"%d" % number for number in range(20 * limit)))
+        await some_seconds()
+        async with world.worker("w1"):
+            await some_seconds()
+            async with world.doomed_worker("w2"):
+                await some_seconds()
+            await some_seconds()
+        await some_seconds()
+    assert most_in_a_second([attempt.at for attempt in attempts]) <= limit
