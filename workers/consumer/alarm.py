@@ -1,0 +1,34 @@
+"""One timer for all that a line waits for."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class Alarm:
+    """Calls back at the earliest of the times that were asked for since it last did."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
+        self._loop = loop
+        self._ring = ring
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+
+    def set(self, due: float, now: float) -> None:
+        """Ring at `due` (monotonic seconds), or earlier."""
+        due = max(due, now)
+        if self._timer is not None:
+            if self._due <= due:
+                return
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._loop.call_later(due - now, self._on_timer)
+
+    def cancel(self) -> None:
+        """Do not ring."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._ring()

@@ -1,0 +1,111 @@
+"""What a line sends next: a new message, or one that is tried again."""
+
+import math
+import time
+from typing import Final
+
+from app.domain.delivery import PUBLISH_TTL_ELAPSED, TTL_ELAPSED, Discarded
+from app.domain.subscription import DeliveryPolicy, OnExhausted
+from workers.consumer.breaker import Breaker  # noqa: TC001 - hidden types help nobody
+from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
+from workers.consumer.intake import Intake
+from workers.consumer.order import Opened
+from workers.consumer.retries import BatchJob, Job, RetryPark
+from workers.delivery.batch import MessageBatch
+
+# What makes new messages wait while the retry buffer is full.
+_WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})
+
+# Messages that always fail get one request in so many: the others must not wait for them.
+NEW_PER_RETRY: Final = 4
+
+
+class Choice:
+    """Chooses between the `intake` and the retries in the `park`. Nothing of it is waited for."""
+
+    def __init__(self, policy: DeliveryPolicy, intake: Intake, park: RetryPark) -> None:
+        self.policy = policy
+        # None as long as there was no circuit breaker.
+        self.breaker: Breaker | None = None
+        self._intake = intake
+        self._park = park
+        self._new_in_a_row = 0
+
+    @property
+    def next_due(self) -> float | None:
+        """When there will be something to send that there is not now."""
+        times = (self._park.next_due, None if self._is_held_up() else self._intake.next_due)
+        return min((time for time in times if time is not None), default=None)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the retry buffer has no room."""
+        return len(self._park) >= self.policy.retry_buffer_max
+
+    def take(self, now: float, *, cautious: bool) -> Job | None:
+        """The next job; `cautious`: the subscriber is or was down."""
+        if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
+            return self._retried(now) or self._next_message(now)
+        # Another message may arrive where one fails forever: that one is no probe.
+        self._new_in_a_row += 1
+        return self._next_message(now) or self._retried(now)
+
+    def is_over(self, job: Job, at: float) -> bool:
+        """Whether its time to live is over at that time, as far as is known."""
+        if self.breaker is None:
+            return at > job.deadline
+        return self.breaker.age(job, at) > job.deadline
+
+    def _retried(self, now: float) -> Job | None:
+        self._new_in_a_row = 0
+        due = self._retries_due(now)
+        # Live deliveries of other subscriptions do not wait for all that fails here at once.
+        if not self._park.has(due) or not self._intake.take_turn():
+            return None
+        job = self._park.take(due)
+        if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
+            # It was due in time, and held back by the rate or by what others were told.
+            job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
+        return job
+
+    def _retries_due(self, now: float) -> float:
+        """When those that are tried again now have become due."""
+        run = self.policy.on_exhausted is OnExhausted.RUN
+        return math.inf if run and self.is_full else now
+
+    def _next_message(self, now: float) -> Job | None:
+        """The next message that may be sent now; those that may not yet are parked."""
+        now_ms = time.time_ns() / 1e6
+        while not self._is_held_up():
+            opened = self._intake.take()
+            if opened is None:
+                return None
+            job = self._job(opened, now=now, now_ms=now_ms)
+            if job.due <= now:
+                return job
+            self._park.park(job, job.due)
+        return None  # a job that leaves the park makes room
+
+    def _is_held_up(self) -> bool:
+        """Whether new messages wait for room in the retry buffer."""
+        policy = self.policy
+        waits = bool(policy.sending_delay) or policy.on_exhausted in _WAITING
+        return waits and self.is_full
+
+    def _job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
+        cursor, message, opened_ms, refused = opened
+        policy, breaker = self.policy, self.breaker
+        if breaker is not None:
+            opened_ms = breaker.opened_ms(opened, int(now_ms), batch_time=policy.batch_time)
+        delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
+        elapsed = (now_ms - ttl_starts_ms(message, policy, opened_ms=opened_ms)) / 1e3
+        ttl = policy.message_ttl.total_seconds()
+        due = now + delay_ms / 1e3
+        kind = BatchJob if isinstance(message, MessageBatch) else Job
+        job = kind(message, cursor, due + ttl - max(elapsed, 0.0))
+        if breaker is not None:
+            job.deadline -= breaker.clock.stood(now)
+        job.due, job.refused = due, refused
+        if is_stale(message, policy, now_ms=now_ms + delay_ms):
+            job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)
+        return job
