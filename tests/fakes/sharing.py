@@ -20,6 +20,7 @@ from workers.delivery.share import Share
 from workers.delivery.tickets import ticket_count
 
 SUBSCRIPTION = "s"
+PARTITIONS = 6
 STEP_S = 0.05
 
 
@@ -175,3 +176,28 @@ class Talks:
                 if user != talker.name and self.now - at < WINDOW_S - STEP_S:
                     self.conflicts.append(f"{self.now:.2f}: {talker.name} after {user} at {at:.2f}")
                 self._users[ticket] = (talker.name, self.now)
+
+
+def hard_times(seed: int, *, limit: float, seconds: int) -> Talks:
+    """Demand that comes and goes, and now and then something that goes wrong."""
+    random = Random(seed)
+    talks = Talks(random, workers=4, limit=limit, partitions=PARTITIONS)
+    for _ in range(seconds):
+        alive = [name for name, each in talks.talkers.items() if not each.dead]
+        talker = talks.talkers[random.choice(alive)]
+        talker.need = random.choice([0.0, 0.0, limit / 10, limit / 2, 10 * limit])
+        fate = random.random()
+        if fate < 0.15:
+            index, to = random.randrange(PARTITIONS), random.choice(alive)
+            if talks.owned_by(to) and talks.owners[index] != to:
+                talks.move(index, to, after=random.choice([0.0, 0.1, 1.0]))
+        elif fate < 0.25:
+            talks.hang(talker.name, random.uniform(0.5, 8))
+        elif fate < 0.35:
+            talker.cut_off = not talker.cut_off
+        elif fate < 0.4 and len(alive) > 2:
+            heirs = [name for name in alive if name != talker.name and talks.owned_by(name)]
+            if heirs:
+                talks.kill(talker.name, heirs)
+        talks.run(1)
+    return talks

@@ -3,12 +3,9 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.fakes.sharing import Talks
+from tests.fakes.sharing import PARTITIONS, Talks, hard_times
 
-PARTITIONS = 6
 LIMITS = [5.0, 50.0, 2_000.0]
 
 
@@ -93,32 +90,6 @@ def test_who_is_cut_off_has_only_its_own_when_its_loans_are_over() -> None:
     assert talks.conflicts == []
 
 
-@settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 1_000_000), limit=st.sampled_from(LIMITS))
-def test_no_ticket_is_used_twice_within_a_second_whatever_happens(seed: int, limit: float) -> None:
-    assert hard_times(seed, limit=limit, seconds=25).conflicts == []
-
-
-def hard_times(seed: int, *, limit: float, seconds: int) -> Talks:
-    """Demand that comes and goes, and now and then something that goes wrong."""
-    random = Random(seed)
-    talks = Talks(random, workers=4, limit=limit, partitions=PARTITIONS)
-    for _ in range(seconds):
-        alive = [name for name, each in talks.talkers.items() if not each.dead]
-        talker = talks.talkers[random.choice(alive)]
-        talker.need = random.choice([0.0, 0.0, limit / 10, limit / 2, 10 * limit])
-        fate = random.random()
-        if fate < 0.15:
-            index, to = random.randrange(PARTITIONS), random.choice(alive)
-            if talks.owned_by(to) and talks.owners[index] != to:
-                talks.move(index, to, after=random.choice([0.0, 0.1, 1.0]))
-        elif fate < 0.25:
-            talks.hang(talker.name, random.uniform(0.5, 8))
-        elif fate < 0.35:
-            talker.cut_off = not talker.cut_off
-        elif fate < 0.4 and len(alive) > 2:
-            heirs = [name for name in alive if name != talker.name and talks.owned_by(name)]
-            if heirs:
-                talks.kill(talker.name, heirs)
-        talks.run(1)
-    return talks
+@pytest.mark.parametrize("limit", LIMITS)
+def test_no_ticket_is_used_twice_within_a_second_in_hard_times(limit: float) -> None:
+    assert hard_times(seed=1, limit=limit, seconds=30).conflicts == []
