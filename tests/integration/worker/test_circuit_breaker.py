@@ -353,6 +353,13 @@ async def test_without_its_breaker_a_subscription_goes_on_at_once(world: World) 
         await world.plane.until(lambda: delivered(world, subscription.id) == 20)
 
 
+async def test_without_its_breaker_times_to_live_run_again(world: World) -> None:
+    async with opened(world, LONG, messages=5, message_ttl=timedelta(seconds=1)) as (given, _):
+        world.plane.put(replace(given, circuit_breaker=None))
+        await world.plane.until(lambda: len(world.plane.undelivered) == 5)
+    assert {each.reason for each in world.plane.undelivered} == {TTL_ELAPSED}
+
+
 async def test_with_a_shorter_trip_timeout_an_open_circuit_is_tried_sooner(world: World) -> None:
     async with opened(world, LONG) as (subscription, health):
         health.up = True
