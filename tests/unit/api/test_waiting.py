@@ -32,8 +32,8 @@ def number_of(waiting: Waiting) -> int:
     return address.number
 
 
-def hear(waiters: Waiters, waiting: Waiting, name: str, fate: Fate, *why: object) -> None:
-    (payload,) = payloads([Receipt(number_of(waiting), f"id-{name}", fate, *why)])  # type: ignore[arg-type]
+def hear(waiters: Waiters, waiting: Waiting, name: str, *said: object) -> None:
+    (payload,) = payloads([Receipt(number_of(waiting), f"id-{name}", *said)])  # type: ignore[arg-type]
     waiters.hear(payload)
 
 
