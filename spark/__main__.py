@@ -2,21 +2,32 @@
 
 import asyncio
 import logging
+import sys
+
+import structlog
 
 from app.config import Settings
 from app.storage.configured import database_url
 from app.telemetry import configure_logging
+from spark.engine import EngineLostError
 from spark.main import run
+
+_log = structlog.get_logger(__name__)
 
 
 def main() -> None:
     """Do Spark jobs with the settings of the environment until it is told to stop."""
-    settings = Settings()
+    settings, ended = Settings(), 0
     configure_logging(settings.log_level)
     # It tells of every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with database_url(settings) as url:
-        asyncio.run(run(settings, database_url=url))
+        try:
+            asyncio.run(run(settings, database_url=url))
+        except* EngineLostError:
+            _log.error("spark_lost", advice="start the runner again; its job is not lost")
+            ended = 1
+    sys.exit(ended)
 
 
 if __name__ == "__main__":

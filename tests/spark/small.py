@@ -1,6 +1,6 @@
 """A small Spark on this machine, for tests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from spark.session import new_session
 
 # For tables of a few rows, on a machine that does other things, too: nothing is compiled that does
 # not pay before the test ends.
-FRUGAL: Final = {
+FRUGAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -27,16 +27,18 @@ FRUGAL: Final = {
 
 
 @contextmanager
-def small_session(place: Path) -> Iterator[SparkSession]:
+def small_session(
+    place: Path, *, conf: Mapping[str, str] = FRUGAL, memory: str = "512m"
+) -> Iterator[SparkSession]:
     """A session on two threads, with its files in `place`; after the block its Java is gone.
 
     Without Java: RuntimeError with the line that installs it.
     """
     if missing := list(missing_for_spark()):
         raise RuntimeError("; ".join(missing))
-    settings = Settings(spark_master="local[2]", spark_memory="512m")
+    settings = Settings(spark_master="local[2]", spark_memory=memory)
     places = {"spark.local.dir": f"{place}/local", "spark.sql.warehouse.dir": f"{place}/warehouse"}
-    session = new_session(settings, **FRUGAL, **places)
+    session = new_session(settings, **conf, **places)
     try:
         yield session
     finally:
