@@ -94,7 +94,15 @@ class Resolver:
             self._drop_surplus()
         self._known.move_to_end(host)
         # One that gives up leaves the look-up to the others.
-        return await asyncio.shield(known.found)
+        try:
+            return await asyncio.shield(known.found)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not known.found.cancelled() or task is None or task.cancelling():
+                raise
+            # Nobody has cancelled the request, which is to have an outcome.
+            message = "the look-up was given up: too many names at once, or the end"
+            raise OSError(message) from None
 
     def _is_stale(self, known: _Known, now: float) -> bool:
         if not known.found.done():

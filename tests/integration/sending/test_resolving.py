@@ -106,6 +106,18 @@ async def test_as_many_names_are_remembered_as_there_is_room_for() -> None:
         assert names.asked == 4
 
 
+async def test_who_waits_for_a_name_that_makes_room_for_others_is_told_so() -> None:
+    loop = asyncio.get_running_loop()
+    async with a_resolver(lambda _: loop.create_future(), hosts_max=1) as resolver:
+        waiting = loop.create_task(resolver.addresses("a.test", 443))
+        await asyncio.wait((waiting,), timeout=0.01)
+        other = loop.create_task(resolver.addresses("b.test", 443))
+        with pytest.raises(OSError, match="too many names"):
+            await waiting
+    with pytest.raises(OSError, match="too many names"):
+        await other
+
+
 async def test_one_that_gives_up_leaves_the_answer_to_the_others() -> None:
     found: Found = asyncio.get_running_loop().create_future()
     async with a_resolver(lambda _: found) as resolver, asyncio.TaskGroup() as tasks:
