@@ -28,9 +28,10 @@ ALLOWED: Final[Mapping[str, Mapping[str, str]]] = {
         ),
     },
     "skipped_tests": {
-        "tests/integration/cli/test_child.py::test_a_child_stops_when_its_supervisor_is_killed_outright": (
-            "only Linux tells children of their parent's death"
-        ),
+        (
+            "tests/integration/cli/test_child.py::"
+            "test_a_child_stops_when_its_supervisor_is_killed_outright"
+        ): ("only Linux tells children of their parent's death"),
     },
     "many_positional": {
         "app/domain/message.py::Record.__init__": "built for every message read: keywords cost",
