@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
@@ -12,10 +14,17 @@ from app.domain.subscription import Ordering
 from tests.integration.worker.lives import Lives, Mood, Witness
 from tests.integration.worker.test_chaos import Moody
 
+TRIP_S = 0.1
 QUICK = CircuitBreaker(
     errors_threshold=2, trip_timeout=100, trip_timeout_unit=TimeUnit.MILLISECONDS
 )
 BREAKERS = (None, QUICK, replace(QUICK, circuit_name="a"), replace(QUICK, circuit_name="b"))
+
+
+def after(seconds: float) -> Callable[[], bool]:
+    """Whether so many seconds are over since now."""
+    over = time.monotonic() + seconds
+    return lambda: time.monotonic() > over
 
 
 class LivesOfCircuits(Lives):
@@ -31,10 +40,14 @@ class LivesOfCircuits(Lives):
         self._change(ordering=ordering, circuit_breaker=BREAKERS[2])
 
     async def act(self, action: str) -> None:
-        if action == "rewire":
-            self._change(circuit_breaker=self._dice.choice(BREAKERS))
-        else:
-            await super().act(action)
+        match action:
+            case "rewire":
+                self._change(circuit_breaker=self._dice.choice(BREAKERS))
+            case "wait":
+                # Circuits open and are tried meanwhile.
+                await self.world.plane.until(after(TRIP_S))
+            case _:
+                await super().act(action)
 
     def _change(self, **changed: object) -> None:
         changed_to = replace(self.subscription, **changed)  # type: ignore[arg-type]  # as given
@@ -42,7 +55,7 @@ class LivesOfCircuits(Lives):
 
 
 ACTIONS = st.lists(
-    st.sampled_from(["publish", "publish", "join", "crash", "stop", "toggle", "rewire", "wait"]),
+    st.sampled_from(["publish", "wait", "join", "crash", "stop", "toggle", "rewire", "wait"]),
     min_size=3,
     max_size=10,
 )
