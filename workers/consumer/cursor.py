@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -14,6 +14,9 @@ from workers.consumer.offsets import OffsetTracker
 from workers.consumer.receipts import Receipts
 from workers.reading.catchup import Fed
 from workers.reading.feed import Batch, Feed, TailReader
+
+# What arrives together, and is live all the same.
+LIVE_MESSAGES_MAX: Final = 32
 
 _log = structlog.get_logger()
 
@@ -146,8 +149,8 @@ class Cursor:
         if feed is None or reader is None or self._reading:
             return None
         while (batch := feed.find(self.position)) is not None:
-            # Held: so much is read ahead that this is a backlog too, if everybody's.
-            self.lagging = feed.held
+            # So many at once are a backlog too, if everybody's.
+            self.lagging = len(batch.messages) > LIVE_MESSAGES_MAX
             if self._use(batch):
                 reader.resume(feed)
                 return batch

@@ -168,7 +168,9 @@ class Intake:
         self._held = opened
         if opened is None:
             return None
-        if opened.cursor.lagging and not self._parts.turns.take(self._resume):
+        if not opened.cursor.lagging:
+            self._parts.turns.live()
+        elif not self._parts.turns.take(self._resume):
             return None
         self._held = None
         return opened
