@@ -124,7 +124,7 @@ class Cursor:
             if message is None:
                 return None
             if self._offsets.is_finished(message.offset):
-                self._offsets.pass_over(message.offset + 1)
+                self._pass(message.offset + 1)
                 continue
             # In flight before anything about it can fail: from here on no commit passes it.
             return message, self._offsets.open(message.offset, time.time_ns() // 1_000_000)

@@ -87,6 +87,18 @@ def test_takes_nothing_that_was_finished_before_a_restart() -> None:
     assert scene.taken() == [0, 3, 5]
 
 
+def test_commits_past_what_was_finished_before_a_restart() -> None:
+    scene = Scene(finished=((1, 3),))
+    scene.feed.put(a_batch(0, 3))
+    message, _ = scene.cursor.take() or (None, 0)
+    assert message is not None
+    scene.cursor.delivered(message)
+    assert scene.cursor.commit_begins().offset == 1
+    assert scene.taken() == []
+    assert scene.cursor.dirty
+    assert scene.cursor.commit_begins().offset == 3
+
+
 def test_commits_past_offsets_without_a_message() -> None:
     scene = Scene()
     scene.feed.put(a_batch(0, 4, holes=[0, 1, 2, 3]))
