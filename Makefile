@@ -57,7 +57,7 @@ lint: $(DEV)
 	$(BIN)/lint-imports
 
 unit: $(DEV)
-	$(BIN)/python -m pytest tests/unit tests/architecture $(ARGS)
+	$(BIN)/python -m pytest tests/unit tests/architecture --hypothesis-profile quick $(ARGS)
 
 bench: kafka ## measure; prints figures, and fails no test on time
 	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o 'norecursedirs=.* build' \
