@@ -132,6 +132,11 @@ class DeliveryPolicy:
             raise ValidationFailedError.of(
                 "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
             )
+        if self.publish_ttl is not None and self.publish_ttl <= self.sending_delay:
+            # Every message would be too old when it may be sent.
+            raise ValidationFailedError.of(
+                "subscriptionPolicy.publishTtl", "must be longer than sendingDelay"
+            )
 
 
 # The public (Hermes) name of each setting, for messages and for the API.
@@ -247,11 +252,8 @@ class Subscription:
         require_headers(self.headers, path="headers")
         self._check_codes()
         self._check_content()
-        if self.delivery_type is DeliveryType.BATCH and is_template(self.endpoint):
-            # The messages of a batch may each name another place.
-            raise ValidationFailedError.of(
-                "endpoint", "must be without {placeholders} when deliveryType is BATCH"
-            )
+        if self.delivery_type is DeliveryType.BATCH:
+            self._check_batches()
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
             # All its subscriptions would get again what one of them could not take.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
@@ -264,6 +266,20 @@ class Subscription:
         if self.suspend_on_gone and HTTPStatus.GONE in self.retryable_codes:
             raise ValidationFailedError.of(
                 "retryableStatusCodes", "must be without 410 unless suspendOnGone is false"
+            )
+
+    def _check_batches(self) -> None:
+        if is_template(self.endpoint):
+            # The messages of a batch may each name another place.
+            raise ValidationFailedError.of(
+                "endpoint", "must be without {placeholders} when deliveryType is BATCH"
+            )
+        publish_ttl = self.policy.publish_ttl
+        if publish_ttl is not None and publish_ttl <= self.policy.batch_time:
+            # The first of a batch that does not get full would always be too old for it.
+            raise ValidationFailedError.of(
+                "subscriptionPolicy.publishTtl",
+                "must be longer than batchTime when deliveryType is BATCH",
             )
 
     def _check_content(self) -> None:

@@ -125,3 +125,15 @@ async def test_metrics_say_how_many_batches_leave(
         await StatusRepository(session).write([], [load])
     metrics = (await api.get(f"/topics/{topic}/subscriptions/billing/metrics")).json()
     assert (metrics["batchRate"], metrics["rate"]) == (3.0, 3.0)
+
+
+async def test_messages_may_not_get_too_old_while_their_batch_waits_for_more(
+    api: httpx.AsyncClient, topic: str
+) -> None:
+    refused = await created(api, topic, subscriptionPolicy={"publishTtl": 30})
+    assert refused.status_code == 400
+    problem = "must be longer than batchTime when deliveryType is BATCH"
+    assert refused.json()["details"] == [
+        {"path": "subscriptionPolicy.publishTtl", "message": problem}
+    ]
+    assert (await created(api, topic, subscriptionPolicy={"publishTtl": 31})).status_code == 201

@@ -166,3 +166,15 @@ async def test_why_a_subscription_was_suspended_is_shown_until_its_owner_sets_th
     assert (await api.put(subscription, json=read, headers=STRICT)).json() == read
     await api.put(f"{subscription}/state", json="ACTIVE")
     assert "stateReason" not in (await api.get(subscription)).json()
+
+
+async def test_a_message_may_not_be_too_old_by_the_time_it_may_be_sent(
+    api: httpx.AsyncClient, topic: str
+) -> None:
+    policy = {"publishTtl": 3, "sendingDelay": 3000}
+    body = {"name": "billing", "endpoint": ENDPOINT, "subscriptionPolicy": policy}
+    refused = await api.post(f"/topics/{topic}/subscriptions", json=body, headers=STRICT)
+    assert (refused.status_code, refused.json()["details"]) == (
+        400,
+        [{"path": "subscriptionPolicy.publishTtl", "message": "must be longer than sendingDelay"}],
+    )

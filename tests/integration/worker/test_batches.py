@@ -207,7 +207,7 @@ async def test_a_message_too_old_for_its_first_attempt_is_left_out_of_its_batch(
     world: World,
 ) -> None:
     topic = await world.topic(partitions=1)
-    subscription = await subscribed(world, topic, batch_size=2, publish_ttl=timedelta(minutes=1))
+    subscription = await subscribed(world, topic, batch_size=2, publish_ttl=2 * LATE)
     async with world.worker():
         await world.plane.until_applied()
         await world.log.append(topic.name, [NewRecord(value=b"0", timestamp_ms=1)])
