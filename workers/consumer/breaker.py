@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection
 from datetime import timedelta
 
-from app.domain.circuit import CircuitBreaker  # noqa: TC001 - hidden types help nobody
+from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.subscription import Subscription
 from workers.consumer.cursor import Cursor
 from workers.consumer.order import Opened
@@ -65,6 +65,11 @@ class Breaker:
         else:
             self._stand(now, until=circuit.opens_at)
         self._wake()
+
+    def is_open(self, now: float) -> bool:
+        """Whether it is not time yet to try."""
+        circuit = self._circuit
+        return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
 
     def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
         """Since when its time to live would run if it had never stood (epoch ms).

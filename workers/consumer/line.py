@@ -102,7 +102,9 @@ class DeliveryLine:
             return None
         due = self._park.next_due
         waiting = self._intake.waiting + (len(self._park) if due is not None and due <= now else 0)
-        quiet = now < self._fate.quiet_until or self.is_held
+        breaker = self._choice.breaker
+        # Half open it needs its share, or the one message would never leave.
+        quiet = now < self._fate.quiet_until or (breaker is not None and breaker.is_open(now))
         return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
 
     def output(self) -> Output:
