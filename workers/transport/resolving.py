@@ -30,10 +30,14 @@ class RefusedAddressError(httpx.ConnectError):
 
 
 class _Known(NamedTuple):
-    """What is being looked up, or was: every request for the host waits for the same."""
+    """What is being looked up, or was: every request for the host waits for the same.
+
+    Unless there was an answer `before`, which serves until the next one is there.
+    """
 
     found: Found
     asked_at: float
+    before: Sequence[Address] | None = None
 
     @property
     def failed(self) -> bool:
@@ -51,12 +55,14 @@ class Resolver:
         policy: EgressPolicy,
         look_up: Callable[[str], Found] | None = None,
         *,
+        kept_s: float = KEPT_S,
         failure_kept_s: float = FAILURE_KEPT_S,
         hosts_max: int = HOSTS_MAX,
     ) -> None:
         self._policy = policy
         self._threads: ThreadPoolExecutor | None = None
         self._look_up = look_up or self._asked
+        self._kept_s = kept_s
         self._failure_kept_s = failure_kept_s
         self._hosts_max = hosts_max
         self._loop = asyncio.get_running_loop()
@@ -90,9 +96,12 @@ class Resolver:
             found = self._look_up(host)
             # Whoever asked may have given up by then.
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
-            known = self._known[host] = _Known(found, now)
+            before = None if known is None or known.failed else known.found.result()
+            known = self._known[host] = _Known(found, now, before)
             self._drop_surplus()
         self._known.move_to_end(host)
+        if known.before is not None and not known.found.done():
+            return known.before
         # One that gives up leaves the look-up to the others.
         try:
             return await asyncio.shield(known.found)
@@ -107,7 +116,7 @@ class Resolver:
     def _is_stale(self, known: _Known, now: float) -> bool:
         if not known.found.done():
             return False
-        return now - known.asked_at >= (self._failure_kept_s if known.failed else KEPT_S)
+        return now - known.asked_at >= (self._failure_kept_s if known.failed else self._kept_s)
 
     def _drop_surplus(self) -> None:
         while len(self._known) > self._hosts_max:

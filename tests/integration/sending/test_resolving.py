@@ -118,6 +118,19 @@ async def test_who_waits_for_a_name_that_makes_room_for_others_is_told_so() -> N
         await other
 
 
+async def test_a_name_server_that_hangs_holds_up_no_host_that_was_known() -> None:
+    loop = asyncio.get_running_loop()
+    first, hanging, last = (loop.create_future() for _ in range(3))
+    answers: list[Found] = [first, hanging, last]
+    first.set_result((ip_address(PUBLIC),))
+    async with a_resolver(lambda _: answers.pop(0), kept_s=0) as resolver:
+        for _ in range(3):
+            assert await resolver.addresses(HOST, 443) == (ip_address(PUBLIC),)
+        assert answers == [last]
+        hanging.set_result((ip_address("8.8.8.8"),))
+        assert await resolver.addresses(HOST, 443) == (ip_address("8.8.8.8"),)
+
+
 async def test_one_that_gives_up_leaves_the_answer_to_the_others() -> None:
     found: Found = asyncio.get_running_loop().create_future()
     async with a_resolver(lambda _: found) as resolver, asyncio.TaskGroup() as tasks:
