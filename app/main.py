@@ -38,6 +38,7 @@ from app.services.pruning import PRUNE_EVERY, Pruner
 from app.services.publish_deduplication import FORGET_EVERY, IdempotentPublisher, IdForgetter
 from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
+from app.services.redriving import RedriveService
 from app.services.refreshing import Refresher
 from app.services.seeking import SeekService
 from app.services.subscriptions import SubscriptionService
@@ -148,6 +149,7 @@ async def _running(
             topics=topics,
             subscriptions=SubscriptionService(database, log, applied, egress=settings.egress),
             seeking=SeekService(database, log, applied),
+            redriving=RedriveService(database, log),
             metrics=MetricsService(database, log),
             undelivered=UndeliveredService(database),
             readiness=ReadinessService(database, log),

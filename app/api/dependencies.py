@@ -11,6 +11,7 @@ from app.services.groups import GroupService
 from app.services.jobs import JobService
 from app.services.metrics import MetricsService
 from app.services.readiness import ReadinessService
+from app.services.redriving import RedriveService
 from app.services.seeking import SeekService
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
@@ -25,6 +26,7 @@ class Services:
     topics: TopicService
     subscriptions: SubscriptionService
     seeking: SeekService
+    redriving: RedriveService
     metrics: MetricsService
     undelivered: UndeliveredService
     readiness: ReadinessService

@@ -14,6 +14,7 @@ from app.api.schemas.base import Schema
 from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
 from app.api.schemas.job import JobBody
+from app.api.schemas.redrive import RedriveBody
 from app.api.schemas.retransmission import RetransmissionBody
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
@@ -25,6 +26,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     TopicBody,
     SubscriptionBody,
     FilterTrialBody,
+    RedriveBody,
     RetransmissionBody,
     JobBody,
 )

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from app.domain.addressed import Addressed, addressed_to
+
 # Headers of a log record. A propagated request header `X` travels as `h-X`.
 HEADER_ID: Final = b"id"
 HEADER_TIMESTAMP: Final = b"ts"
@@ -10,6 +12,8 @@ HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
 # Who waits to hear what became of it (app.domain.receipt).
 HEADER_RECEIPT: Final = b"w"
+# Which subscription alone it is for (app.domain.addressed).
+HEADER_ADDRESSED: Final = b"r"
 
 # The `parsed` of a message whose body nobody has needed as JSON so far.
 UNPARSED: Final = object()
@@ -67,11 +71,12 @@ class Message:
     """A record as the delivery line sees it: read once, shared by all subscriptions of its topic.
 
     `content_type` and the propagated headers are as published. A record without a value has
-    `body` None. `receipt` names who waits to hear what became of it. `parsed` is the body as JSON
-    while somebody keeps it (app.filtering.bodies).
+    `body` None. `receipt` names who waits to hear what became of it, and `addressed` whom alone it
+    is for. `parsed` is the body as JSON while somebody keeps it (app.filtering.bodies).
     """
 
     __slots__ = (
+        "addressed",
         "body",
         "content_type",
         "id",
@@ -95,6 +100,7 @@ class Message:
         self.published_ms = record.timestamp_ms
         self.propagated: list[tuple[bytes, bytes]] = []
         self.receipt: bytes | None = None
+        self.addressed: Addressed | None = None
         for name, value in record.headers:
             if name == HEADER_ID:
                 self.id = value
@@ -104,6 +110,8 @@ class Message:
                 self.propagated.append((name[len(HEADER_PROPAGATED_PREFIX) :], value))
             elif name == HEADER_RECEIPT:
                 self.receipt = value
+            elif name == HEADER_ADDRESSED:
+                self.addressed = addressed_to(value)
         if not self.id:
             # A foreign producer's record: the same id whoever reads it, and however often.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()

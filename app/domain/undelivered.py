@@ -1,6 +1,7 @@
 """A message that was discarded, with all that is needed to understand it and to send it again."""
 
 import json
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -12,7 +13,11 @@ HEADER_UNDELIVERED: Final = b"u"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undelivered:
-    """One discard of one message by one subscription."""
+    """One discard of one message by one subscription.
+
+    `key` is the message's Partition-Key. `redriven_at`: when it was sent again, as far as it is
+    known by whoever looks it up.
+    """
 
     subscription_id: str
     topic: str
@@ -26,6 +31,8 @@ class Undelivered:
     offset: int
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    key: bytes | None = None
+    redriven_at: datetime | None = None
 
 
 def to_record(undelivered: Undelivered) -> NewRecord:
@@ -45,6 +52,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
         "partition": undelivered.partition,
         "offset": undelivered.offset,
         "headers": undelivered.headers,
+        "key": None if undelivered.key is None else b64encode(undelivered.key).decode("ascii"),
     }
     return NewRecord(
         key=undelivered.subscription_id.encode("ascii"),
@@ -73,6 +81,8 @@ def from_record(record: Record) -> Undelivered | None:
             offset=parts["offset"],
             body=record.value or b"",
             headers=tuple((name, value) for name, value in parts["headers"]),
+            # Not in records of versions that did not keep it.
+            key=None if parts.get("key") is None else b64decode(parts["key"]),
         )
     except (ValueError, KeyError, TypeError):
         return None

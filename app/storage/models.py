@@ -215,6 +215,14 @@ class UndeliveredRow(Base):
             name="uq_undelivered_discard",
         ),
         Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
+        # What a redrive looks for, however many were sent again before.
+        Index(
+            "ix_undelivered_to_redrive",
+            "subscription_id",
+            "discarded_at",
+            "id",
+            postgresql_where=text("redriven_at IS NULL"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
@@ -230,6 +238,9 @@ class UndeliveredRow(Base):
     offset: Mapped[int] = mapped_column(BigInteger)
     body: Mapped[bytes]
     headers: Mapped[list[list[str]]]
+    key: Mapped[bytes | None]
+    redriven_at: Mapped[datetime | None]
+    redrive_id: Mapped[str | None]
 
 
 class PublishedIdRow(Base):

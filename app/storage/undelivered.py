@@ -103,7 +103,7 @@ class UndeliveredRepository:
         order = [column.desc() for column in newest]
         query = select(UndeliveredRow).where(*wanted).order_by(*order).limit(size + 1)
         rows = list(await self._session.scalars(query))
-        items = tuple(_undelivered_of(row) for row in rows[:size])
+        items = tuple(undelivered_of(row) for row in rows[:size])
         return UndeliveredPage(
             items=items, after=_encoded(rows[size - 1]) if len(rows) > size else None
         )
@@ -173,10 +173,12 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "offset": undelivered.offset,
         "body": undelivered.body,
         "headers": [[storable(name), storable(value)] for name, value in undelivered.headers],
+        "key": undelivered.key,
     }
 
 
-def _undelivered_of(row: UndeliveredRow) -> Undelivered:
+def undelivered_of(row: UndeliveredRow) -> Undelivered:
+    """The discard of a row."""
     return Undelivered(
         subscription_id=row.subscription_id,
         topic=row.topic,
@@ -190,4 +192,6 @@ def _undelivered_of(row: UndeliveredRow) -> Undelivered:
         offset=row.offset,
         body=row.body,
         headers=tuple((name, value) for name, value in row.headers),
+        key=row.key,
+        redriven_at=row.redriven_at,
     )

@@ -88,6 +88,11 @@ class Cursor:
         return self._offsets.position
 
     @property
+    def subscription_id(self) -> str:
+        """Whose cursor it is."""
+        return self.committed.subscription_id
+
+    @property
     def end(self) -> int:
         """The partition's end as far as it was read."""
         return max(self._feed.end, self.position) if self._feed else self.position
@@ -221,6 +226,10 @@ class Cursor:
         self._close(message)
         if message.receipt is not None:
             self._give_receipt(message.receipt, Fate.FILTERED)
+
+    def passed_by(self, message: Message) -> None:
+        """It is for another subscription, so it is none of those that are counted here."""
+        self._close(message)
 
     def landed(self) -> None:
         """A request of ours is over, whatever came of it."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import structlog
 
+from app.domain.addressed import Addressed
 from app.domain.batching import Batching
 from app.domain.fetch import FetchMode, FetchPolicy
 from app.domain.filters import Filter
@@ -181,9 +182,11 @@ class Intake:
             return due
         # Many messages may be looked at for one that is handed out.
         choosy = chain is not None or order is not None
-        while ready and (order is None or order.may_open()):
-            if polling is not None and not polling.may_take(time.monotonic()):
-                break
+        while (
+            ready
+            and (order is None or order.may_open())
+            and (polling is None or polling.may_take(time.monotonic()))
+        ):
             if choosy and not self._parts.filter_turns.take(self._resume):
                 return None
             cursor = ready[0]
@@ -196,6 +199,10 @@ class Intake:
             if taken is None:
                 ready.popleft()
                 cursor.queued = False
+            elif taken[0].addressed is not None and _is_for_another(cursor, taken[0].addressed):
+                cursor.passed_by(taken[0])
+                # There may be as many in a row as one has asked to be sent again.
+                choosy = True
             elif chain is not None and not chain.judge(taken[0]).wanted:
                 cursor.filtered(taken[0])
             else:
@@ -218,6 +225,10 @@ class Intake:
         if self.polling is None or not self._ready:
             return batches.overdue()
         return batches.overdue(readable=self.polling.may_take(time.monotonic()))
+
+
+def _is_for_another(cursor: Cursor, addressed: Addressed) -> bool:
+    return addressed.subscription_id != cursor.subscription_id
 
 
 def _ordered_by(subscription: Subscription) -> Ordering | Batching:

@@ -64,6 +64,7 @@ def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -
         offset=message.offset,
         body=message.body or b"",
         headers=_shown(message),
+        key=message.key,
     )
 
 

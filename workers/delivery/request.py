@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
+from app.domain.addressed import Addressed
 from app.domain.headers import OF_CONNECTION
 from app.domain.headers import Header as StaticHeader
 from app.domain.subscription import Subscription
@@ -15,9 +16,12 @@ Header = tuple[bytes, bytes]
 USER_AGENT: Final = b"Angelia"
 
 # What every request says of its message, before whatever others say.
-_OF_MESSAGE: Final = frozenset((b"hermes-message-id", b"hermes-retry-count"))
+_OF_MESSAGE: Final = frozenset(
+    (b"hermes-message-id", b"hermes-retry-count", b"hermes-retransmission")
+)
 _MESSAGE_ID: Final = b"Hermes-Message-Id"
 _BATCH_ID: Final = b"Hermes-Batch-Id"
+_RETRANSMISSION: Final = b"Hermes-Retransmission"
 _IDEMPOTENCY_KEY: Final = b"Idempotency-Key"
 _CONTENT_TYPE: Final = b"Content-Type"
 _NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
@@ -76,8 +80,13 @@ class RequestHeaders:
         constant = {name.lower() for name, _ in self.constant}
         self._reserved = above | constant | {_CONTENT_TYPE.lower()}
 
-    def of(self, message: Described, retry_count: int) -> list[Header]:
-        """What one attempt at `message` adds to these; `retry_count` is 0 for the first."""
+    def of(
+        self, message: Described, retry_count: int, addressed: Addressed | None = None
+    ) -> list[Header]:
+        """What one attempt at `message` adds to these; `retry_count` is 0 for the first.
+
+        `addressed`: it is part of a retransmission.
+        """
         message_id = message.id.translate(_PRINTABLE)
         headers: list[Header] = []
         if not self._typed:
@@ -86,6 +95,8 @@ class RequestHeaders:
         headers.append((b"Hermes-Retry-Count", b"%d" % retry_count))
         if self._idempotency_key:
             headers.append((_IDEMPOTENCY_KEY, message_id))
+        if addressed is not None:
+            headers.append((_RETRANSMISSION, addressed.job_id.encode("ascii")))
         for name, value in message.propagated:
             lower = _propagated_name(name)
             if lower is not None and lower not in self._reserved:

@@ -111,10 +111,12 @@ class Destination:
         except (TemplateError, BodyError) as exc:
             return Discarded(reason=f"The endpoint's template cannot be filled: {exc}")
         if self._shape is None or isinstance(message, MessageBatch):
-            payload = whole_request(start, self._headers.of(message, retry_count), message.body)
+            headers = self._headers.of(message, retry_count, message.addressed)
+            payload = whole_request(start, headers, message.body)
         else:
             sent, body = self._shape(message)
-            payload = whole_request(start, self._headers.of(sent, retry_count), body)
+            headers = self._headers.of(sent, retry_count, message.addressed)
+            payload = whole_request(start, headers, body)
         return self._judge.outcome(await self._answer(payload), self._clock())
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:

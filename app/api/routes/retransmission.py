@@ -8,9 +8,23 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import APPLIED_HEADER, Responses, errors, takes
+from app.api.documented import (
+    APPLIED_HEADER,
+    IGNORED_HEADER,
+    Responses,
+    answers,
+    errors,
+    takes,
+)
 from app.api.media import AnswerNotes, answer, instant_of, json_request
 from app.api.schemas.base import JsonObject, OtherFields, Rules, ignored_paths, parse
+from app.api.schemas.redrive import (
+    RedriveBody,
+    RedriveRead,
+    ignored_in_redrive,
+    redrive_body,
+    redrive_read,
+)
 from app.api.schemas.retransmission import (
     CLUSTER,
     PartitionOffsetRead,
@@ -18,6 +32,7 @@ from app.api.schemas.retransmission import (
     offsets_by_cluster,
 )
 from app.domain.errors import ValidationFailedError
+from app.domain.redrive import RedriveFilter
 
 router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])
 
@@ -36,6 +51,11 @@ _ANSWER: Final[Responses] = {
     }
 }
 _EXAMPLE: Final = {"retransmissionDate": "2026-01-31T12:00:00Z"}
+_REDRIVE_EXAMPLE: Final = {
+    "only": "discarded",
+    "from": "2026-01-31T12:00:00Z",
+    "statusCodes": [400, 404],
+}
 _FIELD: Final = "retransmissionDate"
 _AGO: Final = re.compile(r"-([0-9]{1,6})([mhd])")
 _UNITS: Final = {
@@ -71,6 +91,40 @@ async def move_subscription(
     ignored = ignored_paths(RetransmissionBody, asked.body, OtherFields())
     notes = AnswerNotes(ignored=ignored, applied=moved.applied)
     return answer(offsets_by_cluster(moved), notes=notes)
+
+
+@router.post(
+    "/{name}/retransmission",
+    responses=answers(RedriveRead, description="Sent again", headers=IGNORED_HEADER)
+    | errors(400, 404, 413, 415),
+    openapi_extra=takes(RedriveBody, _REDRIVE_EXAMPLE),
+)
+async def redrive(
+    topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
+) -> Response:
+    """Send discarded messages again, to this subscription alone.
+
+    Each request sends up to 1,000 messages (16 MiB), the oldest discards first; while there are
+    `more`, ask again. They come as they were published, after what waits by now, and with
+    `Hermes-Retransmission`. A suspended subscription gets them when it is resumed.
+    """
+    asked = await json_request(request)
+    body = redrive_body(asked.body, strict=asked.strict)
+    act = services.redriving.preview if body.dry_run else services.redriving.redrive
+    done = await act(topic, name, _redrive_filter(body))
+    notes = AnswerNotes(ignored=ignored_in_redrive(asked.body))
+    return answer(redrive_read(done, dry_run=body.dry_run), notes=notes)
+
+
+def _redrive_filter(body: RedriveBody) -> RedriveFilter:
+    return RedriveFilter(
+        since=instant_of(body.from_, path="from"),
+        until=instant_of(body.to, path="to"),
+        reason=body.reason,
+        statuses=tuple(body.status_codes or ()),
+        message_ids=tuple(body.message_ids or ()),
+        again=body.again,
+    )
 
 
 def _moment_in(body: JsonObject, *, now: datetime, strict: bool) -> datetime:

@@ -31,6 +31,7 @@ class UndeliveredRead(Schema):
     cluster: Literal["primary"] = CLUSTER
     status_code: int | None = Field(default=None, description="the subscriber's last answer")
     attempts: int
+    redriven_at: int | None = Field(default=None, description="when sent again, ms since the epoch")
 
 
 def undelivered_read(item: Undelivered) -> UndeliveredRead:
@@ -38,7 +39,7 @@ def undelivered_read(item: Undelivered) -> UndeliveredRead:
     text = item.body.decode(errors="replace")
     return UndeliveredRead(
         message_id=item.message_id,
-        timestamp=(item.discarded_at - _EPOCH) // _MILLISECOND,
+        timestamp=epoch_ms(item.discarded_at),
         subscription=item.subscription,
         topic_name=item.topic,
         reason=item.reason,
@@ -48,4 +49,10 @@ def undelivered_read(item: Undelivered) -> UndeliveredRead:
         offset=item.offset,
         status_code=item.status,
         attempts=item.attempts,
+        redriven_at=None if item.redriven_at is None else epoch_ms(item.redriven_at),
     )
+
+
+def epoch_ms(moment: datetime) -> int:
+    """Milliseconds since the epoch."""
+    return (moment - _EPOCH) // _MILLISECOND

@@ -6,6 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from app.domain.addressed import Addressed
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.headers import Header
@@ -113,6 +114,20 @@ async def test_a_batch_has_its_shape_whatever_is_asked_for_meanwhile(mode: Conte
         await sender.destination(asking).attempt(batch, retry_count=0)
         [received] = subscriber.received
     assert (received.headers["content-type"], received.body) == ("a/b", b"[1]")
+
+
+@pytest.mark.parametrize("mode", list(ContentMode))
+async def test_a_message_that_is_sent_again_names_its_retransmission_but_a_batch_does_not(
+    mode: ContentMode,
+) -> None:
+    message = a_message(r=Addressed("a" * 32, "b" * 32).header())
+    batch = MessageBatch([message], b"[1]", content_type=b"a/b", subscription_id="s-1")
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
+        destination = sender.destination(replace(to(subscriber.url, PATIENT), content_mode=mode))
+        for each in (message, batch):
+            await destination.attempt(each, retry_count=0)
+        named = [each.headers.get("hermes-retransmission") for each in subscriber.received]
+    assert named == ["b" * 32, None]
 
 
 async def test_credentials_of_the_endpoint_become_basic_authorization() -> None:

@@ -89,6 +89,7 @@ def an_undelivered(offset: int = 0, **settings: Any) -> Undelivered:  # noqa: AN
         offset=offset,
         body=b'{"a": 1}\x00\xff',
         headers=(("X-Trace", "1"), ("X-Trace", "2")),
+        key=b"k\xff",
     )
     return replace(discard, **settings)
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.addressed import Addressed
 from app.domain.headers import Header
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import Subscription
@@ -133,3 +134,14 @@ def test_the_idempotency_key_can_be_left_to_others() -> None:
     assert b"idempotency-key" not in headers_of(a_message(), idempotency_key=False)
     own = headers_of(a_message(), idempotency_key=False, headers=static(Idempotency_Key="k"))
     assert own[b"idempotency-key"] == [b"k"]
+
+
+def test_a_retransmission_is_named_and_nothing_else_can_say_so() -> None:
+    message = a_message((b"Hermes-Retransmission", b"forged"))
+    request = RequestHeaders(
+        a_subscription(headers=(Header(name="hermes-retransmission", value="forged"),)),
+        host=b"h:1",
+    )
+    named = dict(request.of(message, 0, Addressed("a" * 32, "b" * 32)))
+    assert named[b"Hermes-Retransmission"] == b"b" * 32
+    assert b"forged" not in {value for _, value in (*request.constant, *request.of(message, 0))}

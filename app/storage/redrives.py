@@ -1,0 +1,100 @@
+"""Undelivered messages as they are sent again."""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.redrive import Redrivable, RedriveFilter
+from app.domain.undelivered import Undelivered
+from app.storage.models import UndeliveredRow
+from app.storage.texts import storable
+from app.storage.undelivered import MESSAGE_ID_MAX, undelivered_of
+
+
+class RedriveRepository:
+    """The undelivered messages of a subscription, by its id: chosen, read, and marked."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def choose(
+        self, subscription_id: str, wanted: RedriveFilter, *, limit: int, claim: bool = True
+    ) -> Sequence[Redrivable]:
+        """At most `limit` of the wanted ones, the oldest discards first.
+
+        With `claim`, those that another transaction has claimed are passed over: no two that run
+        at once have one in common.
+        """
+        query = (
+            select(
+                UndeliveredRow.id,
+                UndeliveredRow.message_id,
+                UndeliveredRow.discarded_at,
+                UndeliveredRow.reason,
+                UndeliveredRow.status,
+                UndeliveredRow.partition,
+                UndeliveredRow.offset,
+                func.octet_length(UndeliveredRow.body),
+            )
+            .where(UndeliveredRow.subscription_id == subscription_id, *_conditions(wanted))
+            .order_by(UndeliveredRow.discarded_at, UndeliveredRow.id)
+            .limit(limit)
+        )
+        if claim:
+            query = query.with_for_update(skip_locked=True)
+        rows = (await self._session.execute(query)).all()
+        return [
+            Redrivable(
+                rows=(row,),
+                message_id=message_id,
+                discarded_at=discarded_at,
+                reason=reason,
+                status=status,
+                partition=partition,
+                offset=offset,
+                size=size,
+            )
+            for row, message_id, discarded_at, reason, status, partition, offset, size in rows
+        ]
+
+    async def read(self, rows: Collection[int]) -> Sequence[Undelivered]:
+        """The discards of these rows, with all that is sent again, the oldest first."""
+        query = (
+            select(UndeliveredRow)
+            .where(UndeliveredRow.id.in_(rows))
+            .order_by(UndeliveredRow.discarded_at, UndeliveredRow.id)
+        )
+        found = list(await self._session.scalars(query))
+        read = [undelivered_of(row) for row in found]
+        for row in found:
+            # A thousand bodies are read one after the other: not all are to be kept.
+            self._session.expunge(row)
+        return read
+
+    async def mark(self, rows: Collection[int], redrive_id: str) -> None:
+        """They are sent again, now, by that redrive."""
+        await self._session.execute(
+            update(UndeliveredRow)
+            .where(UndeliveredRow.id.in_(rows))
+            .values(redriven_at=func.clock_timestamp(), redrive_id=redrive_id)
+            .execution_options(synchronize_session=False)
+        )
+
+
+def _conditions(wanted: RedriveFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if not wanted.again:
+        conditions.append(UndeliveredRow.redriven_at.is_(None))
+    if wanted.since is not None:
+        conditions.append(UndeliveredRow.discarded_at >= wanted.since)
+    if wanted.until is not None:
+        conditions.append(UndeliveredRow.discarded_at < wanted.until)
+    if wanted.reason is not None:
+        conditions.append(UndeliveredRow.reason.icontains(storable(wanted.reason), autoescape=True))
+    if wanted.statuses:
+        conditions.append(UndeliveredRow.status.in_(wanted.statuses))
+    if wanted.message_ids:
+        stored = [storable(each[:MESSAGE_ID_MAX]) for each in wanted.message_ids]
+        conditions.append(UndeliveredRow.message_id.in_(stored))
+    return conditions

@@ -1,0 +1,105 @@
+"""What a message that is sent again is in the log, and what is read there."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from app.domain.addressed import Addressed, addressed_to
+from app.domain.message import Message, Partition, Record
+from app.domain.redrive import Redrivable, each_once, redrive_record
+from app.domain.undelivered import Undelivered, from_record, to_record
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+TO = Addressed("a" * 32, "b" * 32)
+NOW_MS = 1_769_900_000_000
+
+
+def an_undelivered(**settings: object) -> Undelivered:
+    values: dict[str, object] = {
+        "subscription_id": TO.subscription_id,
+        "topic": "shop.orders",
+        "subscription": "billing",
+        "message_id": "m-1",
+        "discarded_at": NOON,
+        "reason": "no",
+        "status": 400,
+        "attempts": 1,
+        "partition": 1,
+        "offset": 7,
+        "body": b"\x00\xff",
+        "headers": (("Content-Type", "text/xml"), ("X-Trace", "1"), ("X-Trace", "\xe9")),
+        "key": b"k\xff",
+    }
+    return Undelivered(**{**values, **settings})  # type: ignore[arg-type]  # fields of the value
+
+
+def read_back(undelivered: Undelivered) -> Message:
+    new = redrive_record(undelivered, TO, now_ms=NOW_MS)
+    assert new.timestamp_ms is not None
+    record = Record(9, new.timestamp_ms, new.key, new.value, list(new.headers))
+    return Message(record, Partition("shop.orders", 1))
+
+
+def test_it_is_the_message_as_it_was_published_but_addressed_and_of_now() -> None:
+    message = read_back(an_undelivered())
+    assert (message.id, message.key, message.body) == (b"m-1", b"k\xff", b"\x00\xff")
+    assert message.content_type == b"text/xml"
+    assert message.propagated == [(b"X-Trace", b"1"), (b"X-Trace", b"\xe9")]
+    assert message.published_ms == NOW_MS
+    assert message.addressed == TO
+
+
+def test_a_propagated_content_type_is_not_taken_for_its_own() -> None:
+    twice = (("Content-Type", "a/b"), ("content-type", "c/d"))
+    message = read_back(an_undelivered(headers=twice))
+    assert (message.content_type, message.propagated) == (b"a/b", [(b"content-type", b"c/d")])
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"", b"x", b"a" * 32, b"a" * 32 + b" " + b"B" * 32, b" ".join([b"a" * 32] * 3), b"\xff" * 65],
+)
+def test_a_header_that_is_not_ours_addresses_nobody(header: bytes) -> None:
+    assert addressed_to(header) is None
+    message = Message(Record(0, 0, None, b"", [(b"r", header)]), Partition("g.t", 0))
+    assert message.addressed is None
+
+
+def test_a_message_of_a_publisher_is_for_everybody() -> None:
+    assert Message(Record(0, 0, None, b"", [(b"id", b"1")]), Partition("g.t", 0)).addressed is None
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k\xff"])
+def test_the_stream_of_undelivered_messages_keeps_the_key(key: bytes | None) -> None:
+    discard = an_undelivered(key=key)
+    new = to_record(discard)
+    assert from_record(Record(0, 0, new.key, new.value, list(new.headers))) == discard
+
+
+def test_a_record_of_a_version_that_kept_no_key_has_none() -> None:
+    new = to_record(an_undelivered())
+    [(name, described)] = new.headers
+    older = described.replace(b', "key": "a/8="', b"")
+    assert older != described
+    found = from_record(Record(0, 0, new.key, new.value, [(name, older)]))
+    assert found == an_undelivered(key=None)
+
+
+def a_redrivable(row: int, *, offset: int, message_id: str = "m") -> Redrivable:
+    return Redrivable(
+        rows=(row,),
+        message_id=message_id,
+        discarded_at=NOON,
+        reason="no",
+        status=400,
+        partition=0,
+        offset=offset,
+        size=1,
+    )
+
+
+def test_a_message_that_was_discarded_twice_after_a_crash_is_sent_once() -> None:
+    found = [a_redrivable(row, offset=offset) for row, offset in ((1, 5), (2, 6), (3, 5), (4, 5))]
+    found.append(a_redrivable(9, offset=6, message_id="of a topic made anew"))
+    once = each_once(found)
+    assert [each.rows for each in once] == [(1, 3, 4), (2,), (9,)]
