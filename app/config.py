@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, FilePath, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.domain.egress import EgressPolicy, Network
+from app.domain.egress import LOOPBACK, EgressPolicy, Network
 
 
 def _authorities(path: Path) -> Path:
@@ -73,8 +73,9 @@ class Settings(BaseSettings):
 
     @cached_property
     def egress(self) -> EgressPolicy:
-        """Where deliveries may go."""
-        return EgressPolicy(allowed=self.allow_private_endpoints)
+        """Where deliveries may go; who has the database here has receivers here, too."""
+        given = "allow_private_endpoints" in self.model_fields_set or not self.embedded_database
+        return EgressPolicy(allowed=self.allow_private_endpoints if given else LOOPBACK)
 
     spark_master: str = Field(
         default="local[*]",

@@ -19,6 +19,8 @@ from typing import Final
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
+# This machine.
+LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 # Whoever listens below these, and is not the web, was not made for strangers' requests.
 WEB_PORTS: Final = frozenset({80, 443})
 UNPRIVILEGED_PORT: Final = 1024

@@ -13,6 +13,7 @@ from app.cli.client import Api
 from app.cli.settings import changed
 from app.cli.up.child import Child
 from app.config import Settings
+from app.domain.egress import LOOPBACK
 from app.storage.configured import database_url
 from app.storage.migrate import upgrade
 
@@ -63,7 +64,7 @@ def _profile(settings: Settings) -> Settings:
         # The terminal is shared: only what somebody should know.
         "log_level": "warning",
         # Who tries something out has the receiver here, too.
-        "allow_private_endpoints": "127.0.0.0/8,::1/128",
+        "allow_private_endpoints": LOOPBACK,
     }
     return changed(
         settings, **{k: v for k, v in usual.items() if k not in settings.model_fields_set}

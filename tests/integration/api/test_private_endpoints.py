@@ -5,6 +5,12 @@ import pytest
 
 from app.config import Settings
 
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(allow_private_endpoints=())
+
+
 PRIVATE = ["http://127.0.0.1:8080/", "http://[::1]/", "http://169.254.169.254/", "http://0x7f.1/"]
 
 

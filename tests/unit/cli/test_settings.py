@@ -118,6 +118,22 @@ def test_a_file_without_authorities_is_named(
     assert {problem.path for problem in caught.value.details} == {"ANGELIA_CA_FILE"}
 
 
+@pytest.mark.parametrize(
+    ("variables", "allowed"),
+    [
+        ({}, ["127.0.0.0/8", "::1/128"]),
+        ({"ANGELIA_DATABASE_URL": "postgresql://db.test/a"}, []),
+        ({"ANGELIA_ALLOW_PRIVATE_ENDPOINTS": ""}, []),
+    ],
+)
+def test_this_machine_may_be_delivered_to_where_the_database_is_embedded(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], allowed: list[str]
+) -> None:
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    assert [str(each) for each in settings_with().egress.allowed] == allowed
+
+
 def test_what_is_no_network_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANGELIA_ALLOW_PRIVATE_ENDPOINTS", "10.0.0.0/8,office")
     with pytest.raises(CliError) as caught:
