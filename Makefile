@@ -36,7 +36,7 @@ spark: $(SPARK) ## run a Spark runner beside the service, until Ctrl-C; needs Ja
 	@exec $(BIN)/angelia spark
 
 test: kafka lint ## everything: checks, then all tests on real servers
-	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile thorough $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
 
@@ -57,7 +57,7 @@ lint: $(DEV)
 	$(BIN)/lint-imports
 
 unit: $(DEV)
-	$(BIN)/python -m pytest tests/unit tests/architecture --hypothesis-profile quick $(ARGS)
+	$(BIN)/python -m pytest tests/unit tests/architecture $(ARGS)
 
 bench: kafka ## measure; prints figures, and fails no test on time
 	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o 'norecursedirs=.* build' \

@@ -6,8 +6,10 @@ from hypothesis import settings
 
 pytest_plugins = ["tests.servers.postgres", "tests.servers.kafka", "tests.servers.service"]
 
-# For `make unit`, which is to be run at every step.
+# Tests are run at every step; `make test` takes its time.
 settings.register_profile("quick", max_examples=25)
+settings.register_profile("thorough", max_examples=100)
+settings.load_profile("quick")
 
 
 def pytest_collection_finish() -> None:
