@@ -8,10 +8,10 @@ from typing import Final
 
 # A backlog is delivered as fast as the CPU allows, but a turn of the loop in which that happens is
 # to take about so long, whatever else is in it: a live delivery waits for a few turns.
-TURN_SECONDS: Final = 0.002
+TURN_SECONDS: Final = 0.001
 # So many requests are begun in a turn at first, at least, and at most.
 STARTS_PER_TURN: Final = 16
-STARTS_MIN: Final = 8
+STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
 # Who had a live delivery will soon have another.
 LIVE_SECONDS: Final = 1.0
