@@ -26,7 +26,7 @@ LONG, SHORT = TURN_SECONDS * 1.1, TURN_SECONDS * 0.9
         (20, SHORT, True, 25),
         (20, SHORT, False, 20),
         (STARTS_MIN, LONG, True, STARTS_MIN),
-        (STARTS_MIN, SHORT, True, STARTS_MIN + 2),
+        (STARTS_MIN, SHORT, True, STARTS_MIN + STARTS_MIN // 4),
         (STARTS_MAX, SHORT, True, STARTS_MAX),
     ],
 )
@@ -72,10 +72,10 @@ async def test_less_is_begun_in_a_turn_while_turns_are_long_and_others_are_live(
         begun.append(number)
 
     pump()
-    await until(5, took_s=LONG, live=True)
-    assert begun == [16, 12, 9, 8, 8]
-    await until(8, took_s=SHORT, live=True)
-    assert begun[5:] == [10, 12, 15]
+    await until(8, took_s=LONG, live=True)
+    assert begun == [16, 12, 9, 7, 6, 5, 4, 4]
+    await until(11, took_s=SHORT, live=True)
+    assert begun[8:] == [5, 6, 7]
     clock.now += LIVE_SECONDS
-    await until(20, took_s=LONG, live=False)
+    await until(24, took_s=LONG, live=False)
     assert begun[-1] == STARTS_MAX
