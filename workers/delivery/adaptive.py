@@ -6,6 +6,7 @@ subscriber is taken for down, and gets one message at a time, ever more rarely, 
 Published figures come from `tests/benchmarks/bench_rate.py`.
 """
 
+from math import sqrt
 from typing import Final
 
 from app.domain.status import Mode
@@ -19,6 +20,8 @@ ATTEMPTS_MIN: Final = 5
 WINDOW_MAX_S: Final = 10.0
 RISE_BELOW: Final = 0.01
 HOLD_BELOW: Final = 0.05
+# Of at least so many attempts one may fail by chance.
+ONE_IN: Final = 15
 # A step is so much of the limit, but no more than so much of the rate: small subscribers get small
 # steps.
 STEP: Final = 0.02
@@ -30,6 +33,20 @@ GAP_OF_OUTAGE: Final = 0.1
 GAP_MIN_S: Final = 1.0
 CLEAN_MIN: Final = 2
 RESTART: Final = 0.25
+
+
+def are_few(failures: int, total: int) -> bool:
+    """Whether so many of all attempts may be chance where one in a hundred fails, or one message.
+
+    A message that nobody can take must not hold up the others, and says nothing about the rate.
+    """
+    usual = RISE_BELOW * total
+    return failures <= usual + sqrt(usual) or (failures == 1 and total >= ONE_IN)
+
+
+def are_many(failures: int, total: int) -> bool:
+    """Whether so many failed that less is to be sent: not by one that fails by chance."""
+    return failures > max(HOLD_BELOW * total, 1 if total >= ONE_IN else 0)
 
 
 class AdaptiveRate:
@@ -130,12 +147,13 @@ class AdaptiveRate:
             self._most_failed(f"{failures} of {total} attempts failed", start, now)
             return
         self._bad_since = None
-        ratio = failures / total
-        if ratio <= HOLD_BELOW:
-            self._good = self.rate
-        if ratio > HOLD_BELOW:
+        if are_many(failures, total):
             self._fall(f"slowed down: {failures} of {total} attempts failed")
-        elif ratio > RISE_BELOW:
+            return
+        self._good = self.rate
+        # Where it once failed, chance is not believed in.
+        sure = self.rate < self._threshold or failures <= RISE_BELOW * total
+        if not (sure and are_few(failures, total)):
             self.reason = f"holding: {failures} of {total} attempts failed"
         elif queueing:
             self.reason = "holding: answers get slow with all requests in the air"

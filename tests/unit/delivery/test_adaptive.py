@@ -56,11 +56,33 @@ def test_doubles_each_second_that_goes_well_up_to_its_limit() -> None:
     assert Timeline(limit=150).seconds([(20, 0)] * 4) == [40, 80, 150, 150]
 
 
+def test_one_message_in_a_hundred_that_nobody_can_take_holds_up_no_other() -> None:
+    timeline, number = Timeline(limit=2_000), 0
+    for _ in range(8):
+        sent = int(timeline.rate.rate)
+        failed = (number + sent) // 100 - number // 100
+        number += sent
+        timeline.second(sent - failed, failed)
+    assert timeline.rate.rate == 2_000
+
+
+def test_where_it_once_failed_one_failure_is_not_taken_for_chance() -> None:
+    timeline = Timeline(limit=400)
+    timeline.second(14, 6)
+    held = timeline.rate.rate
+    timeline.second(29, 1)
+    assert timeline.rate.rate == held
+
+
 @pytest.mark.parametrize(
     ("ok", "failed", "after", "reason"),
     [
         (99, 1, 40, "rising"),
-        (98, 2, 20, "holding: 2 of 100 attempts failed"),
+        (98, 2, 40, "rising"),
+        (97, 3, 20, "holding: 3 of 100 attempts failed"),
+        (19, 1, 40, "rising"),
+        (18, 2, 16, "slowed down: 2 of 20 attempts failed"),
+        (13, 1, 16, "slowed down: 1 of 14 attempts failed"),
         (95, 5, 20, "holding: 5 of 100 attempts failed"),
         (94, 6, 16, "slowed down: 6 of 100 attempts failed"),
         (40, 60, 16, "slowed down: 60 of 100 attempts failed"),
