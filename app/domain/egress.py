@@ -24,7 +24,7 @@ LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network(
 # Whoever listens below these, and is not the web, was not made for strangers' requests.
 WEB_PORTS: Final = frozenset({80, 443})
 UNPRIVILEGED_PORT: Final = 1024
-_PORTS: Final = {"http": 80, "https": 443}
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 _SPECIAL_IPV4: Final = {
     "0.0.0.0/8": "this network",
@@ -70,20 +70,18 @@ class EgressPolicy:
         meaning = _special(canonical)
         if meaning is not None:
             return f"{address} belongs to {meaning}"
-        if port in WEB_PORTS or port >= UNPRIVILEGED_PORT:
-            return None
-        return f"port {port} is not one for web requests"
+        return _port_problem(port)
 
     def endpoint_problem(self, scheme: str, host: str, port: int | None) -> str | None:
         """Why an endpoint cannot be used, as far as its URL says it; names are not resolved."""
-        dialled = _PORTS.get(scheme, 0) if port is None else port
+        dialled = DEFAULT_PORTS.get(scheme, 0) if port is None else port
         address = spelled_address(host)
         if address is None and _is_localhost(host):
             address = IPv4Address("127.0.0.1")
         if address is not None:
             return self.problem(address, dialled)
-        # A public address stands for those that the name may have.
-        return None if self.allowed else self.problem(IPv4Address("1.1.1.1"), dialled)
+        # In networks that are allowed a name may have any port.
+        return None if self.allowed else _port_problem(dialled)
 
 
 def spelled_address(host: str) -> Address | None:
@@ -99,6 +97,12 @@ def spelled_address(host: str) -> Address | None:
         return IPv4Address(socket.inet_aton(host.removesuffix(".")))
     except (OSError, ValueError):
         return None
+
+
+def _port_problem(port: int) -> str | None:
+    if port in WEB_PORTS or port >= UNPRIVILEGED_PORT:
+        return None
+    return f"port {port} is not one for web requests"
 
 
 def _canonical(address: Address) -> Address:

@@ -9,7 +9,7 @@ from app.domain.redrive import Redrivable, RedriveFilter
 from app.domain.undelivered import Undelivered
 from app.storage.models import UndeliveredRow
 from app.storage.texts import storable
-from app.storage.undelivered import MESSAGE_ID_MAX, undelivered_of
+from app.storage.undelivered import MESSAGE_ID_MAX, conditions, undelivered_of
 
 
 class RedriveRepository:
@@ -83,18 +83,12 @@ class RedriveRepository:
 
 
 def _conditions(wanted: RedriveFilter) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
+    found = [*conditions(since=wanted.since, until=wanted.until, reason=wanted.reason)]
     if not wanted.again:
-        conditions.append(UndeliveredRow.redriven_at.is_(None))
-    if wanted.since is not None:
-        conditions.append(UndeliveredRow.discarded_at >= wanted.since)
-    if wanted.until is not None:
-        conditions.append(UndeliveredRow.discarded_at < wanted.until)
-    if wanted.reason is not None:
-        conditions.append(UndeliveredRow.reason.icontains(storable(wanted.reason), autoescape=True))
+        found.append(UndeliveredRow.redriven_at.is_(None))
     if wanted.statuses:
-        conditions.append(UndeliveredRow.status.in_(wanted.statuses))
+        found.append(UndeliveredRow.status.in_(wanted.statuses))
     if wanted.message_ids:
         stored = [storable(each[:MESSAGE_ID_MAX]) for each in wanted.message_ids]
-        conditions.append(UndeliveredRow.message_id.in_(stored))
-    return conditions
+        found.append(UndeliveredRow.message_id.in_(stored))
+    return found

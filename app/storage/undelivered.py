@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -92,14 +92,9 @@ class UndeliveredRepository:
         wanted: list[ColumnElement[bool]] = [UndeliveredRow.subscription_id == subscription_id]
         if after is not None:
             wanted.append(tuple_(*newest) < _decoded(after))
-        if since is not None:
-            wanted.append(UndeliveredRow.discarded_at >= since)
-        if until is not None:
-            wanted.append(UndeliveredRow.discarded_at < until)
         if status is not None:
             wanted.append(UndeliveredRow.status == status)
-        if reason is not None:
-            wanted.append(UndeliveredRow.reason.icontains(storable(reason), autoescape=True))
+        wanted += conditions(since=since, until=until, reason=reason)
         order = [column.desc() for column in newest]
         query = select(UndeliveredRow).where(*wanted).order_by(*order).limit(size + 1)
         rows = list(await self._session.scalars(query))
@@ -175,6 +170,18 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "headers": [[storable(name), storable(value)] for name, value in undelivered.headers],
         "key": undelivered.key,
     }
+
+
+def conditions(
+    *, since: datetime | None, until: datetime | None, reason: str | None
+) -> Iterator[ColumnElement[bool]]:
+    """Those of discards at or after `since` and before `until`, for a reason with that part."""
+    if since is not None:
+        yield UndeliveredRow.discarded_at >= since
+    if until is not None:
+        yield UndeliveredRow.discarded_at < until
+    if reason is not None:
+        yield UndeliveredRow.reason.icontains(storable(reason), autoescape=True)
 
 
 def undelivered_of(row: UndeliveredRow) -> Undelivered:

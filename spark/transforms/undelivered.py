@@ -48,23 +48,10 @@ def described(discards: DataFrame) -> DataFrame:
 def counted(described_discards: DataFrame) -> DataFrame:
     """Discards by topic, subscription, masked reason, status and hour."""
     alike = ("topic", "subscription", F.col("error").alias("reason"), "status", "hour")
-    return (
-        described_discards.groupBy(*alike)
-        .agg(
-            F.count(F.lit(1)).alias("messages"),
-            F.sum("attempts").alias("attempts"),
-            F.sum("size").alias("volume"),
-        )
-        .select(
-            "topic",
-            "subscription",
-            "reason",
-            "status",
-            "hour",
-            "messages",
-            "attempts",
-            "volume",
-        )
+    return described_discards.groupBy(*alike).agg(
+        F.count(F.lit(1)).alias("messages"),
+        F.sum("attempts").alias("attempts"),
+        F.sum("size").alias("volume"),
     )
 
 

@@ -6,7 +6,6 @@ from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.status import Output
 from workers.delivery.circuits import LiveCircuit
 from workers.delivery.pace import Landed, Pace
-from workers.delivery.share import Share
 
 
 class GuardedPace:
@@ -31,10 +30,6 @@ class GuardedPace:
     def reads_ahead(self) -> bool:
         """Not while the circuit is open."""
         return self._circuit.circuit.closed
-
-    def share(self, share: Share, now: float) -> None:
-        """From now on this worker has that part of the hard limit."""
-        self._pace.share(share, now)
 
     def wait(self, now: float) -> float:
         """Seconds until the next request may leave; 0.0 when it may now."""

@@ -39,9 +39,6 @@ class Pacing(Protocol):
     def reads_ahead(self) -> bool:
         """Whether messages are looked at before they may be sent."""
 
-    def share(self, share: Share, now: float) -> None:
-        """From now on this worker has that part of the hard limit."""
-
     def wait(self, now: float) -> float:
         """Seconds until the next request may leave; 0.0 when it may now."""
 

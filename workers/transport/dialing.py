@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 import httpx
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from app.domain.egress import Address
+from app.domain.egress import DEFAULT_PORTS, Address
 from workers.transport.connection import Connection
 from workers.transport.resolving import Resolver
 
-_PORTS: Final = {"http": 80, "https": 443}
 _PORT_MAX: Final = 65_535
 # RFC 8305: the next address is tried beside one that has not answered for so long.
 HAPPY_EYEBALLS_S: Final = 0.25
@@ -35,8 +34,8 @@ class Origin(NamedTuple):
         """The origin of `url`; httpx.UnsupportedProtocol when it is not an HTTP URL with a host."""
         # Not `url.host`: it decodes IDNA, and raises for some names that are merely unknown.
         host = url.raw_host.decode("ascii")
-        port = _PORTS.get(url.scheme, 0) if url.port is None else url.port
-        if url.scheme not in _PORTS or not host or not 0 < port <= _PORT_MAX:
+        port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port
+        if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= _PORT_MAX:
             message = f"not an http:// or https:// URL with a host: {url.scheme}://{host}:{port}"
             raise httpx.UnsupportedProtocol(message)
         return cls(url.scheme, host, port)
