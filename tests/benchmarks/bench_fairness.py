@@ -24,6 +24,7 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from tests.benchmarks import pace
 from tests.benchmarks.culprits import CULPRITS, culprit
+from tests.benchmarks.percentiles import percentile
 from tests.benchmarks.stopwatch import FAIL, Stopwatch, stopwatch, timed
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.worker import World
@@ -64,10 +65,6 @@ def report(name: str, figures: Mapping[str, float]) -> None:
     print(f"\n{name:40}" + "  ".join(f"{label} {value:.2f}" for label, value in figures.items()))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(_figures, indent=2) + "\n")
-
-
-def p99(values: Sequence[float]) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[98]
 
 
 @pytest.mark.parametrize("limits", [DEFAULTS, UNLIMITED], ids=["as by default", "without limits"])
@@ -119,8 +116,8 @@ async def in_turns(
 
 def compared(rounds: Sequence[tuple[Sequence[float], Sequence[float]]]) -> dict[str, float]:
     """Medians over the rounds: a machine that is busy with something else spoils one or two."""
-    alone = statistics.median(p99(before) for before, _ in rounds)
-    beside = statistics.median(p99(after) for _, after in rounds)
+    alone = statistics.median(percentile(before, 99) for before, _ in rounds)
+    beside = statistics.median(percentile(after, 99) for _, after in rounds)
     middle = [statistics.median(after) / statistics.median(before) for before, after in rounds]
     return {
         "alone p99 ms": alone,

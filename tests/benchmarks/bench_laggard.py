@@ -29,6 +29,7 @@ import uvloop
 
 from tests.benchmarks import bench_transport, pace
 from tests.benchmarks.open_loop import publish_backlog, publishing
+from tests.benchmarks.percentiles import percentile
 from tests.benchmarks.stopwatch import Stopwatch, stopwatch
 from tests.e2e.service import Service
 
@@ -49,10 +50,6 @@ class Scene(NamedTuple):
     live: Stopwatch
     worker: psutil.Process
     late: str
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 @pytest.mark.parametrize("rate", [100_000, 2_000], ids="{}_a_second".format)

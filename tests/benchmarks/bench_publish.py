@@ -10,7 +10,6 @@ import asyncio
 import json
 import re
 import shutil
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Final, NamedTuple
 import psutil
 import pytest
 
+from tests.benchmarks.percentiles import percentile
 from tests.e2e.service import Service
 
 REPORTS: Final = Path("build/bench")
@@ -133,10 +133,6 @@ async def _by_sockets(port: int, load: Load, *, connections: int, seconds: float
 
     await asyncio.gather(*(client() for _ in range(connections)))
     return Answered(len(took), failed, percentile(took, 50), percentile(took, 99))
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 @pytest.mark.parametrize("load", [SINGLE, *BATCHES], ids=lambda load: load.name)

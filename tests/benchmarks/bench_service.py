@@ -9,7 +9,7 @@ import asyncio
 import json
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from tests.benchmarks import pace
+from tests.benchmarks.percentiles import percentile
 from tests.e2e.service import Service, running
 from tests.fakes.subscriber import Received, Subscriber
 
@@ -29,10 +30,6 @@ HERMES: Final = {
     "new subscription s": 23.5,
     "suspended: last delivery s": 32.0,
 }
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 def report(name: str, figures: Mapping[str, float]) -> None:

@@ -7,4 +7,4 @@ from app.domain.egress import EgressPolicy
 
 LOOPBACK: Final = EgressPolicy(allowed=egress.LOOPBACK)
 # The same as a setting.
-ALLOW_LOOPBACK: Final = "127.0.0.0/8,::1/128"
+ALLOW_LOOPBACK: Final = ",".join(map(str, egress.LOOPBACK))

@@ -32,31 +32,29 @@ async def waited_for(world: World, topic: Topic, late_id: str) -> list[int]:
     return waited
 
 
-async def test_live_messages_wait_for_few_requests_of_one_that_catches_up() -> None:
-    world = World()
-    topic = await world.topic(partitions=1)
-    late = world.suspend(await world.subscribe(topic, "late", in_flight_max=2_000))
-    await world.publish(topic, *[OLD] * BACKLOG)
+async def waited_beside_a_backlog(world: World, topic: Topic, *, of: Topic) -> list[int]:
+    """As `waited_for`, beside one that is resumed with a backlog `of` that topic."""
+    late = world.suspend(await world.subscribe(of, "late", in_flight_max=2_000))
+    await world.publish(of, *[OLD] * BACKLOG)
     for number in range(OTHERS):
         await world.subscribe(topic, f"s{number}")
     async with world.worker():
         await world.plane.until_applied()
         world.resume(late)
-        waited = await waited_for(world, topic, late.id)
+        return await waited_for(world, topic, late.id)
+
+
+async def test_live_messages_wait_for_few_requests_of_one_that_catches_up() -> None:
+    world = World()
+    topic = await world.topic(partitions=1)
+    waited = await waited_beside_a_backlog(world, topic, of=topic)
     assert max(waited) <= TURNS_MAX * STARTS_MAX
 
 
 async def test_live_messages_wait_for_few_requests_of_a_backlog_of_another_topic() -> None:
     world = World()
     alone, topic = await world.topic("shop.alone"), await world.topic(partitions=1)
-    late = world.suspend(await world.subscribe(alone, "late", in_flight_max=2_000))
-    await world.publish(alone, *[OLD] * BACKLOG)
-    for number in range(OTHERS):
-        await world.subscribe(topic, f"s{number}")
-    async with world.worker():
-        await world.plane.until_applied()
-        world.resume(late)
-        waited = await waited_for(world, topic, late.id)
+    waited = await waited_beside_a_backlog(world, topic, of=alone)
     assert max(waited) <= TURNS_MAX * STARTS_MAX
 
 

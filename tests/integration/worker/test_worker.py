@@ -22,6 +22,17 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
     return [b"%d" % number for number in range(start, start + count)]
 
 
+def asks_at_first_for(quiet: timedelta, world: World) -> None:
+    """Let the subscriber refuse its first attempt, and ask to be left alone for so long."""
+
+    def first_refused(_: Attempt) -> Outcome:
+        if len(world.endpoints.attempts) == 1:
+            return Retry(reason="busy", status=503, retry_after=quiet)
+        return Delivered(status=200)
+
+    world.endpoints.replies["http://s.test/"] = first_refused
+
+
 async def test_every_subscription_gets_every_message_once(world: World) -> None:
     topic = await world.topic()
     for name in ("a", "b", "c"):
@@ -90,13 +101,7 @@ async def test_retry_after_holds_back_the_whole_subscription(world: World) -> No
     topic = await world.topic()
     await world.subscribe(topic, in_flight_max=1)
     quiet = timedelta(milliseconds=150)
-
-    def first_refused(_: Attempt) -> Outcome:
-        if len(world.endpoints.attempts) == 1:
-            return Retry(reason="busy", status=503, retry_after=quiet)
-        return Delivered(status=200)
-
-    world.endpoints.replies["http://s.test/"] = first_refused
+    asks_at_first_for(quiet, world)
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbered(3))
@@ -344,13 +349,7 @@ async def test_a_resumption_keeps_the_quiet_that_was_asked_for(world: World) -> 
     topic = await world.topic(partitions=1)
     subscription = await world.subscribe(topic)
     quiet = timedelta(milliseconds=600)
-
-    def first_refused(_: Attempt) -> Outcome:
-        if len(world.endpoints.attempts) == 1:
-            return Retry(reason="busy", status=503, retry_after=quiet)
-        return Delivered(status=200)
-
-    world.endpoints.replies["http://s.test/"] = first_refused
+    asks_at_first_for(quiet, world)
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, b"0")

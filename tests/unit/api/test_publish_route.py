@@ -1,7 +1,5 @@
 import asyncio
-from collections.abc import Collection, MutableMapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,7 +15,7 @@ from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import WAITING_BYTES_MAX, Publisher
 from app.services.topics import log_topic
 from app.services.waiting import Waiters
-from app.storage.published_ids import Claim
+from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog
 
 TOPIC = Topic(name="a.b")
@@ -67,12 +65,6 @@ class BrokenLog(MemoryLog):
     ) -> Sequence[Position]:
         message = f"the secret inside: {topic} {records} {ack}"
         raise RuntimeError(message)
-
-
-def no_claims(
-    topic: str, ids: Collection[str], *, ttl: timedelta
-) -> AbstractAsyncContextManager[Claim]:
-    raise AssertionError(f"claimed without a filter: {topic} {ids} {ttl}")
 
 
 async def look_up(name: str) -> Topic:

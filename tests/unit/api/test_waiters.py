@@ -1,9 +1,8 @@
 """Many publishers who wait at once, and those who go away, on the publish route itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, MutableMapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import timedelta
+from collections.abc import AsyncIterator, MutableMapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -19,7 +18,7 @@ from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import Publisher
 from app.services.topics import log_topic
 from app.services.waiting import Waiters
-from app.storage.published_ids import Claim
+from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog
 
 PATIENCE_S = 20.0
@@ -63,12 +62,6 @@ class Client:
     def code(self) -> str:
         code: str = orjson.loads(self.sent[1]["body"])["code"]
         return code
-
-
-def no_claims(
-    topic: str, ids: Collection[str], *, ttl: timedelta
-) -> AbstractAsyncContextManager[Claim]:
-    raise AssertionError(f"claimed without a filter: {topic} {ids} {ttl}")
 
 
 async def look_up(name: str) -> Topic:

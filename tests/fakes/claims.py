@@ -1,0 +1,14 @@
+"""Ids that publishers claim, where nobody may claim any."""
+
+from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+
+from app.storage.published_ids import Claim
+
+
+def no_claims(
+    topic: str, ids: Collection[str], *, ttl: timedelta
+) -> AbstractAsyncContextManager[Claim]:
+    """Fail: the topic has no filter."""
+    raise AssertionError(f"claimed without a filter: {topic} {ids} {ttl}")
