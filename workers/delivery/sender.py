@@ -10,6 +10,7 @@ import httpx
 
 from app.domain.delivery import Answer, Answered, Discarded, Outcome, Unanswered
 from app.domain.egress import EgressPolicy
+from app.domain.egress_proxy import EgressProxy
 from app.domain.message import Message
 from app.domain.subscription import Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
@@ -19,6 +20,7 @@ from workers.delivery.events import SHAPES
 from workers.delivery.judge import Judge
 from workers.delivery.request import RequestHeaders
 from workers.transport.dialing import Origin
+from workers.transport.failures import failure_reason
 from workers.transport.limits import TransportLimits
 from workers.transport.resolving import RefusedAddressError
 from workers.transport.transport import DeliveryTransport
@@ -129,29 +131,12 @@ class Destination:
             raw = await self._transport.exchange(self._origin, payload, total_s=self._total_s)
         except httpx.TransportError as exc:
             return Unanswered(
-                reason=self._reason(exc),
+                reason=failure_reason(exc, self._subscription.policy.request_timeout),
                 timed_out=isinstance(exc, httpx.TimeoutException),
                 refused=isinstance(exc, RefusedAddressError),
             )
         body = raw.body if self._judge.reads_bodies else b""
         return Answered(raw.status, LateHeaders(raw.headers), body)
-
-    def _reason(self, exc: httpx.TransportError) -> str:
-        total = self._subscription.policy.request_timeout
-        within = f"within {total.total_seconds() * 1000:.0f} ms"
-        match exc:
-            case httpx.ConnectTimeout():
-                return f"Could not connect {within}"
-            case httpx.PoolTimeout():
-                return f"No connection became free {within}"
-            case httpx.TimeoutException():
-                return f"No complete answer {within}"
-            case httpx.ConnectError():
-                return f"Could not connect: {exc}"
-            case httpx.ProtocolError():
-                return f"Protocol error: {exc}"
-            case _:
-                return f"Connection error: {exc}"
 
 
 class UnusableDestination:
@@ -176,10 +161,12 @@ class Sender:
         *,
         egress: EgressPolicy,
         ca_file: Path | None = None,
+        proxy: EgressProxy | None = None,
         limits: TransportLimits | None = None,
         clock: Clock = _utc_now,
     ) -> None:
         self._egress = egress
+        self._proxy = proxy
         self._ca_file = ca_file
         self._limits = limits
         self._clock = clock
@@ -189,7 +176,7 @@ class Sender:
     async def __aenter__(self) -> Self:
         """Open for sending."""
         self._transport = DeliveryTransport(
-            egress=self._egress, ca_file=self._ca_file, limits=self._limits
+            egress=self._egress, ca_file=self._ca_file, proxy=self._proxy, limits=self._limits
         )
         return self
 

@@ -3,21 +3,19 @@
 import asyncio
 import ssl
 from functools import cached_property
-from ipaddress import IPv6Address
 from pathlib import Path
-from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM, socket
+from socket import socket
 from typing import Final, NamedTuple
 
 import httpx
-from aiohappyeyeballs import AddrInfoType, start_connection
 
-from app.domain.egress import DEFAULT_PORTS, Address
+from app.domain.egress import DEFAULT_PORTS
+from workers.transport.connecting import connected_to
 from workers.transport.connection import Connection
 from workers.transport.resolving import Resolver
+from workers.transport.tunneling import Tunneler
 
 _PORT_MAX: Final = 65_535
-# RFC 8305: the next address is tried beside one that has not answered for so long.
-HAPPY_EYEBALLS_S: Final = 0.25
 # How long a polite end of TLS may take before the socket is closed without it.
 _TLS_SHUTDOWN_S: Final = 1.0
 
@@ -44,24 +42,32 @@ class Origin(NamedTuple):
 class Dialer:
     """Opens connections to addresses that may be dialled, and to no others.
 
-    The address that was checked is the one that is dialled: between the two no name is looked up.
-    TLS is 1.2 or newer, and verifies certificate and name: by the system's authorities, and by
-    those in `ca_file`.
+    The address that was checked is the one that is dialled, or that the proxy is asked for: between
+    the two no name is looked up. TLS is 1.2 or newer, and verifies certificate and name: by the
+    system's authorities, and by those in `ca_file`.
     """
 
-    def __init__(self, resolver: Resolver, ca_file: Path | None = None) -> None:
+    def __init__(
+        self, resolver: Resolver, ca_file: Path | None = None, tunneler: Tunneler | None = None
+    ) -> None:
         self._resolver = resolver
         self._ca_file = ca_file
+        self._tunneler = tunneler
 
     async def dial(self, origin: Origin, connection: Connection, *, deadline: float) -> None:
         """Connect `connection` to `origin` by `deadline` (loop's clock), TLS handshake included.
 
-        Raises httpx.ConnectTimeout, httpx.ConnectError or, as one of these, RefusedAddressError;
-        then nothing has been sent.
+        Raises httpx.ConnectTimeout, httpx.ProxyError, httpx.ConnectError or, as one of these,
+        RefusedAddressError; then nothing has been sent.
         """
         try:
-            async with asyncio.timeout_at(deadline):
-                await self._connect(origin, connection)
+            connected = await self._connected(origin, deadline)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._speak(origin, connection, connected)
+            except BaseException:
+                connected.close()
+                raise
         except TimeoutError as exc:
             message = f"no connection to {origin.host}:{origin.port} in time"
             raise httpx.ConnectTimeout(message) from exc
@@ -74,16 +80,15 @@ class Dialer:
     def close(self) -> None:
         """Dial nothing more."""
         self._resolver.close()
+        if self._tunneler is not None:
+            self._tunneler.close()
 
-    async def _connect(self, origin: Origin, connection: Connection) -> None:
-        addresses = await self._resolver.addresses(origin.host, origin.port)
-        infos = [_address_info(address, origin.port) for address in addresses]
-        connected = await start_connection(infos, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
-        try:
-            await self._speak(origin, connection, connected)
-        except BaseException:
-            connected.close()
-            raise
+    async def _connected(self, origin: Origin, deadline: float) -> socket:
+        async with asyncio.timeout_at(deadline):
+            addresses = await self._resolver.addresses(origin.host, origin.port)
+            if self._tunneler is None or not self._tunneler.leads_to(addresses):
+                return await connected_to(addresses, origin.port)
+        return await self._tunneler.open(addresses, origin.port, deadline=deadline)
 
     async def _speak(self, origin: Origin, connection: Connection, connected: socket) -> None:
         loop = asyncio.get_running_loop()
@@ -117,9 +122,3 @@ def _tls_problem(error: ssl.SSLError) -> str:
         return f"the certificate is not accepted: {error.verify_message}"
     reason = error.reason or str(error)
     return f"TLS failed: {reason.replace('_', ' ').lower()}"
-
-
-def _address_info(address: Address, port: int) -> AddrInfoType:
-    if isinstance(address, IPv6Address):
-        return (AF_INET6, SOCK_STREAM, IPPROTO_TCP, "", (str(address), port, 0, 0))
-    return (AF_INET, SOCK_STREAM, IPPROTO_TCP, "", (str(address), port))

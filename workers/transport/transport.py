@@ -7,12 +7,14 @@ from pathlib import Path
 import httpx
 
 from app.domain.egress import EgressPolicy
+from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Dialer, Origin
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.resolving import Resolver
 from workers.transport.sweep import Sweep
+from workers.transport.tunneling import Tunneler
 from workers.transport.wire import request_start, whole_request
 
 # Closing at once takes the loop a turn or two.
@@ -35,7 +37,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     * **Bounded answers.** At most 64 KiB of body are read; then the connection is closed and the
       response has the extension `truncated`. Heads and interim answers are bounded too.
     * TLS verifies certificates by the system's authorities, and by those in `ca_file`.
-    * Only addresses that `egress` allows are dialled, whatever a name server says meanwhile.
+    * Only addresses that `egress` allows are dialled, whatever a name server says meanwhile; with
+      a `proxy` by tunnels through it, http too. What the proxy does wrong is an httpx.ProxyError.
     * Redirects are not followed, cookies not kept, bodies not decompressed. The `Host` header is
       the caller's to set, as httpx's client does; Content-Length is set here.
     * Only httpx exceptions leave it (and cancellation, which costs the connection).
@@ -47,12 +50,13 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         egress: EgressPolicy,
         limits: TransportLimits | None = None,
         ca_file: Path | None = None,
+        proxy: EgressProxy | None = None,
     ) -> None:
         self._limits = limits or TransportLimits()
         self._timeout_s = self._limits.timeout.total_seconds()
         self._loop = asyncio.get_running_loop()
         self._sweep = Sweep(self._loop)
-        self._dialer = Dialer(Resolver(egress), ca_file)
+        self._dialer = Dialer(Resolver(egress), ca_file, Tunneler(proxy) if proxy else None)
         self._pools: dict[Origin, OriginPool] = {}
         self._closed = False
 

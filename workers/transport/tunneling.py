@@ -1,0 +1,159 @@
+"""Tunnels through the egress proxy: CONNECT to an address that has been checked."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
+from socket import socket
+from typing import Final
+
+import httpx
+import structlog
+
+from app.domain.egress import Address, EgressPolicy
+from app.domain.egress_proxy import EgressProxy
+from workers.transport.connecting import connected_to
+from workers.transport.resolving import Resolver
+
+# Bytes of a proxy's answer, interim ones included; what it says of itself is not read.
+_HEAD_MAX: Final = 16 * 1024
+# Addresses of one host that are asked for, one after the other.
+_ADDRESSES_MAX: Final = 4
+# A proxy that fails fails all: its operator is told so often at most.
+_TOLD_EVERY_S: Final = 10.0
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?\r\n")
+_INTERIM, _SUCCESS, _SERVER_ERROR = 1, 2, 5
+_AUTHENTICATION_REQUIRED: Final = 407
+# Whoever operates it says where the proxy is: in a private network more often than not.
+_ANYWHERE: Final = EgressPolicy(allowed=(IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
+
+_log = structlog.get_logger()
+
+
+class TunnelTimeoutError(httpx.ConnectTimeout):
+    """The proxy was reached, and had opened no tunnel in time: it, or the host behind it, hangs."""
+
+
+class Tunneler:
+    """Opens tunnels; a proxy is never asked for a name, which it would look up unchecked.
+
+    What is wrong with the proxy is an httpx.ProxyError. That it cannot reach a host (5xx) is an
+    httpx.ConnectError like any other: the host may well be down.
+    """
+
+    def __init__(self, proxy: EgressProxy) -> None:
+        self._proxy = proxy
+        self._resolver = Resolver(_ANYWHERE)
+        self._loop = asyncio.get_running_loop()
+        self._told_at = -_TOLD_EVERY_S
+
+    def leads_to(self, addresses: Sequence[Address]) -> bool:
+        """Whether a host with these addresses is reached through the proxy."""
+        return self._proxy.leads_to(addresses)
+
+    async def open(self, addresses: Sequence[Address], port: int, *, deadline: float) -> socket:
+        """A socket whose other end is the first of `addresses` that the proxy reaches.
+
+        By `deadline` (loop's clock), else TunnelTimeoutError or, when not even the proxy was
+        reached, httpx.ProxyError.
+        """
+        problem = httpx.ConnectError("it has no address")
+        for address in addresses[:_ADDRESSES_MAX]:
+            try:
+                return await self._to(address, port, deadline)
+            except httpx.ProxyError as exc:
+                self._tell(str(exc))
+                raise
+            except httpx.ConnectError as exc:
+                problem = exc
+        raise problem
+
+    def close(self) -> None:
+        """Open nothing more."""
+        self._resolver.close()
+
+    async def _to(self, address: Address, port: int, deadline: float) -> socket:
+        reached = await self._reached(deadline)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._ask(reached, _spelled(address, port))
+        except TimeoutError as exc:
+            reached.close()
+            raise TunnelTimeoutError("the egress proxy had opened no tunnel in time") from exc
+        except BaseException:
+            reached.close()
+            raise
+        return reached
+
+    async def _reached(self, deadline: float) -> socket:
+        proxy = self._proxy
+        try:
+            async with asyncio.timeout_at(deadline):
+                addresses = await self._resolver.addresses(proxy.host, proxy.port)
+                return await connected_to(addresses, proxy.port)
+        except TimeoutError as exc:
+            raise httpx.ProxyError("it was not reached in time") from exc
+        except (OSError, ValueError) as exc:
+            raise httpx.ProxyError(f"it cannot be reached: {exc}") from exc
+
+    async def _ask(self, reached: socket, target: str) -> None:
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        authorization = self._proxy.authorization
+        if authorization is not None:
+            lines.append(f"Proxy-Authorization: {authorization}")
+        try:
+            await self._loop.sock_sendall(reached, "\r\n".join([*lines, "", ""]).encode("ascii"))
+            status = await self._status(reached)
+        except OSError as exc:
+            raise httpx.ProxyError(f"the connection to it broke: {exc}") from exc
+        _require_tunnel(status, target)
+
+    async def _status(self, reached: socket) -> int:
+        """The status of its final answer, after which nothing may have been said."""
+        received, said = 0, b""
+        while received <= _HEAD_MAX:
+            part = await self._loop.sock_recv(reached, 4096)
+            if not part:
+                raise httpx.ProxyError("it closed the connection instead of an answer")
+            received, said = received + len(part), said + part
+            while _END_OF_HEAD in said:
+                head, _, said = said.partition(_END_OF_HEAD)
+                status = _read_status(head)
+                if status // 100 == _INTERIM:
+                    continue
+                if said and status // 100 == _SUCCESS:
+                    # Nobody behind it speaks before we do.
+                    raise httpx.ProxyError("it said more than its answer")
+                return status
+        raise httpx.ProxyError("its answer has no end")
+
+    def _tell(self, problem: str) -> None:
+        now = self._loop.time()
+        if now - self._told_at >= _TOLD_EVERY_S:
+            self._told_at = now
+            proxy = f"{self._proxy.host}:{self._proxy.port}"
+            _log.warning("egress_proxy_failed", proxy=proxy, reason=problem)
+
+
+def _read_status(head: bytes) -> int:
+    line = _STATUS_LINE.match(head + b"\r\n")
+    if line is None:
+        raise httpx.ProxyError("its answer is not HTTP")
+    return int(line[1])
+
+
+def _require_tunnel(status: int, target: str) -> None:
+    if status // 100 == _SUCCESS:
+        return
+    if status // 100 == _SERVER_ERROR:
+        message = f"the egress proxy cannot connect to {target} (status {status})"
+        raise httpx.ConnectError(message)
+    if status == _AUTHENTICATION_REQUIRED:
+        raise httpx.ProxyError("it does not accept our credentials (status 407)")
+    message = f"it refuses to connect to {target} (status {status})"
+    raise httpx.ProxyError(message)
+
+
+def _spelled(address: Address, port: int) -> str:
+    return f"[{address}]:{port}" if isinstance(address, IPv6Address) else f"{address}:{port}"
