@@ -26,6 +26,7 @@ from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
 from app.domain.seek import Seek
 from app.domain.templates import is_template, template_problem
+from app.domain.trace import TrackingMode
 
 RATE_MAX: Final = 1_000_000
 IN_FLIGHT_MAX: Final = 10_000
@@ -210,6 +211,7 @@ class Subscription:
     `seek` is where it was moved to last, if it ever was.
 
     Each message that it discards is also appended to the topic that `dead_letter` names.
+    `tracking` says what is traced of its deliveries.
 
     `headers` are sent with every message; with `identity_headers` so are the names of topic and
     subscription, and with `idempotency_key` the message id under the name that others know.
@@ -239,6 +241,7 @@ class Subscription:
     content_mode: ContentMode = ContentMode.PLAIN
     circuit_breaker: CircuitBreaker | None = None
     dead_letter: DeadLetter | None = None
+    tracking: TrackingMode = TrackingMode.OFF
     seek: Seek | None = None
     created_at: datetime | None = None
     modified_at: datetime | None = None

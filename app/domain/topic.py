@@ -9,6 +9,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.headers import require_header_names
 from app.domain.names import group_of, topic_name
 from app.domain.owner import Owner
+from app.domain.trace import TrackingMode
 
 MESSAGE_SIZE_MIN: Final = 1024
 MESSAGE_SIZE_MAX: Final = 2 * 1024 * 1024
@@ -55,6 +56,7 @@ class Topic:
     `alternate_topic` takes what is published here as `mandatory` while nobody subscribes.
     `throughput_quota` is in bytes a second.
     Request headers named in `propagated_headers` go with a published message to its subscribers.
+    `tracking` says what is traced of its publications.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Topic:
     throughput_quota: int | None = None
     deduplication: Deduplication | None = None
     propagated_headers: tuple[str, ...] = ()
+    tracking: TrackingMode = TrackingMode.OFF
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0

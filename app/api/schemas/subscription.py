@@ -28,6 +28,13 @@ from app.api.schemas.fetch import FetchBody
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import BATCH_DEFAULTS, OLD_DEFAULT_RATE, PolicyBody, PolicyRead
+from app.api.schemas.tracking import (
+    ENABLED_TEXT,
+    MODE_TEXT,
+    Mode,
+    by_enabled,
+    tracking_of,
+)
 from app.domain.batching import BatchFormat, DeliveryType
 from app.domain.dead_letter import DeadLetter
 from app.domain.errors import ValidationFailedError
@@ -36,6 +43,7 @@ from app.domain.headers import HEADERS_MAX, Header
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
 from app.domain.subscription import ContentMode, Ordering, State, Subscription
+from app.domain.trace import TrackingMode
 from app.expressions import checked_expression
 
 _TEXT_MAX: Final = 10_000
@@ -60,8 +68,6 @@ OTHER_FIELDS: Final = OtherFields(
         "contentType": Unsupported(harmless=only("JSON"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "oAuthPolicy": Unsupported(harmless=never, refused=True),
-        "trackingEnabled": Unsupported(harmless=off),
-        "trackingMode": Unsupported(harmless=only("trackingOff")),
         "monitoringDetails": Unsupported(harmless=only({}, _UNIMPORTANT)),
         "endpointAddressResolverMetadata": Unsupported(harmless=only({})),
         "http2Enabled": Unsupported(harmless=off),
@@ -176,6 +182,8 @@ class SubscriptionBody(Schema):
     idempotency_key_enabled: bool = Field(
         default=True, description="send the message id as Idempotency-Key, too"
     )
+    tracking_mode: Mode | None = Field(default=None, description=MODE_TEXT)
+    tracking_enabled: bool | None = Field(default=None, description=ENABLED_TEXT)
 
     @classmethod
     def of(cls, subscription: Subscription) -> "SubscriptionBody":
@@ -204,6 +212,7 @@ class SubscriptionBody(Schema):
             headers=_header_bodies(subscription),
             subscription_identity_headers_enabled=subscription.identity_headers,
             idempotency_key_enabled=subscription.idempotency_key,
+            tracking_mode=subscription.tracking.value,
         )
 
     def to_domain(self, base: Subscription) -> Subscription:
@@ -231,6 +240,7 @@ class SubscriptionBody(Schema):
             headers=tuple(Header(name=each.name, value=each.value) for each in self.headers),
             identity_headers=self.subscription_identity_headers_enabled,
             idempotency_key=self.idempotency_key_enabled,
+            tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
         )
 
     def _owner(self, current: Owner) -> Owner:
@@ -292,7 +302,7 @@ class SubscriptionRead(Schema):
     batch_format: Literal["WRAPPED", "PLAIN", "NDJSON"] = "WRAPPED"
     mode: Literal["ANYCAST"] = "ANYCAST"
     tracking_enabled: bool = False
-    tracking_mode: Literal["trackingOff"] = "trackingOff"
+    tracking_mode: Mode = "trackingOff"
     monitoring_details: MonitoringRead = MonitoringRead()
     filters: tuple[FilterBody, ...] = ()
     ordering: Literal["NONE", "KEY", "PARTITION"] = "NONE"
@@ -335,6 +345,8 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         headers=tuple(_header_bodies(subscription)),
         subscription_identity_headers_enabled=subscription.identity_headers,
         idempotency_key_enabled=subscription.idempotency_key,
+        tracking_enabled=subscription.tracking is not TrackingMode.OFF,
+        tracking_mode=subscription.tracking.value,
         created_at=created.timestamp() if created else None,
         modified_at=modified.timestamp() if modified else None,
     )
@@ -353,7 +365,7 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
     before: JsonObject = SubscriptionBody.of(current).model_dump()
     fixed = {"topicName": current.topic, "name": current.name}
     rules = Rules(others=OTHER_FIELDS, fixed=fixed, strict=strict)
-    wanted = merged(before, patch)
+    wanted = by_enabled(merged(before, patch), patch, current.tracking)
     if wanted.get("endpoint") == masked(current.endpoint):
         wanted["endpoint"] = current.endpoint
     return parse(SubscriptionBody, wanted, rules).to_domain(current)

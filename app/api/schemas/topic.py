@@ -23,6 +23,13 @@ from app.api.schemas.base import (
     unless_enabled,
 )
 from app.api.schemas.owner import OwnerBody
+from app.api.schemas.tracking import (
+    ENABLED_TEXT,
+    MODE_TEXT,
+    Mode,
+    by_enabled,
+    tracking_of,
+)
 from app.domain.errors import ValidationFailedError
 from app.domain.headers import HEADERS_MAX
 from app.domain.names import topic_name
@@ -38,6 +45,7 @@ from app.domain.topic import (
     Deduplication,
     Topic,
 )
+from app.domain.trace import TrackingMode
 from app.filtering.expressions import checked_message_expression
 
 Unit = Literal["SECONDS", "MINUTES", "HOURS", "DAYS"]
@@ -59,7 +67,6 @@ def _chaos_off(given: object) -> bool:
 OTHER_FIELDS: Final = OtherFields(
     read_only=frozenset({"createdAt", "modifiedAt"}),
     unsupported={
-        "trackingEnabled": Unsupported(harmless=off),
         "jsonToAvroDryRun": Unsupported(harmless=off),
         "migratedFromJsonType": Unsupported(harmless=off),
         "fallbackToRemoteDatacenterEnabled": Unsupported(harmless=off),
@@ -169,6 +176,8 @@ class TopicBody(Schema):
         description="request headers of a publication that are sent on to subscribers",
         examples=[["X-Tenant"]],
     )
+    tracking_mode: Mode | None = Field(default=None, description=MODE_TEXT)
+    tracking_enabled: bool | None = Field(default=None, description=ENABLED_TEXT)
 
     def to_domain(self) -> Topic:
         """The topic it describes; ValidationFailedError. Hermes treats NONE as LEADER."""
@@ -184,6 +193,7 @@ class TopicBody(Schema):
             throughput_quota=self.throughput_quota,
             deduplication=self.deduplication.to_domain() if self.deduplication else None,
             propagated_headers=tuple(self.propagated_headers),
+            tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
         )
 
     @classmethod
@@ -203,6 +213,7 @@ class TopicBody(Schema):
                 DeduplicationBody.of(topic.deduplication) if topic.deduplication else None
             ),
             propagated_headers=list(topic.propagated_headers),
+            tracking_mode=topic.tracking.value,
         )
 
 
@@ -217,7 +228,6 @@ class AuthRead(Schema):
 class TopicRead(TopicBody):
     """A topic as answered; times in decimal seconds since the epoch."""
 
-    tracking_enabled: bool = False
     migrated_from_json_type: bool = False
     subscribing_restricted: bool = False
     fallback_to_remote_datacenter_enabled: bool = False
@@ -228,11 +238,16 @@ class TopicRead(TopicBody):
 
 def topic_read(topic: Topic) -> TopicRead:
     """The answer for `topic`."""
+    body = {**TopicBody.of(topic).model_dump(by_alias=False), **_tracked(topic)}
     return TopicRead(
-        **TopicBody.of(topic).model_dump(by_alias=False),
+        **body,
         created_at=topic.created_at.timestamp() if topic.created_at else None,
         modified_at=topic.modified_at.timestamp() if topic.modified_at else None,
     )
+
+
+def _tracked(topic: Topic) -> JsonObject:
+    return {"tracking_enabled": topic.tracking is not TrackingMode.OFF}
 
 
 def new_topic(body: JsonObject, *, strict: bool) -> Topic:
@@ -245,7 +260,8 @@ def changed_topic(current: Topic, patch: JsonObject, *, strict: bool) -> Topic:
     """`current` with a merge patch applied; ValidationFailedError with every problem."""
     before: JsonObject = TopicBody.of(current).model_dump()
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
-    wanted = parse(TopicBody, merged(before, patch), rules).to_domain()
+    asked = by_enabled(merged(before, patch), patch, current.tracking)
+    wanted = parse(TopicBody, asked, rules).to_domain()
     if wanted.partitions < current.partitions:
         message = f"must be at least {current.partitions}: partitions never become fewer"
         raise ValidationFailedError.of("partitions", message)

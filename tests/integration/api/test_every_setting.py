@@ -53,6 +53,11 @@ EXPRESSION = [
 ]
 HEADER_NAMES = wrong("1 to 128 characters", "", "a b", "x" * 129, "ż", "a\0")
 
+TRACKING = {
+    "trackingMode": Setting(wrong=choice("trackingOff", "discardedOnly", "trackingAll")),
+    "trackingEnabled": Setting(wrong=flag()),
+}
+
 TOPIC: dict[str, Setting] = {
     **OWNER,
     "name": Setting(wrong=TOPIC_NAME, required=True),
@@ -80,6 +85,7 @@ TOPIC: dict[str, Setting] = {
     "propagatedHeaders.0": Setting(
         wrong=[*wrong("must be a string", *NO_STRINGS), *HEADER_NAMES], required=True
     ),
+    **TRACKING,
 }
 
 POLICY: dict[str, Setting] = {
@@ -219,6 +225,7 @@ SUBSCRIPTION: dict[str, Setting] = {
     ),
     "subscriptionIdentityHeadersEnabled": Setting(wrong=flag()),
     "idempotencyKeyEnabled": Setting(wrong=flag()),
+    **TRACKING,
 }
 
 

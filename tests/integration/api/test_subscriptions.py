@@ -338,9 +338,9 @@ async def test_can_be_deleted_while_the_log_is_down(
 async def test_names_what_it_ignored_and_refuses_it_when_asked_to_be_strict(
     api: httpx.AsyncClient, subscription: str
 ) -> None:
-    patch = {"color": "red", "trackingEnabled": True, "subscriptionPolicy": {"zeal": 9}}
+    patch = {"color": "red", "profilingEnabled": True, "subscriptionPolicy": {"zeal": 9}}
     ignored = await api.put(subscription, json=patch)
-    names = {"color", "trackingEnabled", "subscriptionPolicy.zeal"}
+    names = {"color", "profilingEnabled", "subscriptionPolicy.zeal"}
     assert set(ignored.headers["Angelia-Ignored-Fields"].split(", ")) == names
     refused = await api.put(subscription, json=patch, headers=STRICT)
     assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")

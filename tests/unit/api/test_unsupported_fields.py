@@ -15,9 +15,6 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"oAuthPolicy": {"grantType": "clientCredentials"}},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [
-    {"trackingEnabled": True},
-    {"trackingEnabled": 0},
-    {"trackingMode": "trackingAll"},
     {"monitoringDetails": {"severity": "CRITICAL"}},
     {"http2Enabled": True},
     {"autoDeleteWithTopicEnabled": True},

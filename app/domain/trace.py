@@ -1,0 +1,77 @@
+"""Traces: what happened to a message, entry by entry, on its way in and at each subscription."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class TrackingMode(StrEnum):
+    """What is traced of a topic's publications, or of a subscription's deliveries (Hermes' words).
+
+    DISCARDED: only what went wrong for good: messages that were discarded, or not published.
+    """
+
+    OFF = "trackingOff"
+    DISCARDED = "discardedOnly"
+    ALL = "trackingAll"
+
+
+class TraceStatus(StrEnum):
+    """What an entry says of its message.
+
+    INFLIGHT: an attempt has begun. SUCCESS, FAILED: it is over. DISCARDED, FILTERED: the
+    subscription gets the message no more. ERROR: it was not published, as far as we know.
+    """
+
+    INFLIGHT = "INFLIGHT"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    DISCARDED = "DISCARDED"
+    FILTERED = "FILTERED"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSource:
+    """Whose entries they are; of publications, those of a topic without subscription."""
+
+    topic: str
+    subscription_id: str = ""
+    subscription: str = ""
+
+    @property
+    def is_publication(self) -> bool:
+        """Whether the entries are of the way in."""
+        return not self.subscription_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceEntry:
+    """One thing that happened to a message, at `at`.
+
+    `attempt` counts from 1, and is 0 where no attempt is meant. How long an attempt took is split:
+    `queued` in the log until it was taken, `waited` until it was sent (for the rate, a delay, a
+    retry), of which `queued` counts for the first attempt alone; `took` from then to its end, of
+    which `connect` until the request was written. None where it is not known. `worker` is the
+    process that says so, `address` where the request went, `batch_id` the batch that it went in,
+    `retransmission` the one that the message was sent again by. Of publications, partition and
+    offset are -1: the log knows them.
+    """
+
+    source: TraceSource
+    message_id: str
+    at: datetime
+    status: TraceStatus
+    partition: int = -1
+    offset: int = -1
+    attempt: int = 0
+    status_code: int | None = None
+    reason: str = ""
+    queued: timedelta | None = None
+    waited: timedelta | None = None
+    connect: timedelta | None = None
+    took: timedelta | None = None
+    worker: str = ""
+    address: str = ""
+    batch_id: str = ""
+    retransmission: str = ""
