@@ -215,6 +215,8 @@ class UndeliveredRow(Base):
             name="uq_undelivered_discard",
         ),
         Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
+        Index("ix_undelivered_topic", "topic", "discarded_at", "id"),
+        Index("ix_undelivered_message", "message_id"),
         # What a redrive looks for, however many were sent again before.
         Index(
             "ix_undelivered_to_redrive",
