@@ -126,6 +126,17 @@ class SubscriptionRow(Base):
     change: Mapped[int] = mapped_column(BigInteger, index=True)
 
 
+class OAuthProviderRow(Base):
+    """Who issues access tokens. `settings` holds all but the name (see `settings.py`)."""
+
+    __tablename__ = "oauth_providers"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    settings: Mapped[Json]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    modified_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
 class WorkerRow(Base):
     """A worker's last heartbeat, by the database's clock."""
 
