@@ -6,6 +6,8 @@ from pathlib import Path
 
 import trustme
 
+from app.domain.client_certificate import ClientCertificate
+
 
 class Authority:
     """Issues certificates; clients that trust `ca_file` accept them."""
@@ -14,6 +16,21 @@ class Authority:
         self._authority = trustme.CA()
         self.ca_file = folder / "authority.pem"
         self._authority.cert_pem.write_to_path(self.ca_file)
+
+    def client(self, name: str, *, expired: datetime | None = None) -> ClientCertificate:
+        """What a client shows of itself."""
+        issued = self._authority.issue_cert(common_name=name, not_after=expired)
+        return ClientCertificate(
+            chain="".join(blob.bytes().decode() for blob in issued.cert_chain_pems),
+            private_key=issued.private_key_pem.bytes().decode(),
+        )
+
+    def server_for(self, clients: "Authority", *names: str) -> ssl.SSLContext:
+        """As `server`, for clients with a certificate of the authority `clients`."""
+        context = self.server(*names)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(clients.ca_file)
+        return context
 
     def server(self, *names: str, expired: datetime | None = None) -> ssl.SSLContext:
         """What a server with a certificate for `names` listens with."""

@@ -182,6 +182,12 @@ class Hostile:
         return [len(visit.requests) for visit in self._visits]
 
     @property
+    def resumed(self) -> list[bool]:
+        """Of each connection by TLS, whether it resumed a session, in the order of connecting."""
+        made = [visit.writer.get_extra_info("ssl_object") for visit in self._visits]
+        return [each.session_reused for each in made]
+
+    @property
     def sent_max(self) -> int:
         """The most bytes that one connection took."""
         return max((visit.sent for visit in self._visits), default=0)

@@ -1,14 +1,16 @@
 """One connection: writes a request and waits for its answer."""
 
 import asyncio
+import ssl
 from math import inf
 from typing import Protocol, cast
 
 import httpx
 
 from workers.transport.answer import AnswerReader
-from workers.transport.exchange import Exchange
+from workers.transport.exchange import Exchanged
 from workers.transport.sweep import Sweep
+from workers.transport.tls import tls_problem
 
 
 class Owner(Protocol):
@@ -28,16 +30,27 @@ class Connection(asyncio.Protocol):
     request, or for its idle expiry.
     """
 
-    __slots__ = ("_answer", "_exchange", "_gone", "_owner", "_sweep", "_transport", "deadline")
+    __slots__ = (
+        "_answer",
+        "_exchange",
+        "_gone",
+        "_owner",
+        "_sweep",
+        "_transport",
+        "deadline",
+        "tls",
+    )
 
     def __init__(self, owner: Owner, sweep: Sweep) -> None:
         self._owner = owner
         self._sweep = sweep
         self._answer = AnswerReader()
         self._transport: asyncio.Transport | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: Exchanged | None = None
         self._gone = False
         self.deadline = inf
+        # The TLS of it, once it is connected.
+        self.tls: ssl.SSLObject | None = None
 
     @property
     def usable(self) -> bool:
@@ -50,7 +63,7 @@ class Connection(asyncio.Protocol):
             and not transport.is_closing()
         )
 
-    def start(self, exchange: Exchange) -> None:
+    def start(self, exchange: Exchanged) -> None:
         """Write the request. From here on its answer decides; it is never written again."""
         self._exchange = exchange
         exchange.carrier = self
@@ -94,6 +107,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the socket, unless its dialler has given up meanwhile."""
         self._transport = cast("asyncio.Transport", transport)
+        self.tls = transport.get_extra_info("ssl_object")
         if self._gone:
             self._transport.abort()
 
@@ -123,7 +137,7 @@ class Connection(asyncio.Protocol):
         self._sweep.discard(self)
         self._answer.close()
 
-    def _finish(self, exchange: Exchange) -> None:
+    def _finish(self, exchange: Exchanged) -> None:
         answer = self._answer.take()
         self._exchange = None
         if self._answer.reusable and self._said_all():
@@ -140,6 +154,9 @@ class Connection(asyncio.Protocol):
     def _end(self, exc: Exception | None) -> None:
         exchange = self._exchange
         if exchange is None:
+            return
+        if isinstance(exc, ssl.SSLError):
+            self.fail(httpx.ReadError(tls_problem(exc)))
             return
         if exc is not None:
             self.fail(httpx.ReadError(f"the connection broke: {exc}"))

@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-from functools import cached_property
 from pathlib import Path
 from socket import socket
 from typing import Final, NamedTuple
@@ -13,6 +12,7 @@ from app.domain.egress import DEFAULT_PORTS
 from workers.transport.connecting import connected_to
 from workers.transport.connection import Connection
 from workers.transport.resolving import Resolver
+from workers.transport.tls import PLAIN, Credentials, TlsContexts, tls_problem
 from workers.transport.tunneling import Tunneler
 
 _PORT_MAX: Final = 65_535
@@ -21,14 +21,15 @@ _TLS_SHUTDOWN_S: Final = 1.0
 
 
 class Origin(NamedTuple):
-    """Where a connection leads: connections are shared within one origin only."""
+    """Where a connection leads, and as whom: connections are shared within one origin only."""
 
     scheme: str
     host: str
     port: int
+    credentials: Credentials = PLAIN
 
     @classmethod
-    def of(cls, url: httpx.URL) -> "Origin":
+    def of(cls, url: httpx.URL, credentials: Credentials = PLAIN) -> "Origin":
         """The origin of `url`; httpx.UnsupportedProtocol when it is not an HTTP URL with a host."""
         # Not `url.host`: it decodes IDNA, and raises for some names that are merely unknown.
         host = url.raw_host.decode("ascii")
@@ -36,7 +37,7 @@ class Origin(NamedTuple):
         if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= _PORT_MAX:
             message = f"not an http:// or https:// URL with a host: {url.scheme}://{host}:{port}"
             raise httpx.UnsupportedProtocol(message)
-        return cls(url.scheme, host, port)
+        return cls(url.scheme, host, port, credentials)
 
 
 class Dialer:
@@ -51,7 +52,7 @@ class Dialer:
         self, resolver: Resolver, ca_file: Path | None = None, tunneler: Tunneler | None = None
     ) -> None:
         self._resolver = resolver
-        self._ca_file = ca_file
+        self._contexts = TlsContexts(ca_file)
         self._tunneler = tunneler
 
     async def dial(self, origin: Origin, connection: Connection, *, deadline: float) -> None:
@@ -72,14 +73,24 @@ class Dialer:
             message = f"no connection to {origin.host}:{origin.port} in time"
             raise httpx.ConnectTimeout(message) from exc
         except ssl.SSLError as exc:
-            raise httpx.ConnectError(_tls_problem(exc)) from exc
+            raise httpx.ConnectError(tls_problem(exc)) from exc
         except (OSError, ValueError) as exc:
             # ValueError: a host that cannot be a name (an empty or overlong label).
             raise httpx.ConnectError(str(exc) or type(exc).__name__) from exc
 
+    async def learn(self, origin: Origin, connection: Connection) -> None:
+        """An answer has come by `connection`: the next ones to its origin may resume its session.
+
+        Not sooner: with TLS 1.3 a server gives what is needed for that after the handshake.
+        """
+        if connection.tls is not None:
+            context = await self._contexts.of(origin.credentials)
+            context.learn(origin.host, connection.tls.session)
+
     def close(self) -> None:
         """Dial nothing more."""
         self._resolver.close()
+        self._contexts.close()
         if self._tunneler is not None:
             self._tunneler.close()
 
@@ -95,30 +106,18 @@ class Dialer:
         if origin.scheme == "http":
             await loop.create_connection(lambda: connection, sock=connected)
             return
+        context = await self._contexts.of(origin.credentials)
         try:
             await loop.create_connection(
                 lambda: connection,
                 sock=connected,
-                ssl=self._tls,
+                ssl=context,
                 server_hostname=origin.host,
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
             )
-        except ConnectionError as exc:
-            raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc
-
-    @cached_property
-    def _tls(self) -> ssl.SSLContext:
-        # Reading the system's certificates takes tens of milliseconds: only when https is used.
-        context = ssl.create_default_context()
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if self._ca_file is not None:
-            context.load_verify_locations(self._ca_file)
-        return context
-
-
-def _tls_problem(error: ssl.SSLError) -> str:
-    """What OpenSSL says, for somebody who does not know its sources."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate is not accepted: {error.verify_message}"
-    reason = error.reason or str(error)
-    return f"TLS failed: {reason.replace('_', ' ').lower()}"
+        except OSError as exc:
+            # Of whatever it was: the next handshake is a whole one.
+            context.forget(origin.host)
+            if isinstance(exc, ConnectionError):
+                raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc
+            raise

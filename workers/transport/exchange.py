@@ -15,6 +15,20 @@ class Carrier(Protocol):
         """Close at once, with no answer."""
 
 
+class Exchanged(Protocol):
+    """A request as a connection sees it, whoever waits for its answer, and however."""
+
+    payload: bytes
+    deadline: float
+    carrier: Carrier | None
+
+    def succeed(self, answer: RawAnswer) -> None:
+        """Hand over the answer; the connection is done with it."""
+
+    def fail(self, error: httpx.TransportError) -> None:
+        """Hand over the error; the connection is done with it."""
+
+
 class Exchange:
     """The bytes of a request, its deadline, and the future of its answer.
 

@@ -11,7 +11,7 @@ import httpx
 from workers.transport.answer import RawAnswer
 from workers.transport.connection import Connection
 from workers.transport.dialing import Dialer, Origin
-from workers.transport.exchange import Exchange
+from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.limits import TransportLimits
 from workers.transport.sweep import Sweep
 
@@ -93,16 +93,21 @@ class OriginPool:
         exchange = Exchange(payload, deadline, self._loop.create_future())
         connection = self._take_idle()
         try:
-            if connection is not None:
-                connection.start(exchange)
-            elif len(self._connections) < self._connections_max:
-                await self._dial(self._reserved(), exchange)
-            else:
-                await self._wait(exchange)
+            if connection is None:
+                return await self._answer_by_another(exchange)
+            connection.start(exchange)
             return await exchange.answer
         except asyncio.CancelledError:
             exchange.forsake()
             raise
+
+    def begin(self, exchange: Exchanged) -> bool:
+        """Write it to an idle connection, if there is one: whether it has been written."""
+        connection = self._take_idle()
+        if connection is None:
+            return False
+        connection.start(exchange)
+        return True
 
     def release(self, connection: Connection) -> None:
         """Give `connection` to the request that has waited longest, or let it rest."""
@@ -162,6 +167,19 @@ class OriginPool:
         self._connections.add(connection)
         return connection
 
+    async def _answer_by_another(self, exchange: Exchange) -> RawAnswer:
+        """The answer by a new connection, or by the first one that becomes free."""
+        if len(self._connections) < self._connections_max:
+            connection: Connection | None = self._reserved()
+        else:
+            connection = await self._turn(exchange)
+        if connection is None:
+            return await exchange.answer
+        await self._dial(connection, exchange)
+        answer = await exchange.answer
+        await self._dialer.learn(self._origin, connection)
+        return answer
+
     async def _dial(self, connection: Connection, exchange: Exchange) -> None:
         try:
             await self._dialer.dial(self._origin, connection, deadline=exchange.deadline)
@@ -174,20 +192,19 @@ class OriginPool:
             raise httpx.ConnectError("the connection was closed as soon as it was opened")
         connection.start(exchange)
 
-    async def _wait(self, exchange: Exchange) -> None:
+    async def _turn(self, exchange: Exchange) -> Connection | None:
+        """Wait for a connection to dial; None when one has become free and was taken."""
         waiting = _Waiting(exchange, self._loop.create_future())
         self._queue[waiting] = None
         self._sweep.add(waiting)
         try:
-            connection = await waiting.turn
+            return await waiting.turn
         except asyncio.CancelledError:
             self._give_back(waiting)
             raise
         finally:
             self._queue.pop(waiting, None)
             self._sweep.discard(waiting)
-        if connection is not None:
-            await self._dial(connection, exchange)
 
     def _give_back(self, waiting: _Waiting) -> None:
         """Cancelled just when its turn had come: the place goes to the next."""

@@ -10,6 +10,7 @@ from app.domain.egress import EgressPolicy
 from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Dialer, Origin
+from workers.transport.exchange import Exchanged
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.resolving import Resolver
@@ -115,6 +116,15 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
         return await self._pool(origin).send(payload, self._loop.time() + total_s)
+
+    def begin(self, origin: Origin, exchange: Exchanged) -> bool:
+        """Send it, if that takes no waiting: whether it has been sent, and will have an end.
+
+        For who needs no future. Whoever begins without waiting takes nobody's turn: while a request
+        waits, no connection is idle.
+        """
+        pool = self._pools.get(origin)
+        return pool is not None and not self._closed and pool.begin(exchange)
 
     async def _handle(self, request: httpx.Request) -> httpx.Response:
         if request.method in _BODILESS_ANSWER:

@@ -1,0 +1,105 @@
+"""Client certificates: shown to who asks, and what is said where they are not accepted."""
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.domain.client_certificate import ClientCertificate
+from tests.fakes.authority import Authority
+from tests.fakes.egress import LOOPBACK
+from tests.fakes.handshakes import outspoken
+from tests.fakes.hostile import Hostile, Visit, keeps_alive
+from workers.transport.dialing import Origin
+from workers.transport.tls import Credentials
+from workers.transport.transport import DeliveryTransport
+from workers.transport.wire import request_start, whole_request
+
+REQUEST = whole_request(request_start(b"POST", b"/", [(b"Host", b"h")]), [], b"{}")
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+async def posts(
+    transport: DeliveryTransport, url: str, certificate: ClientCertificate | None = None
+) -> int:
+    origin = Origin.of(httpx.URL(url), Credentials(certificate=certificate))
+    return (await transport.exchange(origin, REQUEST, total_s=10)).status
+
+
+async def answers_with_the_name(visit: Visit) -> None:
+    shown = visit.writer.get_extra_info("peercert")
+    name = dict(pair for part in shown["subject"] for pair in part)["commonName"].encode()
+    answer = b"HTTP/1.1 200 OK\r\nX-Name: %b\r\nContent-Length: 0\r\n\r\n" % name
+    await keeps_alive(answer)(visit)
+
+
+async def test_each_client_has_connections_of_its_own(authority: Authority) -> None:
+    tls = authority.server_for(authority, "127.0.0.1")
+    clients = {name: authority.client(name) for name in ("joe", "ann")}
+    transport = DeliveryTransport(egress=LOOPBACK, ca_file=authority.ca_file)
+    async with Hostile(answers_with_the_name, tls=tls) as server:
+        for name in ("joe", "ann", "joe", "ann", "joe"):
+            origin = Origin.of(httpx.URL(server.url), Credentials(certificate=clients[name]))
+            answer = await transport.exchange(origin, REQUEST, total_s=10)
+            assert (b"X-Name", name.encode()) in answer.headers
+        assert sorted(server.requests_per_connection) == [2, 3]
+    await transport.aclose()
+
+
+async def refusal(
+    authority: Authority,
+    tls: ssl.SSLContext,
+    version: ssl.TLSVersion,
+    certificate: ClientCertificate | None,
+) -> str:
+    tls.minimum_version = tls.maximum_version = version
+    transport = DeliveryTransport(egress=LOOPBACK, ca_file=authority.ca_file)
+    with outspoken(tls) as url, pytest.raises(httpx.TransportError) as caught:
+        await posts(transport, url, certificate)
+    await transport.aclose()
+    assert transport.connections == 0
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_an_expired_certificate_is_named(
+    authority: Authority, version: ssl.TLSVersion
+) -> None:
+    tls = authority.server_for(authority, "127.0.0.1")
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    problem = await refusal(authority, tls, version, authority.client("joe", expired=yesterday))
+    assert problem == "TLS failed: it does not accept our certificate: expired"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_certificate_of_another_authority_is_named(
+    authority: Authority, version: ssl.TLSVersion, tmp_path: Path
+) -> None:
+    tls = authority.server_for(authority, "127.0.0.1")
+    stranger = Authority(tmp_path).client("joe")
+    problem = await refusal(authority, tls, version, stranger)
+    assert problem == "TLS failed: it does not know the authority of our certificate"
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (ssl.TLSVersion.TLSv1_2, {"TLS failed: sslv3 alert handshake failure"}),
+        (ssl.TLSVersion.TLSv1_3, {"TLS failed: it asks for a client certificate"}),
+    ],
+)
+async def test_a_server_that_asks_for_a_certificate_says_so(
+    authority: Authority, version: ssl.TLSVersion, said: set[str]
+) -> None:
+    tls = authority.server_for(authority, "127.0.0.1")
+    assert await refusal(authority, tls, version, None) in said
+
+
+async def test_a_key_that_is_not_the_certificate_s_is_named(authority: Authority) -> None:
+    joe, ann = authority.client("joe"), authority.client("ann")
+    mixed = ClientCertificate(chain=joe.chain, private_key=ann.private_key)
+    tls = authority.server_for(authority, "127.0.0.1")
+    problem = await refusal(authority, tls, ssl.TLSVersion.TLSv1_3, mixed)
+    assert problem == "the client certificate or its key cannot be used"

@@ -1,0 +1,170 @@
+"""TLS towards subscribers: whom we believe, what we show of ourselves, and what went wrong."""
+
+import asyncio
+import os
+import ssl
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import httpx
+
+from app.domain.client_certificate import ClientCertificate
+
+# Contexts that are kept, one for each client certificate: each holds all authorities.
+CONTEXTS_MAX: Final = 256
+# Hosts with which one context can resume a session.
+SESSIONS_MAX: Final = 1_000
+# A pipe takes so much without a reader.
+_PEM_MAX: Final = 64 * 1024
+
+_ALPN_HTTP2: Final = ("h2", "http/1.1")
+# What the other side says (RFC 8446, section 6.2) when it is our certificate that it minds.
+_ALERTS: Final = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a client certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept our certificate: bad certificate",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "it does not accept our certificate: unsupported",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "it does not accept our certificate: revoked",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it does not accept our certificate: expired",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept our certificate",
+    "TLSV1_ALERT_UNKNOWN_CA": "it does not know the authority of our certificate",
+    "TLSV1_ALERT_ACCESS_DENIED": "it denies our certificate access",
+}
+
+
+class Credentials(NamedTuple):
+    """What of TLS is not the same for all requests to an origin, which share no connection then."""
+
+    certificate: ClientCertificate | None = None
+    http2: bool = False
+
+
+PLAIN: Final = Credentials()
+
+
+class TlsContext(ssl.SSLContext):
+    """Believes the authorities given to it, speaks TLS 1.2 or newer, and resumes sessions.
+
+    A session is resumed (RFC 8446, section 2.2) with the host of which it was learnt, and saves
+    both sides the asymmetric part of the handshake.
+    """
+
+    # Passed on: loops make connections, and would have to know of sessions.
+    _sessions: OrderedDict[str, ssl.SSLSession]
+
+    @classmethod
+    def of(cls, credentials: Credentials, ca_file: Path | None) -> "TlsContext":
+        """Reads the system's authorities, which takes tens of milliseconds.
+
+        Raises httpx.ConnectError when the certificate cannot be used, OSError when `ca_file`.
+        """
+        context = cls(ssl.PROTOCOL_TLS_CLIENT)
+        context._sessions = OrderedDict()
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        if ca_file is not None:
+            context.load_verify_locations(ca_file)
+        if credentials.http2:
+            context.set_alpn_protocols(_ALPN_HTTP2)
+        if credentials.certificate is not None:
+            _show(context, credentials.certificate)
+        return context
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,  # noqa: FBT001, FBT002 - the signature of ssl
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """As ssl's, with the session of that host."""
+        if session is None and isinstance(server_hostname, str):
+            session = self._sessions.get(server_hostname)
+        return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+    def learn(self, host: str, session: ssl.SSLSession | None) -> None:
+        """Resume `session` with `host` from now on."""
+        if session is None or not session.has_ticket:
+            return
+        self._sessions[host] = session
+        self._sessions.move_to_end(host)
+        if len(self._sessions) > SESSIONS_MAX:
+            self._sessions.popitem(last=False)
+
+    def forget(self, host: str) -> None:
+        """Begin anew with `host`."""
+        self._sessions.pop(host, None)
+
+
+class TlsContexts:
+    """A context for each of the credentials in use, built beside the loop."""
+
+    def __init__(self, ca_file: Path | None) -> None:
+        self._ca_file = ca_file
+        self._threads: ThreadPoolExecutor | None = None
+        self._contexts: OrderedDict[Credentials, asyncio.Future[TlsContext]] = OrderedDict()
+
+    async def of(self, credentials: Credentials) -> TlsContext:
+        """The context; httpx.ConnectError when the certificate cannot be used, or OSError."""
+        found = self._contexts.get(credentials)
+        if found is None or found.cancelled():
+            found = self._contexts[credentials] = self._built(credentials)
+            if len(self._contexts) > CONTEXTS_MAX:
+                self._contexts.popitem(last=False)
+        self._contexts.move_to_end(credentials)
+        # One that gives up leaves it to the others.
+        return await asyncio.shield(found)
+
+    def close(self) -> None:
+        """Build no more."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _built(self, credentials: Credentials) -> asyncio.Future[TlsContext]:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(1, thread_name_prefix="tls")
+        loop = asyncio.get_running_loop()
+        build = partial(TlsContext.of, credentials, self._ca_file)
+        building = loop.run_in_executor(self._threads, build)
+        # Whoever asked may have given up by then.
+        building.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return building
+
+
+def tls_problem(error: ssl.SSLError) -> str:
+    """What OpenSSL says, for somebody who does not know its sources."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is not accepted: {error.verify_message}"
+    reason = error.reason or str(error)
+    said = _ALERTS.get(reason.upper().replace(" ", "_"))
+    return f"TLS failed: {said or reason.replace('_', ' ').lower()}"
+
+
+def _show(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+    """Load it by way of pipes: ssl only reads files, and a key has no business on a disk."""
+    try:
+        with _file_of(certificate.chain) as chain, _file_of(certificate.private_key) as key:
+            # Without a password OpenSSL would ask the terminal for it.
+            context.load_cert_chain(chain, key, password=b"")
+    except (OSError, ValueError) as exc:
+        raise httpx.ConnectError("the client certificate or its key cannot be used") from exc
+
+
+@contextmanager
+def _file_of(pem: str) -> Iterator[str]:
+    content = pem.encode("ascii")
+    if len(content) > _PEM_MAX:
+        message = f"longer than {_PEM_MAX} bytes"
+        raise ValueError(message)
+    source, sink = os.pipe()
+    try:
+        with os.fdopen(sink, "wb") as writing:
+            writing.write(content)
+        yield f"/dev/fd/{source}"
+    finally:
+        os.close(source)
