@@ -105,7 +105,7 @@ class Choice:
         job = kind(message, cursor, due + ttl - max(elapsed, 0.0))
         if breaker is not None:
             job.deadline -= breaker.clock.stood(now)
-        job.due, job.refused = due, refused
+        job.due, job.refused, job.opened_ms = due, refused, opened.opened_ms
         if is_stale(message, policy, now_ms=now_ms + delay_ms):
             job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)
         return job

@@ -23,6 +23,7 @@ from workers.consumer.intake import Intake
 from workers.consumer.line_parts import LineParts
 from workers.consumer.retries import BatchJob, Job, RetryPark
 from workers.consumer.suspension import Suspension
+from workers.consumer.tracing import LineTrace  # noqa: TC001 - hidden types help nobody
 from workers.consumer.undelivered import undelivered_of
 
 
@@ -42,6 +43,8 @@ class Fate:
         self.subscription = subscription
         # The subscriber asked for quiet: nothing goes there before (monotonic seconds).
         self.quiet_until = 0.0
+        # Who is told of discards.
+        self.trace: LineTrace | None = None
         self._parts = parts
         self._intake = intake
         self._park = park
@@ -119,6 +122,8 @@ class Fate:
         await self._parts.undelivered.write(record)
         # Reached only when the message is durable in both: closing it lets the commit pass it.
         job.cursor.discarded(job.message, discarded)
+        if self.trace is not None:
+            self.trace.discarded(job, discarded)
         self._intake.finished(job.cursor, job.message)
 
     async def _lettered(self, job: Job, discarded: Discarded, record: Undelivered) -> bool:

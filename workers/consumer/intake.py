@@ -33,6 +33,13 @@ class IntakeParts(Protocol):
     bodies: ParsedBodies
 
 
+class FilterTrace(Protocol):
+    """Who keeps traces of what is not sent."""
+
+    def filtered(self, message: Message) -> None:
+        """The subscription does not want it."""
+
+
 class Intake:
     """Hands out messages one by one, in their order; those filtered out are closed here.
 
@@ -58,6 +65,8 @@ class Intake:
         self._chain: FilterChain | None = None
         # Only in that mode; it is to be told of first attempts that begin, and of all that land.
         self.polling: Polling | None = None
+        # Who is told of messages that are filtered out.
+        self.trace: FilterTrace | None = None
 
     def __bool__(self) -> bool:
         """Whether there may be something to hand out."""
@@ -204,7 +213,7 @@ class Intake:
                 # There may be as many in a row as one has asked to be sent again.
                 choosy = True
             elif chain is not None and not chain.judge(taken[0]).wanted:
-                cursor.filtered(taken[0])
+                self._filter_out(cursor, taken[0])
             else:
                 ready.rotate(-1)  # the partitions take turns
                 opened = Opened(cursor, *taken)
@@ -214,6 +223,11 @@ class Intake:
                 if admitted is not None:
                     return admitted
         return self._nothing_more()
+
+    def _filter_out(self, cursor: Cursor, message: Message) -> None:
+        cursor.filtered(message)
+        if self.trace is not None:
+            self.trace.filtered(message)
 
     def _nothing_more(self) -> Opened | None:
         if self.polling is not None and not self._ready:

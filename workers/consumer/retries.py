@@ -27,7 +27,8 @@ class Job:
     """One message on its way: what was read, where, and how often it was tried.
 
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
-    attempt may be made from `due` on. `failing` is a circuit breaker's to know.
+    attempt may be made from `due` on. `failing` is a circuit breaker's to know. `opened_ms` (since
+    the epoch) and `ended_at`, when its last attempt was over, are a trace's.
     """
 
     __slots__ = (
@@ -36,9 +37,11 @@ class Job:
         "cursor",
         "deadline",
         "due",
+        "ended_at",
         "epoch",
         "failing",
         "message",
+        "opened_ms",
         "refused",
         "sent_at",
         "status",
@@ -57,6 +60,8 @@ class Job:
         self.failing: Failing | None = None
         self.refused: Discarded | None = None
         self.status: int | None = None
+        self.opened_ms = 0
+        self.ended_at = 0.0
 
     def delivered(self) -> None:
         """The subscriber has it."""

@@ -1,0 +1,1 @@
+"""Traces on their way: collected in each process, packed many to a record, unpacked again."""

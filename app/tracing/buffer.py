@@ -1,0 +1,177 @@
+"""Entries of one process, on their way to the traces stream: bounded, and never waited for."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, Protocol
+
+import structlog
+
+from app.domain.errors import AngeliaError
+from app.domain.message import NewRecord
+from app.domain.trace import TraceSource
+from app.tracing.packing import Pack, PlainRow, packed
+
+# Entries that wait, packed or not: about 20 MB. Those that find no room are lost, and counted.
+ENTRIES_MAX: Final = 100_000
+# Packing takes about a millisecond then; deliveries come in between.
+ROWS_PER_PACK: Final = 500
+PACKS_PER_APPEND: Final = 8
+# Well before deliveries are committed: what a crash takes with it is, as a rule, sent again.
+INTERVAL: Final = timedelta(milliseconds=40)
+RETRY_PAUSE: Final = timedelta(seconds=1)
+
+FULL: Final = "The traces stream did not take them in time"
+
+_log = structlog.get_logger()
+
+Append = Callable[[Sequence[NewRecord]], Awaitable[object]]
+
+
+class Attempts(Protocol):
+    """Who began attempts, and knows what to say of one that is still in the air."""
+
+    def still(self, attempt: Any) -> None:  # noqa: ANN401 - its own
+        """Say that it has begun."""
+
+
+class TraceStats(NamedTuple):
+    """Entries since the process began."""
+
+    recorded: int
+    lost: int
+
+
+class _Packed(NamedTuple):
+    record: NewRecord
+    entries: int
+    lost: int
+
+
+class TraceBuffer:
+    """Collects rows (`app.tracing.packing`) and appends them to the stream, many to a record.
+
+    An append that fails is repeated: its rows may then be there twice. What finds no room is
+    counted, and the stream is told how much that was.
+    """
+
+    def __init__(self, append: Append, *, worker: str, entries_max: int = ENTRIES_MAX) -> None:
+        self._append = append
+        self._worker = worker
+        self._entries_max = entries_max
+        self._sources: dict[TraceSource, int] = {}
+        self._by_number: list[TraceSource] = []
+        self._rows: list[PlainRow] = []
+        self._packed: deque[_Packed] = deque()
+        self._packed_entries = 0
+        self._unsaid = 0
+        self._recorded = 0
+        self._lost = 0
+        self._given = asyncio.Event()
+        self._flushing = asyncio.Lock()
+        # Attempts that have begun since the last flush, and are in the air.
+        self.begun: dict[Any, Attempts] = {}
+        # What turns monotonic seconds into those since the epoch.
+        self.wall = _wall()
+
+    @property
+    def stats(self) -> TraceStats:
+        """What became of all entries so far."""
+        return TraceStats(self._recorded, self._lost)
+
+    def source(self, source: TraceSource) -> int:
+        """What rows of `source` begin with."""
+        number = self._sources.get(source)
+        if number is None:
+            number = self._sources[source] = len(self._by_number)
+            self._by_number.append(source)
+        return number
+
+    def add(self, row: PlainRow) -> None:
+        """Take an entry, if there is room."""
+        rows = self._rows
+        if not rows:
+            self._given.set()
+        if len(rows) + self._packed_entries < self._entries_max:
+            rows.append(row)
+        else:
+            self._lose(1)
+
+    def begin(self, attempt: Any, attempts: Attempts) -> None:  # noqa: ANN401 - of `attempts`
+        """`attempt` has begun: unless it ends before (`begun.pop`), `attempts` says so soon."""
+        if not self.begun:
+            self._given.set()
+        self.begun[attempt] = attempts
+
+    async def run(self) -> None:
+        """Append what is collected until cancelled."""
+        while True:
+            await self._given.wait()
+            await asyncio.sleep(INTERVAL.total_seconds())
+            if not await self.flush():
+                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+
+    async def flush(self) -> bool:
+        """Append all that is collected now; whether the stream has it."""
+        async with self._flushing:
+            self._given.clear()
+            self._say_what_is_in_the_air()
+            await self._pack()
+            while self._packed:
+                if not await self._append_some():
+                    self._given.set()
+                    return False
+            return True
+
+    def _say_what_is_in_the_air(self) -> None:
+        self.wall = _wall()
+        begun, self.begun = self.begun, {}
+        for attempt, attempts in begun.items():
+            attempts.still(attempt)
+
+    async def _pack(self) -> None:
+        rows, self._rows = self._rows, []
+        # They wait on, in whichever form.
+        self._packed_entries += len(rows)
+        for first in range(0, max(len(rows), min(1, self._unsaid)), ROWS_PER_PACK):
+            some = rows[first : first + ROWS_PER_PACK]
+            lost, self._unsaid = self._unsaid, 0
+            self._packed.append(_Packed(packed(self._pack_of(some, lost)), len(some), lost))
+            await asyncio.sleep(0)
+
+    def _pack_of(self, rows: Sequence[PlainRow], lost: int) -> Pack:
+        numbers = {row[0] for row in rows}
+        return Pack(
+            self._worker,
+            time.time_ns() // 1_000,
+            lost,
+            FULL if lost else "",
+            {number: self._by_number[number] for number in numbers},
+            rows,
+        )
+
+    async def _append_some(self) -> bool:
+        some = [self._packed[n] for n in range(min(len(self._packed), PACKS_PER_APPEND))]
+        try:
+            await self._append([each.record for each in some])
+        except AngeliaError as exc:
+            waiting = len(self._rows) + self._packed_entries
+            _log.warning("traces_not_appended", entries=waiting, error=exc.message)
+            return False
+        for each in some:
+            self._packed.popleft()
+            self._packed_entries -= each.entries
+            self._recorded += each.entries
+            if each.lost:
+                _log.warning("traces_lost", entries=each.lost, reason=FULL)
+        return True
+
+    def _lose(self, entries: int) -> None:
+        self._lost += entries
+        self._unsaid += entries
+
+
+def _wall() -> float:
+    return time.time() - time.monotonic()

@@ -1,0 +1,102 @@
+"""Many trace entries as one record of the traces stream, and back.
+
+A pack is JSON, compressed: `[worker, at, lost, why, sources, rows]`. `lost` entries of that worker
+are in no pack, because of `why`. Each of `sources` is `[number, topic, subscription id,
+subscription]`, and a row begins with the number of its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+import zstandard
+
+from app.domain.message import NewRecord, Record
+from app.domain.trace import TraceSource
+
+HEADER_TRACES: Final = b"t"
+VERSION: Final = b"1"
+# Of a reason, which may quote a subscriber, and of an id, which may be a foreign producer's.
+TEXT_LENGTH_MAX: Final = 500
+# A pack that is larger was not made by us.
+UNPACKED_MAX: Final = 16 * 1024 * 1024
+
+_COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
+
+
+class Row(NamedTuple):
+    """One entry: times are microseconds, `at` since the epoch; `status` is a TraceStatus's value.
+
+    Hot paths make plain tuples of this shape, which costs a fourth.
+    """
+
+    source: int
+    at: int
+    status: str
+    message_id: str
+    partition: int
+    offset: int
+    attempt: int
+    status_code: int | None
+    reason: str
+    queued: int | None
+    waited: int | None
+    connect: int | None
+    took: int | None
+    address: str
+    batch_id: str
+    retransmission: str
+
+
+PlainRow = tuple[
+    int, int, str, str, int, int, int, int | None, str,
+    int | None, int | None, int | None, int | None, str, str, str,
+]  # fmt: skip
+
+
+class Pack(NamedTuple):
+    """What one process said at a time: `rows` whose `source` is a number in `sources`."""
+
+    worker: str
+    at: int
+    lost: int
+    why: str
+    sources: Mapping[int, TraceSource]
+    rows: Sequence[Sequence[Any]]
+
+
+def packed(pack: Pack) -> NewRecord:
+    """The record of a pack."""
+    sources = [
+        (number, each.topic, each.subscription_id, each.subscription)
+        for number, each in pack.sources.items()
+    ]
+    content = [pack.worker, pack.at, pack.lost, pack.why, sources, pack.rows]
+    try:
+        text = orjson.dumps(content)
+    except TypeError:
+        # A reason that quotes text with a lone surrogate.
+        text = orjson.dumps([*content[:5], [_mended(row) for row in pack.rows]])
+    return NewRecord(value=_COMPRESSOR.compress(text), headers=((HEADER_TRACES, VERSION),))
+
+
+def unpacked(record: Record) -> Pack | None:
+    """The pack of a record, or None for one that is not of ours."""
+    if record.header(HEADER_TRACES) != VERSION or not record.value:
+        return None
+    try:
+        text = zstandard.ZstdDecompressor().decompress(record.value, max_output_size=UNPACKED_MAX)
+        worker, at, lost, why, sources, rows = orjson.loads(text)
+        named = {
+            number: TraceSource(topic=topic, subscription_id=its_id, subscription=name)
+            for number, topic, its_id, name in sources
+        }
+    except (zstandard.ZstdError, ValueError, TypeError):
+        return None
+    return Pack(worker, at, lost, why, named, rows)
+
+
+def _mended(row: Iterable[Any]) -> list[Any]:
+    return [
+        each.encode("utf-8", "replace").decode() if isinstance(each, str) else each for each in row
+    ]

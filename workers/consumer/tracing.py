@@ -1,0 +1,146 @@
+"""What a line leaves of its attempts and fates in the traces, when its subscription wants that."""
+
+import time
+from typing import Final
+
+from app.domain.delivery import Delivered, Discarded, Outcome
+from app.domain.message import Message
+from app.domain.subscription import Subscription
+from app.domain.trace import TraceSource, TraceStatus, TrackingMode
+from app.tracing.buffer import TraceBuffer
+from app.tracing.packing import TEXT_LENGTH_MAX
+from workers.consumer.retries import Job
+from workers.delivery.batch import MessageBatch
+
+_INFLIGHT: Final = TraceStatus.INFLIGHT.value
+_SUCCESS: Final = TraceStatus.SUCCESS.value
+_FAILED: Final = TraceStatus.FAILED.value
+_DISCARDED: Final = TraceStatus.DISCARDED.value
+_FILTERED: Final = TraceStatus.FILTERED.value
+
+# Of what an attempt leaves: when, status, status code, reason, how long it took.
+_Said = tuple[int, str, int | None, str, int | None]
+
+
+class LineTrace:
+    """Says of one subscription's messages what happens to them. Nothing here waits or raises.
+
+    An attempt is one entry, said when it is over; one that is still in the air when the buffer
+    looks is said to be so, too.
+    """
+
+    __slots__ = ("_buffer", "_source")
+
+    def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
+        self._buffer = buffer
+        self._source = buffer.source(
+            TraceSource(
+                topic=subscription.topic,
+                subscription_id=subscription.id,
+                subscription=subscription.name,
+            )
+        )
+
+    def began(self, job: Job) -> None:
+        """An attempt begins."""
+        self._buffer.begin(job, self)
+
+    def ended(self, job: Job, outcome: Outcome) -> None:
+        """Its attempt is over, and not counted in `job.attempts` yet."""
+        buffer, now = self._buffer, time.monotonic()
+        buffer.begun.pop(job, None)
+        status, reason = _SUCCESS, ""
+        if not isinstance(outcome, Delivered):
+            status, reason = _FAILED, outcome.reason[:TEXT_LENGTH_MAX]
+        at, took = int((now + buffer.wall) * 1e6), int((now - job.sent_at) * 1e6)
+        self._say_all(job, (at, status, outcome.status, reason, took))
+        job.ended_at = now
+
+    def still(self, attempt: Job) -> None:
+        """As `Attempts.still`."""
+        at = int((attempt.sent_at + self._buffer.wall) * 1e6)
+        self._say_all(attempt, (at, _INFLIGHT, None, "", None))
+
+    def discarded(self, job: Job, discarded: Discarded) -> None:
+        """Its message is durable among the undelivered."""
+        reason = discarded.reason[:TEXT_LENGTH_MAX]
+        self._say_fate(job.message, _DISCARDED, (job.attempts, discarded.status, reason))
+
+    def filtered(self, message: Message) -> None:
+        """The subscription does not want it."""
+        self._say_fate(message, _FILTERED, (0, None, ""))
+
+    def _say_all(self, job: Job, said: _Said) -> None:
+        message = job.message
+        if not isinstance(message, MessageBatch):
+            self._say(job, message, said)
+            return
+        for each in message.messages:
+            self._say(job, each, said)
+
+    def _say(self, job: Job, message: Message, said: _Said) -> None:
+        at, status, code, reason, took = said
+        queued, attempts = None, job.attempts
+        if attempts:
+            waited = int((job.sent_at - job.ended_at) * 1e6)
+        else:
+            opened_ms = job.opened_ms
+            queued = max(0, opened_ms - message.published_ms) * 1_000
+            waited = max(0, int((job.sent_at + self._buffer.wall) * 1e6) - opened_ms * 1_000)
+        whole = job.message
+        self._buffer.add(
+            (
+                self._source,
+                at,
+                status,
+                message.id[:TEXT_LENGTH_MAX].decode("utf-8", "replace"),
+                message.partition.index,
+                message.offset,
+                attempts + 1,
+                code,
+                reason,
+                queued,
+                waited,
+                None,
+                took,
+                "",
+                "" if whole is message else whole.id.decode("ascii"),
+                "" if message.addressed is None else message.addressed.job_id,
+            )
+        )
+
+    def _say_fate(self, message: Message, status: str, why: tuple[int, int | None, str]) -> None:
+        attempts, code, reason = why
+        self._buffer.add(
+            (
+                self._source,
+                time.time_ns() // 1_000,
+                status,
+                message.id[:TEXT_LENGTH_MAX].decode("utf-8", "replace"),
+                message.partition.index,
+                message.offset,
+                attempts,
+                code,
+                reason,
+                None,
+                None,
+                None,
+                None,
+                "",
+                "",
+                "" if message.addressed is None else message.addressed.job_id,
+            )
+        )
+
+
+class Tracks:
+    """Who is told what of a line: None where its subscription wants nothing of it traced."""
+
+    __slots__ = ("attempts", "discards")
+
+    def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
+        mode = subscription.tracking
+        trace = None if mode is TrackingMode.OFF else LineTrace(buffer, subscription)
+        # Also of what is filtered out.
+        self.attempts = trace if mode is TrackingMode.ALL else None
+        self.discards = trace
