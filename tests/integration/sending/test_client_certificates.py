@@ -49,11 +49,9 @@ async def test_each_client_has_connections_of_its_own(authority: Authority) -> N
 
 
 async def refusal(
-    authority: Authority,
-    tls: ssl.SSLContext,
-    version: ssl.TLSVersion,
-    certificate: ClientCertificate | None,
+    authority: Authority, version: ssl.TLSVersion, certificate: ClientCertificate | None
 ) -> str:
+    tls = authority.server_for(authority, "127.0.0.1")
     tls.minimum_version = tls.maximum_version = version
     transport = DeliveryTransport(egress=LOOPBACK, ca_file=authority.ca_file)
     with outspoken(tls) as url, pytest.raises(httpx.TransportError) as caught:
@@ -67,9 +65,8 @@ async def refusal(
 async def test_an_expired_certificate_is_named(
     authority: Authority, version: ssl.TLSVersion
 ) -> None:
-    tls = authority.server_for(authority, "127.0.0.1")
     yesterday = datetime.now(UTC) - timedelta(days=1)
-    problem = await refusal(authority, tls, version, authority.client("joe", expired=yesterday))
+    problem = await refusal(authority, version, authority.client("joe", expired=yesterday))
     assert problem == "TLS failed: it does not accept our certificate: expired"
 
 
@@ -77,9 +74,8 @@ async def test_an_expired_certificate_is_named(
 async def test_a_certificate_of_another_authority_is_named(
     authority: Authority, version: ssl.TLSVersion, tmp_path: Path
 ) -> None:
-    tls = authority.server_for(authority, "127.0.0.1")
     stranger = Authority(tmp_path).client("joe")
-    problem = await refusal(authority, tls, version, stranger)
+    problem = await refusal(authority, version, stranger)
     assert problem == "TLS failed: it does not know the authority of our certificate"
 
 
@@ -93,13 +89,11 @@ async def test_a_certificate_of_another_authority_is_named(
 async def test_a_server_that_asks_for_a_certificate_says_so(
     authority: Authority, version: ssl.TLSVersion, said: set[str]
 ) -> None:
-    tls = authority.server_for(authority, "127.0.0.1")
-    assert await refusal(authority, tls, version, None) in said
+    assert await refusal(authority, version, None) in said
 
 
 async def test_a_key_that_is_not_the_certificate_s_is_named(authority: Authority) -> None:
     joe, ann = authority.client("joe"), authority.client("ann")
     mixed = ClientCertificate(chain=joe.chain, private_key=ann.private_key)
-    tls = authority.server_for(authority, "127.0.0.1")
-    problem = await refusal(authority, tls, ssl.TLSVersion.TLSv1_3, mixed)
+    problem = await refusal(authority, ssl.TLSVersion.TLSv1_3, mixed)
     assert problem == "the client certificate or its key cannot be used"
