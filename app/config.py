@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, FilePath, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.domain.egress import LOOPBACK, EgressPolicy, Network
+from app.vault import Vault
 
 
 def _authorities(path: Path) -> Path:
@@ -19,6 +20,11 @@ def _authorities(path: Path) -> Path:
     except ssl.SSLError as error:
         raise ValueError(f"{path} holds no certificates in PEM form") from error
     return path
+
+
+def _keys(text: SecretStr) -> SecretStr:
+    Vault.of(text.get_secret_value())
+    return text
 
 
 def _items(value: object) -> object:
@@ -31,7 +37,13 @@ def _items(value: object) -> object:
 class Settings(BaseSettings):
     """Everything that can be set, as `ANGELIA_<NAME>`; each process reads it once, at its start."""
 
-    model_config = SettingsConfigDict(env_prefix="ANGELIA_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ANGELIA_",
+        frozen=True,
+        extra="ignore",
+        # What cannot be read may be a secret with a character too many.
+        hide_input_in_errors=True,
+    )
 
     home: Path = Field(
         default=Path(".angelia"), description="where the embedded PostgreSQL keeps its files"
@@ -68,6 +80,10 @@ class Settings(BaseSettings):
     ca_file: Annotated[FilePath, AfterValidator(_authorities)] | None = Field(
         default=None,
         description="PEM file of authorities that endpoints' certificates may be from, too",
+    )
+    secret_key: Annotated[SecretStr, AfterValidator(_keys)] | None = Field(
+        default=None,
+        description="keys that stored secrets are encrypted with: see docs/security.md",
     )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
 

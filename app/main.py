@@ -47,6 +47,7 @@ from app.services.undelivered import UndeliveredService
 from app.services.waiting import Waiters
 from app.storage.configured import database_url as opened_database_url
 from app.storage.database import Database, open_database
+from app.storage.keyring import open_vault
 from app.storage.notices import APPLIED, CHANGES, listen
 from app.storage.published_ids import claimed_ids
 from app.storage.receipts import receipt_channel
@@ -118,7 +119,8 @@ async def _running(
     settings: Settings, database_url: str, *, only: Part, open_a_log: OpenLog
 ) -> AsyncIterator[ASGIApp]:
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(open_database(database_url))
+        vault = open_vault(settings)
+        database = await stack.enter_async_context(open_database(database_url, vault=vault))
         log = await stack.enter_async_context(open_a_log(settings, database_url=database_url))
 
         async def take_in() -> None:

@@ -20,6 +20,7 @@ from app.domain.topic import MESSAGE_SIZE_MAX
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
 from app.storage.database import open_database
+from app.storage.keyring import open_vault
 from app.storage.notices import CHANGES, CIRCUITS, listen
 from workers.assignment.changes import ChangeFollower, ChangeSource
 from workers.assignment.circuits import CircuitSharing, CircuitStore
@@ -92,7 +93,8 @@ async def run(settings: Settings, *, database_url: str) -> None:
     worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
         stopping = await stack.enter_async_context(stop_signals())
-        database = await stack.enter_async_context(open_database(database_url))
+        vault = open_vault(settings)
+        database = await stack.enter_async_context(open_database(database_url, vault=vault))
         notices = await stack.enter_async_context(listen(database_url, [CHANGES]))
         # Few subscriptions share circuits.
         turns = await stack.enter_async_context(listen(database_url, [CIRCUITS], at_once=False))

@@ -23,6 +23,7 @@ from app.domain.errors import (
     JobQueueFullError,
     MessageTooLargeError,
     NotFoundError,
+    SecretKeyError,
     SubscriptionNotFoundError,
     ThroughputQuotaError,
     TopicNotEmptyError,
@@ -52,6 +53,8 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (MessageTooLargeError, 413),
     (ThroughputQuotaError, 429),
     (JobQueueFullError, 429),
+    # The operator has to do something: no client can.
+    (SecretKeyError, 503),
     (UnavailableError, 503),
 )
 

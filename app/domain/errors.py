@@ -23,6 +23,9 @@
     ├── MessageTooLargeError        VALIDATION_ERROR, a body over the topic's limit
     ├── ThroughputQuotaError        THROUGHPUT_QUOTA_VIOLATION
     ├── JobQueueFullError           JOB_QUEUE_FULL
+    ├── SecretKeyError              the keys of this process do not do for a secret
+    │   ├── SecretKeyMissingError       SECRET_KEY_MISSING
+    │   └── SecretUnreadableError       SECRET_UNREADABLE
     └── UnavailableError            a part we need did not answer in time
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
         ├── TooManyWaitersError         TOO_MANY_WAITERS
@@ -181,6 +184,22 @@ class JobQueueFullError(AngeliaError):
     """Too many jobs wait already."""
 
     code = "JOB_QUEUE_FULL"
+
+
+class SecretKeyError(AngeliaError):
+    """A secret cannot be stored, or not be read, with the keys that this process was given."""
+
+
+class SecretKeyMissingError(SecretKeyError):
+    """No secret can be stored: there is no key to encrypt it with."""
+
+    code = "SECRET_KEY_MISSING"
+
+
+class SecretUnreadableError(SecretKeyError):
+    """A stored secret was encrypted under a key that is not known here, or was tampered with."""
+
+    code = "SECRET_UNREADABLE"
 
 
 class UnavailableError(AngeliaError):

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from app.domain.errors import ValidationFailedError
+from app.domain.secrets import SECRET
 
 HEADERS_MAX: Final = 50
 NAME_LENGTH_MAX: Final = 128
@@ -37,10 +38,10 @@ _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A header that is sent as it is."""
+    """A header that is sent as it is; its value is often a key, and so a secret."""
 
     name: str
-    value: str
+    value: str = field(repr=False, metadata=SECRET)
 
 
 def require_header_names(names: Sequence[str], *, path: str) -> None:

@@ -215,12 +215,16 @@ class Subscription:
 
     `headers` are sent with every message; with `identity_headers` so are the names of topic and
     subscription, and with `idempotency_key` the message id under the name that others know.
+
+    `locked` says why this process cannot read its secrets, each of which is a MASK then: nothing of
+    it may be sent or stored.
     """
 
     id: str
     topic: str
     name: str
-    endpoint: str
+    # It may have a password in it.
+    endpoint: str = field(repr=False)
     state: State = State.ACTIVE
     owner: Owner = field(default_factory=Owner)
     description: str = ""
@@ -247,6 +251,7 @@ class Subscription:
     modified_at: datetime | None = None
     change: int = 0
     start: Mapping[int, int] = field(default_factory=dict, hash=False)
+    locked: str = ""
 
     def __post_init__(self) -> None:
         topic_name(self.topic, path="topicName")

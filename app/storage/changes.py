@@ -10,6 +10,7 @@ from app.domain.feed import Changes
 from app.storage.models import ChangeClockRow, SubscriptionRow, TombstoneRow, TopicRow
 from app.storage.notices import CHANGES
 from app.storage.rows import subscription_of, topic_of
+from app.storage.sealing import vault_of
 
 TOPIC: Final = "topic"
 SUBSCRIPTION: Final = "subscription"
@@ -68,7 +69,9 @@ class ChangeFeed:
         return Changes(
             number=current,
             topics=changed_topics,
-            subscriptions=tuple(subscription_of(row) for row in subscriptions),
+            subscriptions=tuple(
+                subscription_of(row, vault_of(self._session)) for row in subscriptions
+            ),
             # A topic that was made again since it was deleted exists.
             deleted_topics=frozenset(buried.get(TOPIC, ()))
             - {topic.name for topic in changed_topics},

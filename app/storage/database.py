@@ -21,8 +21,10 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.domain.errors import StorageUnavailableError
 from app.storage.migrate import head
+from app.storage.sealing import VAULT
 from app.storage.sockets import sever
 from app.storage.urls import sqlalchemy_url
+from app.vault import Vault
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=2)
 STATEMENT_TIMEOUT: Final = timedelta(seconds=5)
@@ -35,8 +37,10 @@ _DEADLINE: Final = "deadline"
 class Database:
     """A pool of connections to one database; get one from `open_database`."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._sessions = async_sessionmaker(engine, expire_on_commit=False, autoflush=False)
+    def __init__(self, engine: AsyncEngine, *, vault: Vault) -> None:
+        self._sessions = async_sessionmaker(
+            engine, expire_on_commit=False, autoflush=False, info={VAULT: vault}
+        )
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
@@ -65,9 +69,15 @@ class Database:
 
 @asynccontextmanager
 async def open_database(
-    url: str, *, pool_size: int = 10, statement_timeout: timedelta = STATEMENT_TIMEOUT
+    url: str,
+    *,
+    vault: Vault | None = None,
+    pool_size: int = 10,
+    statement_timeout: timedelta = STATEMENT_TIMEOUT,
 ) -> AsyncIterator[Database]:
     """A database that connects when it is first used, at most `pool_size` times at once.
+
+    Secrets in it are sealed and opened by `vault`; without one, none can be stored or read.
 
     Waiting for a connection ends after CONNECT_TIMEOUT, a statement after `statement_timeout`, and
     a transaction after TRANSACTION_TIMEOUT, however the server behaves.
@@ -82,7 +92,7 @@ async def open_database(
     )
     _guard(engine.sync_engine)
     try:
-        yield Database(engine)
+        yield Database(engine, vault=vault or Vault())
     finally:
         await engine.dispose()
 

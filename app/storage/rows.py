@@ -3,11 +3,15 @@
 from dataclasses import fields
 from typing import Any, Final
 
+from app.domain.errors import SecretUnreadableError
 from app.domain.owner import Owner
+from app.domain.secrets import masked_url, password_of, with_password
 from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
 from app.storage.models import Json, SubscriptionRow, TopicRow
+from app.storage.sealing import Sealing
 from app.storage.settings import from_json, to_json
+from app.vault import Vault
 
 # The fields that have columns; all others are kept in the column `settings`.
 _TOPIC_COLUMNS: Final = frozenset(
@@ -28,8 +32,12 @@ _SUBSCRIPTION_COLUMNS: Final = frozenset(
         "modified_at",
         "change",
         "start",
+        "locked",
+        "oauth_provider",
     }
 )
+# Where the password of the endpoint is kept; the column has a mask in its place.
+_PASSWORD: Final = "endpoint_password"  # noqa: S105 - the name of a field
 
 
 def topic_of(row: TopicRow) -> Topic:
@@ -57,13 +65,19 @@ def topic_values(topic: Topic) -> dict[str, Any]:
     }
 
 
-def subscription_of(row: SubscriptionRow) -> Subscription:
-    """The subscription in the row."""
+def subscription_of(row: SubscriptionRow, vault: Vault) -> Subscription:
+    """The subscription in the row; it is `locked` if the vault cannot read a secret of it."""
+    return opened_subscription(row, _sealing(vault, row.id))
+
+
+def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
+    """The subscription in the row, as `sealing` could open its secrets."""
+    settings = _settings_in(Subscription, row.settings, _SUBSCRIPTION_COLUMNS, sealing=sealing)
     return Subscription(
         id=row.id,
         topic=row.topic,
         name=row.name,
-        endpoint=row.endpoint,
+        endpoint=_endpoint_in(row, sealing),
         state=State(row.state),
         owner=Owner(source=row.owner_source, id=row.owner_id),
         description=row.description,
@@ -73,29 +87,58 @@ def subscription_of(row: SubscriptionRow) -> Subscription:
         modified_at=row.modified_at,
         change=row.change,
         start={int(index): offset for index, offset in row.start.items()},
-        **_settings_in(Subscription, row.settings, _SUBSCRIPTION_COLUMNS),
+        # Last: by now all its secrets have been tried.
+        locked=sealing.unreadable,
+        **settings,
     )
 
 
-def subscription_values(subscription: Subscription) -> dict[str, Any]:
-    """What of the subscription can be set."""
+def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, Any]:
+    """What of the subscription can be set.
+
+    SecretKeyMissingError; SecretUnreadableError for one that is locked.
+    """
+    if subscription.locked:
+        raise SecretUnreadableError(subscription.locked)
+    sealing = _sealing(vault, subscription.id)
+    names = _settings_of(Subscription, _SUBSCRIPTION_COLUMNS)
     return {
-        "endpoint": subscription.endpoint,
+        "endpoint": masked_url(subscription.endpoint),
         "state": subscription.state.value,
         "owner_source": subscription.owner.source,
         "owner_id": subscription.owner.id,
         "description": subscription.description,
         "contact": subscription.contact,
         "policy": to_json(subscription.policy),
-        "settings": to_json(subscription, _settings_of(Subscription, _SUBSCRIPTION_COLUMNS)),
+        "settings": to_json(subscription, names, sealing=sealing)
+        | _sealed_password(subscription.endpoint, sealing),
         "start": {str(index): offset for index, offset in subscription.start.items()},
     }
+
+
+def _sealing(vault: Vault, subscription_id: str) -> Sealing:
+    return Sealing(vault, table=SubscriptionRow.__tablename__, row=subscription_id)
+
+
+def _endpoint_in(row: SubscriptionRow, sealing: Sealing) -> str:
+    written = password_of(row.endpoint)
+    if written is None:
+        return row.endpoint
+    kept = row.settings.get(_PASSWORD, written)
+    return with_password(row.endpoint, sealing.open(kept, _PASSWORD))
+
+
+def _sealed_password(endpoint: str, sealing: Sealing) -> Json:
+    password = password_of(endpoint)
+    return {} if password is None else {_PASSWORD: sealing.seal(password, _PASSWORD)}
 
 
 def _settings_of(kind: type, columns: frozenset[str]) -> list[str]:
     return [field.name for field in fields(kind) if field.name not in columns]
 
 
-def _settings_in(kind: type, stored: Json, columns: frozenset[str]) -> dict[str, Any]:
-    found = from_json(kind, stored)
+def _settings_in(
+    kind: type, stored: Json, columns: frozenset[str], *, sealing: Sealing | None = None
+) -> dict[str, Any]:
+    found = from_json(kind, stored, sealing=sealing)
     return {name: found[name] for name in found.keys() - columns}

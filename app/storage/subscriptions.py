@@ -1,9 +1,10 @@
 """Subscriptions."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from sqlalchemy import Select, delete, exists, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Select, cast, delete, exists, func, or_, select, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import (
@@ -11,10 +12,13 @@ from app.domain.errors import (
     SubscriptionNotFoundError,
     TopicNotFoundError,
 )
+from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.subscription import Subscription
 from app.storage.changes import SUBSCRIPTION, ChangeFeed
 from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
+from app.storage.paging import paged
 from app.storage.rows import subscription_of, subscription_values
+from app.storage.sealing import vault_of
 
 
 class SubscriptionRepository:
@@ -23,6 +27,7 @@ class SubscriptionRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
         self._feed = ChangeFeed(session)
+        self._vault = vault_of(session)
 
     async def get(self, topic: str, name: str, *, for_update: bool = False) -> Subscription:
         """The topic's subscription of that name; TopicNotFoundError, SubscriptionNotFoundError.
@@ -34,20 +39,20 @@ class SubscriptionRepository:
         row = await self._session.scalar(_named(topic, name))
         if row is None:
             raise await self._missing(topic, name)
-        return subscription_of(row)
+        return subscription_of(row, self._vault)
 
-    async def names(self, topic: str) -> list[str]:
-        """The names of the topic's subscriptions, in order; TopicNotFoundError."""
+    async def names(self, topic: str, page: NamePage = ALL_NAMES) -> list[str]:
+        """The names of the topic's subscriptions, or a page, in order; TopicNotFoundError."""
         await self._require_topic(topic)
         query = select(SubscriptionRow.name).where(SubscriptionRow.topic == topic)
-        return list(await self._session.scalars(query.order_by(SubscriptionRow.name)))
+        return list(await self._session.scalars(paged(query, SubscriptionRow.name, page)))
 
     async def of_topic(self, topic: str) -> list[Subscription]:
         """The topic's subscriptions, by name; TopicNotFoundError."""
         await self._require_topic(topic)
         query = select(SubscriptionRow).where(SubscriptionRow.topic == topic)
         rows = await self._session.scalars(query.order_by(SubscriptionRow.name))
-        return [subscription_of(row) for row in rows]
+        return [subscription_of(row, self._vault) for row in rows]
 
     async def dead_lettering(self, topic: str) -> list[Subscription]:
         """Those with a dead-letter topic that belong to `topic`, or have it as that."""
@@ -56,7 +61,7 @@ class SubscriptionRepository:
             taking.is_not(None), or_(SubscriptionRow.topic == topic, taking == topic)
         )
         rows = await self._session.scalars(query.order_by(SubscriptionRow.change))
-        return [subscription_of(row) for row in rows]
+        return [subscription_of(row, self._vault) for row in rows]
 
     async def counts(self) -> Mapping[str, int]:
         """How many subscriptions each topic has; one without any is left out."""
@@ -79,7 +84,7 @@ class SubscriptionRepository:
                 topic=subscription.topic,
                 name=subscription.name,
                 change=change,
-                **subscription_values(subscription),
+                **subscription_values(subscription, self._vault),
             )
             .on_conflict_do_nothing(index_elements=["topic", "name"])
             .returning(SubscriptionRow)
@@ -89,29 +94,26 @@ class SubscriptionRepository:
             raise SubscriptionExistsError(
                 f"Subscription {subscription.name} of {subscription.topic} already exists"
             )
-        return subscription_of(row)
+        return subscription_of(row, self._vault)
 
     async def update(self, subscription: Subscription) -> Subscription:
         """Store its settings as they are here; TopicNotFoundError, SubscriptionNotFoundError.
 
         It is found by its id: what was deleted, and created again under the same name, is another.
         """
-        change = await self._feed.next_number()
-        changed = (
-            update(SubscriptionRow)
-            .where(SubscriptionRow.id == subscription.id)
-            .values(
-                change=change,
-                modified_at=func.clock_timestamp(),
-                **subscription_values(subscription),
-            )
-            .returning(SubscriptionRow)
-            .execution_options(populate_existing=True)
-        )
-        row = await self._session.scalar(changed)
-        if row is None:
-            raise await self._missing(subscription.topic, subscription.name)
-        return subscription_of(row)
+        return await self._written(subscription, subscription_values(subscription, self._vault))
+
+    async def set_state(self, subscription: Subscription) -> Subscription:
+        """Store its state, and the reason for it, and no more: no secret is written.
+
+        TopicNotFoundError, SubscriptionNotFoundError.
+        """
+        reason = cast({"state_reason": subscription.state_reason}, JSONB)
+        values = {
+            "state": subscription.state.value,
+            "settings": SubscriptionRow.settings.concat(reason),
+        }
+        return await self._written(subscription, values)
 
     async def delete(self, topic: str, name: str) -> Subscription:
         """Delete it with what workers reported of it, and return what it was.
@@ -125,6 +127,20 @@ class SubscriptionRepository:
             await self._session.execute(delete(reported).where(reported.subscription_id == gone.id))
         await self._feed.bury(SUBSCRIPTION, gone.id, change=change)
         return gone
+
+    async def _written(self, subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
+        change = await self._feed.next_number()
+        changed = (
+            update(SubscriptionRow)
+            .where(SubscriptionRow.id == subscription.id)
+            .values(change=change, modified_at=func.clock_timestamp(), **values)
+            .returning(SubscriptionRow)
+            .execution_options(populate_existing=True)
+        )
+        row = await self._session.scalar(changed)
+        if row is None:
+            raise await self._missing(subscription.topic, subscription.name)
+        return subscription_of(row, self._vault)
 
     async def _require_topic(self, topic: str) -> None:
         if not await self._session.scalar(select(exists().where(TopicRow.name == topic))):

@@ -21,6 +21,7 @@ from app.storage.embedded import embedded_postgres
 from app.storage.embedded_cluster import Cluster
 from app.storage.migrate import upgrade
 from app.storage.urls import libpq_url, sqlalchemy_url
+from tests.fakes.keys import VAULT
 
 TEMPLATE: Final = "angelia_template"
 _END_TIMEOUT_S: Final = 10.0
@@ -140,7 +141,7 @@ def postgres_url(postgres_session_url: str) -> Iterator[str]:
 @pytest.fixture
 async def database(postgres_url: str) -> AsyncIterator[Database]:
     """The test's database, opened."""
-    async with open_database(postgres_url) as opened:
+    async with open_database(postgres_url, vault=VAULT) as opened:
         yield opened
 
 

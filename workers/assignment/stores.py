@@ -158,5 +158,5 @@ class DatabaseSuspensions:
                 return False
             if (stored.id, stored.change) != (subscription.id, subscription.change):
                 return False
-            await subscriptions.update(stored.in_state(State.SUSPENDED, reason=reason))
+            await subscriptions.set_state(stored.in_state(State.SUSPENDED, reason=reason))
         return True

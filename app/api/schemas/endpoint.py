@@ -1,22 +1,8 @@
-"""Endpoints: what they may be, and how those with a password are shown."""
-
-from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+"""Endpoints: what they may be."""
 
 from app.domain.errors import ValidationFailedError
+from app.domain.secrets import MASK
 from app.domain.subscription import endpoint_url
-
-MASK: Final = "*****"
-
-
-def masked(text: str) -> str:
-    """`text` with its password, if it has one, replaced by MASK (Hermes: `user:*****@host`)."""
-    parts = urlsplit(text)
-    credentials, at, host = parts.netloc.rpartition("@")
-    user, colon, _ = credentials.partition(":")
-    if not (at and colon):
-        return text
-    return urlunsplit(parts._replace(netloc=f"{user}:{MASK}@{host}"))
 
 
 def plain_endpoint(text: str) -> str:

@@ -23,7 +23,7 @@ from app.api.schemas.base import (
     parse,
 )
 from app.api.schemas.circuit import CircuitBreakerBody
-from app.api.schemas.endpoint import masked, plain_endpoint
+from app.api.schemas.endpoint import plain_endpoint
 from app.api.schemas.fetch import FetchBody
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
@@ -42,6 +42,7 @@ from app.domain.filters import FILTERS_MAX
 from app.domain.headers import HEADERS_MAX, Header
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
+from app.domain.secrets import masked_url
 from app.domain.subscription import ContentMode, Ordering, State, Subscription
 from app.domain.trace import TrackingMode
 from app.expressions import checked_expression
@@ -323,7 +324,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
     return SubscriptionRead(
         name=subscription.name,
         topic_name=subscription.topic,
-        endpoint=masked(subscription.endpoint),
+        endpoint=masked_url(subscription.endpoint),
         description=subscription.description,
         contact=subscription.contact,
         owner=OwnerBody.of(subscription.owner),
@@ -366,7 +367,7 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
     fixed = {"topicName": current.topic, "name": current.name}
     rules = Rules(others=OTHER_FIELDS, fixed=fixed, strict=strict)
     wanted = by_enabled(merged(before, patch), patch, current.tracking)
-    if wanted.get("endpoint") == masked(current.endpoint):
+    if wanted.get("endpoint") == masked_url(current.endpoint):
         wanted["endpoint"] = current.endpoint
     return parse(SubscriptionBody, wanted, rules).to_domain(current)
 

@@ -3,16 +3,18 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from app.config import Settings
 from app.main import create_app
+from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
 
 @pytest.fixture
 def settings() -> Settings:
-    return Settings()
+    return Settings(secret_key=SecretStr(KEY))
 
 
 @pytest.fixture

@@ -2,13 +2,15 @@
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from app.config import Settings
+from tests.fakes.keys import KEY
 
 
 @pytest.fixture
 def settings() -> Settings:
-    return Settings(allow_private_endpoints=())
+    return Settings(allow_private_endpoints=(), secret_key=SecretStr(KEY))
 
 
 PRIVATE = ["http://127.0.0.1:8080/", "http://[::1]/", "http://169.254.169.254/", "http://0x7f.1/"]

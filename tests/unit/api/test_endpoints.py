@@ -1,7 +1,8 @@
 import pytest
 
-from app.api.schemas.endpoint import masked, plain_endpoint
+from app.api.schemas.endpoint import plain_endpoint
 from app.domain.errors import ValidationFailedError
+from app.domain.secrets import masked_url
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ from app.domain.errors import ValidationFailedError
 )
 def test_a_password_is_never_shown(endpoint: str, shown: str) -> None:
     assert plain_endpoint(endpoint) == endpoint
-    assert masked(endpoint) == shown
+    assert masked_url(endpoint) == shown
 
 
 @pytest.mark.parametrize(

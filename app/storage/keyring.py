@@ -1,0 +1,73 @@
+"""The keys of a process: those of the settings, or the one that is kept beside the embedded data.
+
+That one lies in `secret.key` under the home, readable by its owner only. It is as good as the
+database it protects copies of: without it, a dump of the database tells no secret.
+"""
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from app.config import Settings
+from app.domain.errors import SecretKeyError
+from app.vault import Vault, new_key
+
+KEY_FILE: Final = "secret.key"
+
+_MODE: Final = stat.S_IRUSR | stat.S_IWUSR
+
+
+def open_vault(settings: Settings) -> Vault:
+    """The vault of these settings; one with an embedded database makes its key when it has none.
+
+    Without a key, the vault refuses to store secrets. SecretKeyError: the key file cannot be used.
+    """
+    if settings.secret_key is not None:
+        return Vault.of(settings.secret_key.get_secret_value())
+    if not settings.embedded_database:
+        return Vault()
+    file = settings.home / KEY_FILE
+    try:
+        return Vault.of(_kept_in(file))
+    except (OSError, ValueError) as exc:
+        problem = exc.strerror if isinstance(exc, OSError) else exc
+        raise SecretKeyError(f"The key file {file} cannot be used: {problem}") from exc
+
+
+def _kept_in(file: Path) -> str:
+    with suppress(FileNotFoundError):
+        return file.read_text("ascii")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _make(file)
+    return file.read_text("ascii")
+
+
+def _make(file: Path) -> None:
+    """Put a new key there, whole or not at all; where another process was quicker, its key stays.
+
+    It is on disk before it is used: what was encrypted with a key that is lost is lost.
+    """
+    handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)  # mode 0600
+    made = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as opened:
+            os.fchmod(opened.fileno(), _MODE)
+            opened.write(f"{new_key()}\n")
+            opened.flush()
+            os.fsync(opened.fileno())
+        with suppress(FileExistsError):
+            os.link(made, file)
+        _sync(file.parent)
+    finally:
+        made.unlink()
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,145 @@
+"""Secrets at rest: AES-256-GCM under keys of the operator, each ciphertext bound to its place.
+
+A sealed text is `v1.{key id}.{nonce and ciphertext in base64}`. What is sealed for one place (the
+table, the row and the field that it is stored in) does not open in another, so nobody who can
+write to the database can have a secret sent, or shown, as something else. The first key seals; all
+of them open, so keys are changed without a moment at which something cannot be read.
+
+Everybody who stores a secret gets the process's vault from its database session
+(`app.storage.sealing.vault_of`).
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from app.domain.errors import SecretKeyMissingError, SecretUnreadableError
+
+KEY_BYTES: Final = 32
+KEYS_MAX: Final = 16
+
+_VERSION: Final = "v1"
+_NONCE_BYTES: Final = 12
+_KEY: Final = re.compile(r"[A-Za-z0-9+/_-]{43}=?")
+
+HOW_TO_SET: Final = (
+    "set ANGELIA_SECRET_KEY, the same for all processes, to a key made by `openssl rand -base64 32`"
+)
+
+
+class Vault:
+    """Seals and opens secrets with `keys`, the raw ones, of which the first seals.
+
+    Without any it refuses to seal. ValueError when one is not KEY_BYTES long or given twice.
+    """
+
+    def __init__(self, keys: Sequence[bytes] = ()) -> None:
+        if not all(len(key) == KEY_BYTES for key in keys):
+            raise ValueError(f"each key must be {KEY_BYTES} bytes in base64")
+        if len(keys) > KEYS_MAX:
+            raise ValueError(f"there must be at most {KEYS_MAX} keys")
+        self._ciphers = {_id_of(key): AESGCM(key) for key in keys}
+        self._first = next(iter(self._ciphers), None)
+        if len(self._ciphers) < len(keys):
+            raise ValueError("a key is given twice")
+
+    @classmethod
+    def of(cls, text: str) -> "Vault":
+        """The vault with the keys in `text`: in base64, the first first, with commas in between.
+
+        ValueError says what is wrong, and nothing of the keys.
+        """
+        keys = [_key(item.strip()) for item in text.split(",") if item.strip()]
+        if not keys:
+            raise ValueError("there is no key in it")
+        return cls(keys)
+
+    @property
+    def key_ids(self) -> Sequence[str]:
+        """The ids of its keys, the one that seals first. They say nothing of the keys."""
+        return tuple(self._ciphers)
+
+    def seal(self, text: str, place: Sequence[str]) -> str:
+        """`text`, encrypted for `place`, in printable ASCII; SecretKeyMissingError without a key.
+
+        `place` is table, row and field, such as `("oauth_providers", name, "client_secret")`.
+        """
+        if self._first is None:
+            raise SecretKeyMissingError(f"No secret can be stored: {HOW_TO_SET}")
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = self._ciphers[self._first].encrypt(nonce, text.encode(), _bound_to(place))
+        encoded = base64.urlsafe_b64encode(nonce + sealed).rstrip(b"=").decode("ascii")
+        return f"{_VERSION}.{self._first}.{encoded}"
+
+    def open(self, sealed: str, place: Sequence[str]) -> str:
+        """What was sealed for `place`.
+
+        SecretUnreadableError: its key is not among ours, or it is not what was stored here.
+        """
+        key_id = key_id_of(sealed)
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise SecretUnreadableError(
+                f"A secret is stored under the key {key_id}, which is not in ANGELIA_SECRET_KEY"
+            )
+        try:
+            raw = _decoded(sealed.rpartition(".")[2])
+            text = cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(place))
+        except (InvalidTag, ValueError) as exc:
+            # Which secret it is helps; what it holds is not known.
+            raise SecretUnreadableError(
+                f"The secret {'/'.join(place)} is not as it was stored"
+            ) from exc
+        return text.decode()
+
+    def is_current(self, sealed: str) -> bool:
+        """Whether it was sealed under the key that seals now."""
+        return self._first is not None and key_id_of(sealed) == self._first
+
+
+def new_key() -> str:
+    """A new random key, as `Vault.of` takes it."""
+    return base64.b64encode(os.urandom(KEY_BYTES)).decode("ascii")
+
+
+def key_id_of(sealed: str) -> str:
+    """The id of the key that it was sealed under; SecretUnreadableError if nobody sealed it."""
+    version, _, rest = sealed.partition(".")
+    key_id, dot, _ = rest.partition(".")
+    if version != _VERSION or not dot:
+        raise SecretUnreadableError("A stored secret is of no known form")
+    return key_id
+
+
+def _key(text: str) -> bytes:
+    if not _KEY.fullmatch(text):
+        raise ValueError(f"each key must be {KEY_BYTES} bytes in base64 (openssl rand -base64 32)")
+    return _decoded(text)
+
+
+def _decoded(text: str) -> bytes:
+    standard = text.translate(_STANDARD).rstrip("=")
+    try:
+        return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+    except binascii.Error as exc:
+        raise ValueError("it is no base64") from exc
+
+
+_STANDARD: Final = str.maketrans("-_", "+/")
+
+
+def _id_of(key: bytes) -> str:
+    return hashlib.sha256(b"angelia secret key\0" + key).hexdigest()[:12]
+
+
+def _bound_to(place: Sequence[str]) -> bytes:
+    # As JSON, no two places are written alike.
+    return json.dumps(list(place)).encode("ascii")
