@@ -1,0 +1,15 @@
+"""Pages of lists that are ordered by name."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamePage:
+    """At most `limit` names (None: all), those after the name `after`, in order."""
+
+    limit: int | None = None
+    after: str | None = None
+
+
+ALL_NAMES: Final = NamePage()
