@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, FilePath, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.domain.egress import LOOPBACK, EgressPolicy, Network
+from app.domain.egress_proxy import EgressProxy
 from app.vault import Vault
 
 
@@ -25,6 +26,11 @@ def _authorities(path: Path) -> Path:
 def _keys(text: SecretStr) -> SecretStr:
     Vault.of(text.get_secret_value())
     return text
+
+
+def _proxy_url(url: SecretStr) -> SecretStr:
+    EgressProxy.of(url.get_secret_value())
+    return url
 
 
 def _items(value: object) -> object:
@@ -100,6 +106,14 @@ class Settings(BaseSettings):
     spark_memory: str = Field(
         default="1g",
         pattern=r"[1-9][0-9]{0,5}[mg]",
+    egress_proxy: Annotated[SecretStr, AfterValidator(_proxy_url)] | None = Field(
+        default=None,
+        description="http://user:password@host:port that deliveries leave through, by CONNECT",
+    )
+    egress_direct: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_items)] = Field(
+        default=LOOPBACK,
+        description="networks that deliveries reach without the egress proxy",
+    )
         description="memory of the Spark runner: on this machine, that of its jobs too",
     )
     spark_output: str | None = Field(
@@ -108,6 +122,13 @@ class Settings(BaseSettings):
     )
 
     @cached_property
+    @cached_property
+    def proxy(self) -> EgressProxy | None:
+        """What deliveries leave through; None where they need nothing."""
+        if self.egress_proxy is None:
+            return None
+        return EgressProxy.of(self.egress_proxy.get_secret_value(), direct=self.egress_direct)
+
     def embedded_database(self) -> bool:
         """Whether PostgreSQL is ours to start and stop."""
         return self.database_url is None

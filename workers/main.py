@@ -108,7 +108,7 @@ async def run(settings: Settings, *, database_url: str) -> None:
             circuits=DatabaseCircuits(database, turns, worker_id),
             undelivered=DatabaseUndelivered(database),
             endpoints=await stack.enter_async_context(
-                Sender(egress=settings.egress, ca_file=settings.ca_file)
+                Sender(egress=settings.egress, ca_file=settings.ca_file, proxy=settings.proxy)
             ),
         )
         await Worker(seams).run(stopping)

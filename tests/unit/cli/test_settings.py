@@ -139,3 +139,22 @@ def test_what_is_no_network_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CliError) as caught:
         settings_with()
     assert {problem.path for problem in caught.value.details} == {"ANGELIA_ALLOW_PRIVATE_ENDPOINTS"}
+
+
+def test_a_proxy_is_read_shown_and_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANGELIA_EGRESS_PROXY", "http://joe:hush@proxy.test:3128")
+    monkeypatch.setenv("ANGELIA_EGRESS_DIRECT", "10.0.0.0/8")
+    settings = settings_with()
+    assert settings.proxy is not None
+    assert (settings.proxy.password, str(settings.proxy.direct[0])) == ("hush", "10.0.0.0/8")
+    assert "hush" not in repr(settings)
+    assert settings.environment()["ANGELIA_EGRESS_PROXY"].endswith("joe:hush@proxy.test:3128")
+    monkeypatch.setenv("ANGELIA_EGRESS_PROXY", "https://joe:hush@proxy.test:3128")
+    with pytest.raises(CliError) as caught:
+        settings_with()
+    (problem,) = caught.value.details
+    assert problem.path == "ANGELIA_EGRESS_PROXY"
+    assert "http://host:port" in problem.message
+    assert "hush" not in f"{problem.message}{caught.value}"
