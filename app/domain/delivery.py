@@ -27,13 +27,15 @@ class Delivered:
 class Retry:
     """Not yet: try again, and never before `retry_after` when the subscriber asked for it.
 
-    `error` is what it failed of where the status does not say so.
+    `error` is what it failed of where the status does not say so. `blameless`: it says nothing of
+    how the subscriber fares.
     """
 
     reason: str
     status: int | None = None
     retry_after: timedelta | None = None
     error: ErrorType | None = None
+    blameless: bool = False
 
     @property
     def timed_out(self) -> bool:

@@ -10,7 +10,10 @@
     │   ├── GroupNotFoundError          GROUP_NOT_EXISTS
     │   ├── TopicNotFoundError          TOPIC_NOT_EXISTS
     │   ├── SubscriptionNotFoundError   SUBSCRIPTION_NOT_EXISTS
+    │   ├── OAuthProviderNotFoundError  OAUTH_PROVIDER_NOT_EXISTS
     │   ├── JobNotFoundError            JOB_NOT_EXISTS
+    │   ├── KeyNotFoundError            KEY_NOT_EXISTS
+    │   ├── OwnerSourceNotFoundError    OWNER_SOURCE_NOT_FOUND
     │   └── AnalysisNotFoundError       ANALYSIS_NOT_EXISTS
     ├── ConflictError
     │   ├── GroupExistsError            GROUP_ALREADY_EXISTS
@@ -18,8 +21,19 @@
     │   ├── SubscriptionExistsError     SUBSCRIPTION_ALREADY_EXISTS
     │   ├── GroupNotEmptyError          GROUP_NOT_EMPTY
     │   ├── TopicNotEmptyError          TOPIC_NOT_EMPTY
+    │   ├── OAuthProviderExistsError    OAUTH_PROVIDER_ALREADY_EXISTS
+    │   ├── OAuthProviderInUseError     OAUTH_PROVIDER_IN_USE
     │   ├── JobEndedError               JOB_ENDED
+    │   ├── OwnerSourceNotSearchableError   OWNER_SOURCE_DOESNT_SUPPORT_AUTOCOMPLETE
+    │   ├── ChangedMeanwhileError       PRECONDITION_FAILED
+    │   ├── RequestUnderWayError        IDEMPOTENT_REQUEST_UNDER_WAY
+    │   ├── IdempotencyKeyReusedError   IDEMPOTENCY_KEY_REUSED
     │   └── UnroutableError             UNROUTABLE
+    ├── AccessError
+    │   ├── KeyMissingError             TOKEN_NOT_PROVIDED
+    │   ├── KeyRefusedError             AUTH_ERROR
+    │   ├── PublishingDeniedError       AUTH_ERROR
+    │   └── PermissionDeniedError       PERMISSION_DENIED
     ├── MessageTooLargeError        VALIDATION_ERROR, a body over the topic's limit
     ├── ThroughputQuotaError        THROUGHPUT_QUOTA_VIOLATION
     ├── JobQueueFullError           JOB_QUEUE_FULL
@@ -29,6 +43,7 @@
     └── UnavailableError            a part we need did not answer in time
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
         ├── TooManyWaitersError         TOO_MANY_WAITERS
+        ├── ReadOnlyError               OTHER
         └── StorageUnavailableError     STORAGE_UNAVAILABLE
 
 Codes are public and stable (Hermes' names where Hermes has one). Which HTTP status a code becomes
@@ -110,10 +125,28 @@ class SubscriptionNotFoundError(NotFoundError):
     code = "SUBSCRIPTION_NOT_EXISTS"
 
 
+class OAuthProviderNotFoundError(NotFoundError):
+    """No such OAuth provider."""
+
+    code = "OAUTH_PROVIDER_NOT_EXISTS"
+
+
 class JobNotFoundError(NotFoundError):
     """No such job."""
 
     code = "JOB_NOT_EXISTS"
+
+
+class KeyNotFoundError(NotFoundError):
+    """No such API key."""
+
+    code = "KEY_NOT_EXISTS"
+
+
+class OwnerSourceNotFoundError(NotFoundError):
+    """No such register of owners."""
+
+    code = "OWNER_SOURCE_NOT_FOUND"
 
 
 class AnalysisNotFoundError(NotFoundError):
@@ -156,16 +189,80 @@ class TopicNotEmptyError(ConflictError):
     code = "TOPIC_NOT_EMPTY"
 
 
+class OAuthProviderExistsError(ConflictError):
+    """An OAuth provider of that name exists."""
+
+    code = "OAUTH_PROVIDER_ALREADY_EXISTS"
+
+
+class OAuthProviderInUseError(ConflictError):
+    """Subscriptions still get their tokens from the OAuth provider."""
+
+    code = "OAUTH_PROVIDER_IN_USE"
+
+
 class JobEndedError(ConflictError):
     """The job has ended: nothing is left to cancel."""
 
     code = "JOB_ENDED"
 
 
+class OwnerSourceNotSearchableError(ConflictError):
+    """The register of owners cannot be searched."""
+
+    code = "OWNER_SOURCE_DOESNT_SUPPORT_AUTOCOMPLETE"
+
+
+class ChangedMeanwhileError(ConflictError):
+    """It is no longer what the request was made for (`If-Match`)."""
+
+    code = "PRECONDITION_FAILED"
+
+
+class RequestUnderWayError(ConflictError):
+    """A request with the same Idempotency-Key is not answered yet."""
+
+    code = "IDEMPOTENT_REQUEST_UNDER_WAY"
+
+
+class IdempotencyKeyReusedError(ConflictError):
+    """The Idempotency-Key was given to another request."""
+
+    code = "IDEMPOTENCY_KEY_REUSED"
+
+
 class UnroutableError(ConflictError):
     """Nobody takes the topic's messages, and the publisher asked that somebody does."""
 
     code = "UNROUTABLE"
+
+
+class AccessError(AngeliaError):
+    """Whoever asks is not known, or may not do this."""
+
+
+class KeyMissingError(AccessError):
+    """No API key was given, and one is needed."""
+
+    code = "TOKEN_NOT_PROVIDED"
+
+
+class KeyRefusedError(AccessError):
+    """What was given is no key, or one that has expired or was revoked."""
+
+    code = "AUTH_ERROR"
+
+
+class PublishingDeniedError(AccessError):
+    """The key may not publish to the topic."""
+
+    code = "AUTH_ERROR"
+
+
+class PermissionDeniedError(AccessError):
+    """The key is good, and does not allow this."""
+
+    code = "PERMISSION_DENIED"
 
 
 class MessageTooLargeError(AngeliaError):
@@ -216,6 +313,10 @@ class TooManyWaitersError(UnavailableError):
     """No more publishers can wait for deliveries now; nothing is stored."""
 
     code = "TOO_MANY_WAITERS"
+
+
+class ReadOnlyError(UnavailableError):
+    """Nothing may be changed for the time being."""
 
 
 class StorageUnavailableError(UnavailableError):

@@ -23,6 +23,7 @@ from app.domain.fetch import FetchPolicy
 from app.domain.filters import FILTERS_MAX, Filter
 from app.domain.headers import Header, require_headers
 from app.domain.names import subscription_name, topic_name
+from app.domain.oauth import POLICY_FIELD, OAuthPolicy, OAuthProvider
 from app.domain.owner import Owner
 from app.domain.seek import Seek
 from app.domain.templates import is_template, template_problem
@@ -213,6 +214,9 @@ class Subscription:
     Each message that it discards is also appended to the topic that `dead_letter` names.
     `tracking` says what is traced of its deliveries.
 
+    With `oauth` its requests carry an access token. `oauth_provider` is who issues it, as far as
+    that is known here: it is for those who send.
+
     `headers` are sent with every message; with `identity_headers` so are the names of topic and
     subscription, and with `idempotency_key` the message id under the name that others know.
 
@@ -245,6 +249,8 @@ class Subscription:
     content_mode: ContentMode = ContentMode.PLAIN
     circuit_breaker: CircuitBreaker | None = None
     dead_letter: DeadLetter | None = None
+    oauth: OAuthPolicy | None = None
+    oauth_provider: OAuthProvider | None = None
     tracking: TrackingMode = TrackingMode.OFF
     seek: Seek | None = None
     created_at: datetime | None = None
@@ -260,6 +266,8 @@ class Subscription:
         require_headers(self.headers, path="headers")
         self._check_codes()
         self._check_content()
+        if self.oauth is not None:
+            self._check_authorization()
         if self.delivery_type is DeliveryType.BATCH:
             self._check_batches()
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
@@ -304,11 +312,27 @@ class Subscription:
                 "contentMode", "must be PLAIN or CE_STRUCTURED when deliveryType is BATCH"
             )
 
+    def _check_authorization(self) -> None:
+        # There can be one Authorization header in a request.
+        if urlsplit(self.endpoint).username is not None:
+            raise ValidationFailedError.of(
+                POLICY_FIELD, "must be absent while there are a user and a password in endpoint"
+            )
+        if any(header.name.lower() == "authorization" for header in self.headers):
+            raise ValidationFailedError.of(
+                POLICY_FIELD, "must be absent while Authorization is one of the headers"
+            )
+
     def in_state(self, state: State, *, reason: str = "") -> "Subscription":
         """This subscription in `state`, with the reason if Angelia puts it there."""
         if state is self.state:
             return self
         return replace(self, state=state, state_reason=reason)
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing of it may be sent: it is suspended, or its secrets cannot be read."""
+        return self.state is State.SUSPENDED or bool(self.locked)
 
     @property
     def batching(self) -> Batching | None:

@@ -1,5 +1,7 @@
 """The change feed: topics and subscriptions as they change, numbered in order of commit."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from sqlalchemy import func, select, update
@@ -7,8 +9,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.feed import Changes
+from app.domain.subscription import Subscription
 from app.storage.models import ChangeClockRow, SubscriptionRow, TombstoneRow, TopicRow
 from app.storage.notices import CHANGES
+from app.storage.oauth import OAuthProviderRepository
 from app.storage.rows import subscription_of, topic_of
 from app.storage.sealing import vault_of
 
@@ -66,16 +70,33 @@ class ChangeFeed:
             .order_by(SubscriptionRow.change)
         )
         changed_topics = tuple(topic_of(row) for row in topics)
+        changed = [subscription_of(row, vault_of(self._session)) for row in subscriptions]
         return Changes(
             number=current,
             topics=changed_topics,
-            subscriptions=tuple(
-                subscription_of(row, vault_of(self._session)) for row in subscriptions
-            ),
+            subscriptions=await self._with_providers(changed),
             # A topic that was made again since it was deleted exists.
             deleted_topics=frozenset(buried.get(TOPIC, ()))
             - {topic.name for topic in changed_topics},
             deleted_subscription_ids=frozenset(buried.get(SUBSCRIPTION, ())),
+        )
+
+    async def _with_providers(
+        self, subscriptions: Sequence[Subscription]
+    ) -> tuple[Subscription, ...]:
+        """These, with those who issue their tokens: a changed provider changes its subscriptions.
+
+        It is read after them, so that it is as new as they say.
+        """
+        names = {each.oauth.provider_name for each in subscriptions if each.oauth}
+        if not names:
+            return tuple(subscriptions)
+        found = await OAuthProviderRepository(self._session).named(names)
+        return tuple(
+            replace(each, oauth_provider=found.get(each.oauth.provider_name))
+            if each.oauth
+            else each
+            for each in subscriptions
         )
 
     async def _buried(self, number: int) -> dict[str, set[str]]:

@@ -13,7 +13,7 @@ SLOWER_BY: Final = 2.0
 
 
 def is_healthy(outcome: Outcome) -> bool | None:
-    """Whether the subscriber can take what it gets; None when nothing was sent to it.
+    """Whether the subscriber can take what it gets; None when that cannot be said of it.
 
     A subscriber that says when to come back, or that a message is wrong, is healthy. One that
     times out, fails, breaks connections or only says "too many" is not.
@@ -22,7 +22,7 @@ def is_healthy(outcome: Outcome) -> bool | None:
         case Delivered():
             return True
         case Retry():
-            return outcome.retry_after is not None
+            return None if outcome.blameless else outcome.retry_after is not None
         case Discarded():
             return True if outcome.status is not None else None
 
