@@ -192,6 +192,8 @@ class KafkaBroker:
     def pause(self) -> None:
         """Freeze it: connections stay open and nothing is answered."""
         os.kill(self.pid, signal.SIGSTOP)
+        # It may go on for a moment: what is sent then would still be answered.
+        os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         """Go on after `pause`."""

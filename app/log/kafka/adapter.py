@@ -1,7 +1,7 @@
 """The Kafka adapter of the message log: names, threads and connections put together."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -22,8 +22,10 @@ from app.log.interface import (
 )
 from app.log.kafka.admin import Admin
 from app.log.kafka.bridge import IoThread
-from app.log.kafka.client import Client
+from app.log.kafka.client import Client, Leaders
 from app.log.kafka.commits import Commits
+from app.log.kafka.compression import Compression
+from app.log.kafka.lines import Located
 from app.log.kafka.ownership import Member, Membership
 from app.log.kafka.producer import Producer
 from app.log.kafka.reader import CALL_TIMEOUT_S, Reader
@@ -34,7 +36,8 @@ T = TypeVar("T")
 OWNERSHIP_GROUP: Final = "angelia.workers"
 
 _REQUEST_TIMEOUT_S: Final = 3.0
-_APPEND_REQUEST_TIMEOUT_S: Final = 1.4
+# Where an append has to go is soon known, or asked again.
+_LOCATE_TIMEOUT_S: Final = 1.4
 
 
 class _Names:
@@ -82,18 +85,22 @@ class _Names:
 
 @asynccontextmanager
 async def kafka_log(
-    bootstrap: str, *, namespace: str, replication_factor: int = 1
+    bootstrap: str,
+    *,
+    namespace: str,
+    replication_factor: int = 1,
+    compression: Compression = Compression.NONE,
 ) -> AsyncIterator[MessageLog]:
     """A message log on the Kafka cluster at `bootstrap` (`host:port,…`).
 
-    Every topic and group there begins with `namespace`. Entering does not wait for Kafka: each call
-    says when it does not answer.
+    Every topic and group there begins with `namespace`, and what is appended is packed by
+    `compression`. Entering does not wait for Kafka: each call says when it does not answer.
     """
     reading = IoThread("angelia-reading")
     control = IoThread("angelia-control")
     log = KafkaLog(reading, control, bootstrap=bootstrap, namespace=namespace)
     try:
-        await log.open(replication_factor)
+        await log.open(replication_factor, compression)
         yield log
     finally:
         await log.close()
@@ -116,20 +123,26 @@ class KafkaLog:
         self._names = _Names(namespace)
         self._stats = LogStats()
         self._clients: list[tuple[IoThread, Client]] = []
+        self._parts = AsyncExitStack()
 
     @property
     def stats(self) -> LogStats:
         """As `MessageLog.stats`."""
         return self._stats
 
-    async def open(self, replication_factor: int) -> None:
+    async def open(self, replication_factor: int, compression: Compression) -> None:
         """Make the parts; each has connections of its own, opened when they are needed."""
-        produce = await self._client(self._control, "produce", _APPEND_REQUEST_TIMEOUT_S)
+        self._locating = await self._client(self._control, "locate", _LOCATE_TIMEOUT_S)
         self._control_client = await self._client(self._control, "control")
         self._catch_up = await self._client(self._reading, "catch-up")
         waiting = await self._client(self._reading, "waiting")
-        self._producer = Producer(
-            self._control, produce, prefix=self._names.prefix, stats=self._stats
+        self._producer = await self._parts.enter_async_context(
+            Producer(
+                self._locate,
+                prefix=self._names.prefix,
+                stats=self._stats,
+                compression=compression,
+            )
         )
         self._commits = Commits(self._control, self._control_client, self._stats)
         self._admin = Admin(
@@ -141,6 +154,7 @@ class KafkaLog:
         """Close all connections; what still waits fails with LogUnavailableError."""
         for io, client in self._clients:
             await io.run(_closing(client.close))
+        await self._parts.aclose()
 
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
@@ -255,29 +269,38 @@ class KafkaLog:
 
     async def create_topic(self, topic: LogTopic) -> None:
         """As `MessageLog.create_topic`. Kafka's rules for names: ValidationFailedError, `name`."""
-        await self._control.run(lambda: self._created(topic))
+        self._producer.learn(topic.name, await self._control.run(lambda: self._created(topic)))
 
     async def alter_topic(self, topic: LogTopic) -> None:
         """As `MessageLog.alter_topic`."""
-        await self._control.run(lambda: self._altered(topic))
+        self._producer.learn(topic.name, await self._control.run(lambda: self._altered(topic)))
 
     async def delete_topic(self, name: str) -> None:
         """As `MessageLog.delete_topic`."""
-        await self._control.run(lambda: self._deleted(name))
+        await self._control.run(lambda: self._admin.delete(self._names.prefix + name))
+        self._producer.forget(name)
 
     async def ping(self) -> None:
         """As `MessageLog.ping`."""
         await self._control.run(self._admin.ping, seconds=CALL_TIMEOUT_S)
 
-    async def _created(self, topic: LogTopic) -> None:
-        self._producer.learn(topic.name, await self._admin.create(self._names.topic(topic)))
+    async def _created(self, topic: LogTopic) -> Located:
+        return self._located(await self._admin.create(self._names.topic(topic)))
 
-    async def _altered(self, topic: LogTopic) -> None:
-        self._producer.learn(topic.name, await self._admin.alter(self._names.topic(topic)))
+    async def _altered(self, topic: LogTopic) -> Located:
+        return self._located(await self._admin.alter(self._names.topic(topic)))
 
-    async def _deleted(self, name: str) -> None:
-        await self._admin.delete(self._names.prefix + name)
-        self._producer.forget(name)
+    async def _locate(self, name: str) -> Located | None:
+        """Where the topic of that full name is, asked anew."""
+
+        async def look() -> Located | None:
+            found = (await self._locating.refresh([name])).get(name)
+            return None if found is None else Located(found, self._locating.addresses())
+
+        return await self._control.run(look)
+
+    def _located(self, leaders: Leaders) -> Located:
+        return Located(leaders, self._control_client.addresses())
 
     async def _client(
         self, io: IoThread, name: str, request_timeout: float = _REQUEST_TIMEOUT_S

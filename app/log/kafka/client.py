@@ -156,6 +156,11 @@ class Client:
                 }
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        """Host and port of each broker, as the last answer about topics had them."""
+        brokers = self.manager.cluster.brokers()
+        return {broker.node_id: (broker.host, broker.port) for broker in brokers}
+
     def forget(self, topics: Iterable[str]) -> None:
         """Ask anew for their leaders next time."""
         for topic in topics:

@@ -1,35 +1,56 @@
 """New records into a record batch, and keys into partitions.
 
-Format: Kafka protocol guide, "Record Batch" (magic 2), uncompressed and not transactional.
+Format: Kafka protocol guide, "Record Batch" (magic 2), not transactional.
 """
 
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 from kafka.partitioner.default import murmur2
 
 from app.domain.message import NewRecord
+from app.log.kafka.compression import Compression
 
-# What a record costs beside its key, value and headers, at most (lengths, deltas, attributes).
-RECORD_OVERHEAD_MAX: Final = 40
 BATCH_OVERHEAD: Final = 61
-_HEADER_OVERHEAD_MAX: Final = 10
+# What a record has in front, at most: its length, attributes, and two deltas.
+_FRONT_MAX: Final = 5 + 1 + 10 + 5
 
 _PREFIX: Final = struct.Struct(">qiibI")
 _REST: Final = struct.Struct(">hiqqqhii")
 _AFTER_LENGTH: Final = 12
 _NO_PRODUCER: Final = (-1, -1, -1)
+_NULL: Final = b"\x01"
+_ATTRIBUTES: Final = b"\0"
 
 
-def size_of(record: NewRecord) -> int:
-    """Bytes that `record` takes in a batch, at most."""
-    size = RECORD_OVERHEAD_MAX + len(record.value) + len(record.key or b"")
-    for name, value in record.headers:
-        size += _HEADER_OVERHEAD_MAX + len(name) + len(value)
-    return size
+class EncodedRecord(NamedTuple):
+    """A record but for what depends on its batch. `parts`: from the key on."""
+
+    timestamp_ms: int
+    parts: tuple[bytes, ...]
+    length: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in a batch, at most."""
+        return self.length + _FRONT_MAX
+
+
+def encode_record(record: NewRecord, now_ms: int) -> EncodedRecord:
+    """The record, in parts so that its body is copied once; without a time it gets `now_ms`."""
+    key, value, headers = record.key, record.value, record.headers
+    front = _NULL if key is None else varint(len(key)) + key
+    around = [varint(len(headers))]
+    for name, text in headers:
+        around += (varint(len(name)), name, varint(len(text)), text)
+    parts = (front + varint(len(value)), value, b"".join(around))
+    stamp = record.timestamp_ms
+    return EncodedRecord(
+        now_ms if stamp is None else stamp, parts, len(parts[0]) + len(value) + len(parts[2])
+    )
 
 
 @lru_cache(maxsize=16_384)
@@ -38,45 +59,43 @@ def partition_of(key: bytes, partitions: int) -> int:
     return int(murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-def encode(records: Sequence[NewRecord], now_ms: int) -> bytes:
-    """One batch of them all, in order; those without a time get `now_ms`."""
-    stamps = [now_ms if each.timestamp_ms is None else each.timestamp_ms for each in records]
-    body = bytearray()
-    for delta, record in enumerate(records):
-        encoded = _encode_record(record, stamps[delta] - stamps[0], delta)
-        _put_varint(body, len(encoded))
-        body += encoded
-    last = len(records) - 1
-    rest = _REST.pack(0, last, stamps[0], max(stamps), *_NO_PRODUCER, len(records)) + body
-    length = _PREFIX.size - _AFTER_LENGTH + len(rest)
-    return _PREFIX.pack(0, length, -1, 2, crc32c(rest)) + rest
+def encode_batch(
+    records: Sequence[EncodedRecord], compression: Compression = Compression.NONE
+) -> bytes:
+    """One batch of them all, in order."""
+    first = newest = records[0].timestamp_ms
+    parts: list[bytes] = []
+    for delta, (stamp, rest, length) in enumerate(records):
+        newest = max(newest, stamp)
+        deltas = _ATTRIBUTES + varint(stamp - first) + varint(delta)
+        parts += (varint(len(deltas) + length), deltas, *rest)
+    body = b"".join(parts)
+    if compression is not Compression.NONE:
+        body = compression.compress(body)
+    last, count = len(records) - 1, len(records)
+    rest_of_head = _REST.pack(compression.value, last, first, newest, *_NO_PRODUCER, count)
+    crc = crc32c(body, crc32c(rest_of_head))
+    length = _PREFIX.size - _AFTER_LENGTH + len(rest_of_head) + len(body)
+    return b"".join((_PREFIX.pack(0, length, -1, 2, crc), rest_of_head, body))
 
 
-def _encode_record(record: NewRecord, elapsed_ms: int, delta: int) -> bytearray:
-    out = bytearray(1)
-    _put_varint(out, elapsed_ms)
-    _put_varint(out, delta)
-    if record.key is None:
-        _put_varint(out, -1)
-    else:
-        _put_bytes(out, record.key)
-    _put_bytes(out, record.value)
-    _put_varint(out, len(record.headers))
-    for name, value in record.headers:
-        _put_bytes(out, name)
-        _put_bytes(out, value)
-    return out
-
-
-def _put_bytes(out: bytearray, value: bytes) -> None:
-    _put_varint(out, len(value))
-    out += value
-
-
-def _put_varint(out: bytearray, number: int) -> None:
+def varint(number: int) -> bytes:
     """Zigzag, seven bits a byte, least first."""
+    if 0 <= number < _USUAL:
+        return _USUAL_VARINTS[number]
+    return _varint(number)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
     value = (number << 1) ^ (number >> 63)
     while value > 0x7F:  # noqa: PLR2004 - seven bits
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+    return bytes(out)
+
+
+# Most numbers in a record are lengths and small differences.
+_USUAL: Final = 4096
+_USUAL_VARINTS: Final = tuple(_varint(number) for number in range(_USUAL))

@@ -1,20 +1,19 @@
-"""Appends: grouped into one batch per partition, with one batch per partition under way.
+"""Appends: what comes together goes in one request to each broker, whoever it is from.
 
-One batch under way keeps the order of a key without sequence numbers. A batch is sent again only
-when a broker certainly did not take it (no connection, wrong leader); when that is open, its
-appends fail and the caller knows that they may or may not be stored.
+A batch is sent again only when its broker says that it did not take it (wrong leader, too large);
+when that is open, its appends fail and the caller knows that they may or may not be stored.
 """
 
 import asyncio
-import math
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self
 
 import structlog
-from kafka.protocol.producer import ProduceRequest
 
 from app.domain.errors import (
     AngeliaError,
@@ -25,24 +24,22 @@ from app.domain.errors import (
 from app.domain.message import NewRecord, Partition
 from app.domain.topic import Ack
 from app.log.interface import LogStats, Position
-from app.log.kafka.bridge import IoThread, Untyped
-from app.log.kafka.client import (
-    FAILED_TRY,
-    NO_LEADER,
-    RETRY_S,
-    STALE_LEADER_CODES,
-    Client,
-    Leaders,
-    NotSentError,
-    reason,
-)
-from app.log.kafka.encoding import BATCH_OVERHEAD, encode, partition_of, size_of
+from app.log.kafka.broker import Broker
+from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, STALE_LEADER_CODES, reason
+from app.log.kafka.compression import Compression
+from app.log.kafka.encoding import encode_batch
+from app.log.kafka.lines import Batch, Call, Located, Topic
+from app.log.kafka.produce_wire import Answers, request_frame
+from app.log.patience import Patience
 
-APPEND_TIMEOUT_S: Final = 1.5
-# Below Kafka's default for the largest batch, 1,048,588 bytes.
-BATCH_BYTES_MAX: Final = 1_000_000
-
+# Who publishes is answered long before, by the API. This ends what nobody waits for, and a
+# connection that is stuck; a broker that only takes its time is not given up.
+APPEND_TIMEOUT: Final = timedelta(seconds=5)
+_CLIENT: Final = "angelia-produce"
 _LEADERS_TTL_S: Final = 30.0
+_REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
+# Compressing more than this takes longer than other requests should wait.
+_COMPRESSED_HERE_BYTES_MAX: Final = 16 * 1024
 _ACKS: Final = {Ack.LEADER: 1, Ack.ALL: -1}
 _NOT_ENOUGH_REPLICAS: Final = 19
 _TOO_LARGE_CODES: Final = frozenset({10, 18})
@@ -50,84 +47,51 @@ _RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
 
 _log = structlog.get_logger(__name__)
 
-
-@dataclass(slots=True, eq=False)
-class _Append:
-    """One call of `append`; `positions` fills up from the I/O thread, `done` is the loop's."""
-
-    topic: str
-    records: Sequence[NewRecord]
-    acks: int
-    done: "asyncio.Future[Sequence[Position]]"
-    positions: list[Position | None]
-    missing: int
-    # Set on either thread; what is not sent by then never will be.
-    over: bool = False
+Locate = Callable[[str], Awaitable[Located | None]]
+"""Where a topic is, by its full name; None: nowhere. Raises one of FAILED_TRY, LogUnavailable."""
 
 
-@dataclass(slots=True)
-class _Item:
-    """One record of a call, on its way."""
+class Producer(AbstractAsyncContextManager["Producer"]):
+    """Appends to any topic, in the block and on its event loop."""
 
-    append: _Append
-    index: int
-    size: int
-
-    @property
-    def record(self) -> NewRecord:
-        return self.append.records[self.index]
-
-
-@dataclass(slots=True)
-class _Line:
-    """The records waiting for one partition, and whether a batch of it is under way."""
-
-    waiting: deque[_Item] = field(default_factory=deque)
-    under_way: bool = False
-    batch_bytes: int = BATCH_BYTES_MAX
-
-
-@dataclass(slots=True)
-class _Topic:
-    """One topic's partitions; `unplaced` waits until they are known."""
-
-    name: str
-    leaders: Leaders = field(default_factory=dict)
-    known_at: float = -math.inf
-    locating: bool = False
-    unplaced: deque[_Append] = field(default_factory=deque)
-    lines: dict[int, _Line] = field(default_factory=dict)
-    turn: int = 0
-
-
-@dataclass(slots=True)
-class _Batch:
-    topic: _Topic
-    partition: int
-    items: list[_Item]
-
-    @property
-    def line(self) -> _Line:
-        return self.topic.lines[self.partition]
-
-    @property
-    def acks(self) -> int:
-        """The strictest that any of its calls asked for."""
-        return min(item.append.acks for item in self.items)
-
-
-class Producer:
-    """Appends to any topic. `append` is for the asyncio loop; the rest is the I/O thread's."""
-
-    def __init__(self, io: IoThread, client: Client, *, prefix: str, stats: LogStats) -> None:
-        self._io = io
-        self._client = client
+    def __init__(
+        self,
+        locate: Locate,
+        *,
+        prefix: str,
+        stats: LogStats,
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        self._locate_topic = locate
         self._prefix = prefix
         self._stats = stats
-        self._inbox: deque[_Append] = deque()
-        self._woken = False
-        self._topics: dict[str, _Topic] = {}
-        self._finished: list[_Append] = []
+        self._compression = compression
+        self._tasks = asyncio.TaskGroup()
+        self._patience = Patience(APPEND_TIMEOUT)
+        self._inbox: deque[Call] = deque()
+        self._topics: dict[str, Topic] = {}
+        # Those with something that waits, the longest first.
+        self._waiting: dict[str, Topic] = {}
+        self._brokers: dict[int, Broker] = {}
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._closed = True
+        for broker in self._brokers.values():
+            broker.close()
+        self._drain()
+        await self._tasks.__aexit__(kind, error, traceback)
 
     async def append(
         self, topic: str, records: Sequence[NewRecord], ack: Ack
@@ -135,149 +99,193 @@ class Producer:
         """As `MessageLog.append`."""
         if not records:
             return ()
-        done: asyncio.Future[Sequence[Position]] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            raise _closed()
         missing = len(records)
-        call = _Append(topic, records, _ACKS[ack], done, [None] * missing, missing)
+        done: asyncio.Future[Sequence[Position]] = self._loop.create_future()
+        call = Call(topic, records, _ACKS[ack], done, [None] * missing, missing)
+        if not self._inbox:
+            # After all that is ready to run now: their appends go together.
+            self._loop.call_soon(self._drain)
         self._inbox.append(call)
-        if not self._woken:
-            self._woken = True
-            self._io.post(self._drain)
+        self._patience.begin(call, lambda: _fail_call(call, _too_late()))
         try:
-            async with asyncio.timeout(APPEND_TIMEOUT_S):
-                return await done
-        except TimeoutError as error:
-            message = f"Kafka did not take the messages within {APPEND_TIMEOUT_S} s"
-            raise LogUnavailableError(message) from error
+            return await done
         finally:
-            call.over = True
+            self._patience.end(call)
 
-    def learn(self, topic: str, leaders: Leaders) -> None:
+    def learn(self, topic: str, located: Located) -> None:
         """Take over what is known of a topic, so that its first message need not wait for it."""
-        state = self._topics.setdefault(topic, _Topic(topic))
-        self._located(state, leaders)
+        state = self._topics.setdefault(topic, Topic(topic))
+        self._found(state, located)
+        for node in set(located.leaders.values()) - {NO_LEADER}:
+            self._open(node)
+        self._pump()
 
     def forget(self, topic: str) -> None:
         """The topic is gone; what waits for it is told so."""
         if state := self._topics.get(topic):
             self._reject(state)
-            self._settle()
+
+    # ---- what brokers say (Owner) ---------------------------------------------------------------
+
+    def opened(self) -> None:
+        """As `Owner.opened`."""
+        self._pump()
+
+    def answered(self, batches: Sequence[Batch], answers: Answers) -> None:
+        """As `Owner.answered`."""
+        stale = {
+            batch.topic.name: batch.topic for batch in batches if not self._settled(batch, answers)
+        }
+        for state in stale.values():
+            self._stale(state)
+        self._done_with(batches)
+
+    def lost(self, batches: Sequence[Batch], error: LogUnavailableError) -> None:
+        """As `Owner.lost`."""
+        self._fail(batches, error)
+        self._done_with(batches)
+
+    def unreachable(self, node: int) -> None:
+        """As `Owner.unreachable`."""
+        for state in tuple(self._waiting.values()):
+            if node in state.wanted():
+                self._locate(state)
+
+    # ---- calls in, batches out ------------------------------------------------------------------
 
     def _drain(self) -> None:
         """Take in all calls that came, then send what can be sent."""
-        self._woken = False
-        touched: dict[str, _Topic] = {}
+        if self._closed:
+            self._give_up()
+            return
+        now = time.monotonic()
         while self._inbox:
             call = self._inbox.popleft()
-            state = self._topics.setdefault(call.topic, _Topic(call.topic))
+            state = self._topics.get(call.topic) or self._topics.setdefault(
+                call.topic, Topic(call.topic)
+            )
             state.unplaced.append(call)
-            touched[call.topic] = state
-        for state in touched.values():
-            if state.leaders:
-                self._place(state)
-            if time.monotonic() - state.known_at > _LEADERS_TTL_S:
+            self._waiting[call.topic] = state
+            if now - state.known_at > _LEADERS_TTL_S:
                 self._locate(state)
-        self._send_ready(touched.values())
+        self._pump()
 
-    def _place(self, state: _Topic) -> None:
-        """Give each waiting record its partition; those without a key share one per round."""
-        spread = self._next_partition(state)
-        count = len(state.leaders)
-        while state.unplaced:
-            call = state.unplaced.popleft()
-            for index, record in enumerate(call.records):
-                chosen = spread if record.key is None else partition_of(record.key, count)
-                line = state.lines.setdefault(chosen, _Line())
-                line.waiting.append(_Item(call, index, size_of(record)))
+    def _pump(self) -> None:
+        """Send what can be sent, in one request to each broker for each kind of ack."""
+        requests: dict[tuple[int, int], list[Batch]] = {}
+        room = _Room(self._brokers)
+        now_ms = time.time_ns() // 1_000_000
+        for state in tuple(self._waiting.values()):
+            state.place(now_ms)
+            for batch in state.batches(room.is_left):
+                room.take(batch)
+                requests.setdefault((batch.leader, batch.acks), []).append(batch)
+            self._still_waiting(state)
+        for (node, acks), batches in requests.items():
+            self._send(self._brokers[node], acks, batches)
 
-    def _next_partition(self, state: _Topic) -> int:
-        """Round robin over partitions that have a leader, an idle one first."""
-        order = sorted(state.leaders)
-        state.turn = (state.turn + 1) % len(order)
-        turned = order[state.turn :] + order[: state.turn]
-        led = [each for each in turned if state.leaders[each] != NO_LEADER] or turned
-        idle = (each for each in led if not (each in state.lines and state.lines[each].under_way))
-        return next(idle, led[0])
+    def _still_waiting(self, state: Topic) -> None:
+        """See to it that what still waits of the topic can be sent some time."""
+        # In line again behind the others, or not at all.
+        del self._waiting[state.name]
+        if not state.waits:
+            return
+        self._waiting[state.name] = state
+        for node in state.wanted():
+            if node == NO_LEADER:
+                self._locate(state)
+            else:
+                self._open(node)
 
-    def _send_ready(self, topics: Iterable[_Topic]) -> None:
-        """One request per broker with a batch of each partition that has none under way."""
-        requests: dict[tuple[int, int], list[_Batch]] = {}
-        for state in topics:
-            for partition, line in state.lines.items():
-                leader = state.leaders.get(partition, NO_LEADER)
-                if line.under_way or not line.waiting:
-                    continue
-                if leader == NO_LEADER:
-                    self._locate(state)
-                elif items := _take_batch(line):
-                    line.under_way = True
-                    batch = _Batch(state, partition, items)
-                    requests.setdefault((leader, batch.acks), []).append(batch)
-        for (leader, acks), batches in requests.items():
-            self._io.net.call_soon(lambda n=leader, a=acks, b=batches: self._send(n, a, b))
+    def _open(self, node: int) -> None:
+        broker = self._brokers.get(node)
+        if broker is None:
+            broker = self._brokers[node] = Broker(
+                node, self, tasks=self._tasks, answer_timeout=APPEND_TIMEOUT
+            )
+        if not self._closed:
+            broker.open(lambda: self._addresses.get(node))
 
-    async def _send(self, node: int, acks: int, batches: list[_Batch]) -> None:
+    def _send(self, broker: Broker, acks: int, batches: Sequence[Batch]) -> None:
+        size = sum(batch.size for batch in batches)
+        if self._compression is not Compression.NONE and size > _COMPRESSED_HERE_BYTES_MAX:
+            broker.hold()
+            self._tasks.create_task(self._send_packed(broker, acks, batches))
+            return
         try:
-            response = await self._client.send(node, self._request(acks, batches))
-            await self._answered(batches, response)
-        except NotSentError:
-            await self._again(batches)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the calls must hear of it
-            self._fail(batches, LogUnavailableError(f"Kafka did not acknowledge: {error}"))
+            encoded = self._encoded(batches)
+        except Exception:  # noqa: BLE001 - a record that cannot be written must not stop the others
+            self._broke(batches)
+        else:
+            broker.send(self._framed(acks, batches, encoded), batches)
+
+    async def _send_packed(self, broker: Broker, acks: int, batches: Sequence[Batch]) -> None:
+        try:
+            encoded = await asyncio.to_thread(self._encoded, batches)
+        except Exception:  # noqa: BLE001 - as in `_send`
+            self._broke(batches)
+            return
+        finally:
+            broker.release()
+        if broker.is_open:
+            broker.send(self._framed(acks, batches, encoded), batches)
+            return
+        for batch in batches:
+            batch.line.put_back(batch.items)
+        self._done_with(batches)
+
+    def _broke(self, batches: Sequence[Batch]) -> None:
+        _log.exception("kafka_batch_broke", topics=sorted({batch.topic.name for batch in batches}))
+        self._fail(batches, LogUnavailableError("The messages could not be written as a batch"))
         for batch in batches:
             batch.line.under_way = False
-        self._send_ready({id(batch.topic): batch.topic for batch in batches}.values())
-        self._settle()
 
-    def _request(self, acks: int, batches: list[_Batch]) -> Untyped:
-        now_ms = int(time.time() * 1000)
-        topic_type = ProduceRequest.TopicProduceData
-        by_topic: dict[str, list[Untyped]] = {}
-        for batch in batches:
-            raw = encode([item.record for item in batch.items], now_ms)
-            data = topic_type.PartitionProduceData(index=batch.partition, records=raw)
-            by_topic.setdefault(batch.topic.name, []).append(data)
-        return ProduceRequest(
-            transactional_id=None,
-            acks=acks,
-            timeout_ms=int(APPEND_TIMEOUT_S * 1000),
-            topic_data=[
-                topic_type(name=self._prefix + name, partition_data=data)
-                for name, data in by_topic.items()
-            ],
-            min_version=3,
-            max_version=11,
+    def _encoded(self, batches: Sequence[Batch]) -> list[bytes]:
+        return [
+            encode_batch([item.record for item in batch.items], self._compression)
+            for batch in batches
+        ]
+
+    def _framed(
+        self, acks: int, batches: Sequence[Batch], encoded: Sequence[bytes]
+    ) -> Callable[[int], bytes]:
+        topics: dict[str, dict[int, bytes]] = {}
+        for batch, raw in zip(batches, encoded, strict=True):
+            topics.setdefault(self._prefix + batch.topic.name, {})[batch.partition] = raw
+        timeout_ms = int(APPEND_TIMEOUT.total_seconds() * 1000)
+        return lambda correlation: request_frame(
+            correlation, topics, acks=acks, timeout_ms=timeout_ms, client=_CLIENT
         )
 
-    async def _answered(self, batches: list[_Batch], response: Untyped) -> None:
-        answers = {
-            (topic.name, each.index): each
-            for topic in response.responses
-            for each in topic.partition_responses
-        }
-        again = []
-        for batch in batches:
-            answer = answers.get((self._prefix + batch.topic.name, batch.partition))
-            if answer is None:
-                self._fail([batch], LogUnavailableError("Kafka left a partition unanswered"))
-            elif answer.error_code == 0:
-                self._stored(batch, answer.base_offset)
-            elif answer.error_code in _RETRY_CODES:
-                again.append(batch)
-            else:
-                self._refused(batch, answer.error_code)
-        if again:
-            await self._again(again)
+    # ---- answers --------------------------------------------------------------------------------
 
-    def _stored(self, batch: _Batch, base_offset: int) -> None:
+    def _settled(self, batch: Batch, answers: Answers) -> bool:
+        """Whether that is all for the batch; else it waits again, for a leader to be found."""
+        answer = answers.get((self._prefix + batch.topic.name, batch.partition))
+        if answer is None:
+            self._fail([batch], LogUnavailableError("Kafka left a partition unanswered"))
+        elif answer.error_code == 0:
+            self._stored(batch, answer.base_offset)
+        elif answer.error_code in _RETRY_CODES:
+            batch.line.put_back(batch.items)
+            return False
+        else:
+            self._refused(batch, answer.error_code)
+        return True
+
+    def _stored(self, batch: Batch, base_offset: int) -> None:
         partition = Partition(batch.topic.name, batch.partition)
-        for delta, item in enumerate(batch.items):
-            call = item.append
-            call.positions[item.index] = Position(partition, base_offset + delta)
+        for offset, (call, place, _) in enumerate(batch.items, base_offset):
+            call.positions[place] = Position(partition, offset)
             call.missing -= 1
             if not call.missing:
-                self._finished.append(call)
+                self._stats.appended_records += len(call.records)
+                if not call.over:
+                    call.done.set_result([each for each in call.positions if each is not None])
 
-    def _refused(self, batch: _Batch, code: int) -> None:
+    def _refused(self, batch: Batch, code: int) -> None:
         """A batch over the topic's limit is split; all else fails its calls."""
         if code not in _TOO_LARGE_CODES:
             self._fail([batch], LogUnavailableError(f"Kafka refused the messages: {reason(code)}"))
@@ -285,129 +293,118 @@ class Producer:
             message = "the message with its headers is larger than its topic allows"
             self._fail([batch], MessageTooLargeError(message))
         else:
-            batch.line.batch_bytes = sum(item.size for item in batch.items) // 2
-            batch.line.waiting.extendleft(reversed(batch.items))
+            batch.line.batch_bytes = batch.size // 2
+            batch.line.put_back(batch.items)
 
-    async def _again(self, batches: list[_Batch]) -> None:
-        """Put them back, first in their lines, and look for their leaders after a moment."""
-        await self._io.sleep(RETRY_S)
+    def _done_with(self, batches: Iterable[Batch]) -> None:
+        """Their partitions are free for the next ones."""
         for batch in batches:
-            batch.line.waiting.extendleft(reversed(batch.items))
-        for state in {id(batch.topic): batch.topic for batch in batches}.values():
-            # No leader is known from here on, so nothing is sent until one is found.
-            state.leaders = dict.fromkeys(state.leaders, NO_LEADER)
-            self._client.forget([self._prefix + state.name])
-            self._locate(state)
+            batch.line.under_way = False
+            self._waiting.setdefault(batch.topic.name, batch.topic)
+        self._pump()
 
-    def _locate(self, state: _Topic) -> None:
-        if not state.locating:
+    # ---- where topics are -----------------------------------------------------------------------
+
+    def _stale(self, state: Topic) -> None:
+        state.unknown()
+        self._waiting[state.name] = state
+        self._locate(state, after_s=RETRY_S)
+
+    def _locate(self, state: Topic, *, after_s: float = 0.0) -> None:
+        if not state.locating and not self._closed:
             state.locating = True
-            self._io.net.call_soon(lambda: self._locating(state))
+            self._tasks.create_task(self._locating(state, after_s))
 
-    async def _locating(self, state: _Topic) -> None:
+    async def _locating(self, state: Topic, after_s: float) -> None:
         """Ask for the topic's leaders until they are known, or nobody waits for them any more."""
-        tries = 0
+        pause_s, tries = after_s, 0
         try:
-            while not self._client.closed and not await self._try_to_locate(state, tries):
-                tries += 1
-                if not self._awaited(state):
+            while not self._closed:
+                await asyncio.sleep(pause_s)
+                if await self._try_to_locate(state, tries) or not self._awaited(state):
                     break
-                await self._io.sleep(RETRY_S)
+                pause_s, tries = RETRY_S, tries + 1
         finally:
             # Whatever went wrong, the next message for this topic looks for it again.
             state.locating = False
-        if self._client.closed:
-            self._fail_calls(_waiting(state), LogUnavailableError("the log is closed"))
-        self._send_ready([state])
-        self._settle()
+        self._pump()
 
-    async def _try_to_locate(self, state: _Topic, tries: int) -> bool:
+    async def _try_to_locate(self, state: Topic, tries: int) -> bool:
         """Whether the topic needs to be looked for no more, found or certainly not there."""
-        name = self._prefix + state.name
         try:
-            found = (await self._client.refresh([name])).get(name)
-        except FAILED_TRY as error:
+            found = await self._locate_topic(self._prefix + state.name)
+        except (*FAILED_TRY, LogUnavailableError) as error:
             if not tries:
                 _log.warning("kafka_leaders_unknown", topic=state.name, error=str(error))
             return False
         if found is None:
             self._reject(state)
             return True
-        return self._located(state, found)
+        self._found(state, found)
+        return NO_LEADER not in state.wanted()
 
-    def _located(self, state: _Topic, leaders: Leaders) -> bool:
-        """Take over `leaders`; whether all that waits has one now."""
-        state.leaders = leaders
-        state.known_at = time.monotonic()
-        self._place(state)
-        return all(
-            leaders.get(partition, NO_LEADER) != NO_LEADER
-            for partition, line in state.lines.items()
-            if line.waiting
-        )
+    def _found(self, state: Topic, located: Located) -> None:
+        """Take over where the topic is."""
+        self._addresses.update(located.addresses)
+        state.located(located.leaders, time.monotonic())
+        state.place(time.time_ns() // 1_000_000)
 
-    def _awaited(self, state: _Topic) -> bool:
+    def _awaited(self, state: Topic) -> bool:
         """Drop what is over by now; whether anything is left."""
-        state.unplaced = deque(call for call in state.unplaced if not call.over)
-        for line in state.lines.values():
-            line.waiting = deque(item for item in line.waiting if not item.append.over)
-        return bool(state.unplaced) or any(line.waiting for line in state.lines.values())
+        state.drop_over()
+        return state.waits
 
-    def _reject(self, state: _Topic) -> None:
+    # ---- ends -----------------------------------------------------------------------------------
+
+    def _reject(self, state: Topic) -> None:
         """The topic does not exist: tell all that wait for it, and remember nothing of it."""
         error = TopicNotFoundError(f"topic {state.name} does not exist in Kafka")
-        calls = _waiting(state)
-        state.unplaced.clear()
-        for line in state.lines.values():
-            line.waiting.clear()
-        self._fail_calls(calls, error)
+        for call in state.clear():
+            _fail_call(call, error)
+        self._waiting.pop(state.name, None)
         if self._topics.get(state.name) is state:
             del self._topics[state.name]
 
-    def _fail(self, batches: list[_Batch], error: AngeliaError) -> None:
-        self._fail_calls([item.append for batch in batches for item in batch.items], error)
+    def _give_up(self) -> None:
+        waiting = [call for state in self._topics.values() for call in state.clear()]
+        for call in (*self._inbox, *waiting):
+            _fail_call(call, _closed())
+        self._inbox.clear()
+        self._waiting.clear()
 
-    def _fail_calls(self, calls: Iterable[_Append], error: AngeliaError) -> None:
-        for call in calls:
-            if not call.over:
-                call.over = True
-                self._io.hand_over(_reject_call, call, error)
-
-    def _settle(self) -> None:
-        """Hand all finished calls over to the loop at once."""
-        if self._finished:
-            finished, self._finished = self._finished, []
-            self._io.hand_over(self._resolve, finished)
-
-    def _resolve(self, calls: list[_Append]) -> None:
-        for call in calls:
-            self._stats.appended_records += len(call.records)
-            if not call.done.done():
-                call.done.set_result([each for each in call.positions if each is not None])
+    def _fail(self, batches: Iterable[Batch], error: AngeliaError) -> None:
+        for batch in batches:
+            for call in batch.calls:
+                _fail_call(call, error)
 
 
-def _waiting(state: _Topic) -> list[_Append]:
-    """The calls that have records waiting to be sent."""
-    placed = (item.append for line in state.lines.values() for item in line.waiting)
-    return [*state.unplaced, *placed]
+class _Room:
+    """What the requests that are being put together may still take in."""
+
+    def __init__(self, brokers: dict[int, Broker]) -> None:
+        self._brokers = brokers
+        self._bytes: dict[int, int] = {}
+
+    def is_left(self, node: int) -> bool:
+        """Whether another batch for that broker can be sent now."""
+        broker = self._brokers.get(node)
+        taken = self._bytes.get(node, 0)
+        return broker is not None and broker.ready and taken < _REQUEST_BYTES_MAX
+
+    def take(self, batch: Batch) -> None:
+        """It goes with the others to its broker."""
+        self._bytes[batch.leader] = self._bytes.get(batch.leader, 0) + batch.size
 
 
-def _take_batch(line: _Line) -> list[_Item]:
-    """The records at the head of `line` that fit one batch, at least one if any is still wanted."""
-    items: list[_Item] = []
-    size = BATCH_OVERHEAD
-    while line.waiting:
-        item = line.waiting[0]
-        if item.append.over:
-            line.waiting.popleft()
-            continue
-        size += item.size
-        if items and size > line.batch_bytes:
-            break
-        items.append(line.waiting.popleft())
-    return items
-
-
-def _reject_call(call: _Append, error: AngeliaError) -> None:
-    if not call.done.done():
+def _fail_call(call: Call, error: AngeliaError) -> None:
+    if not call.over:
         call.done.set_exception(error)
+
+
+def _too_late() -> LogUnavailableError:
+    seconds = APPEND_TIMEOUT.total_seconds()
+    return LogUnavailableError(f"Kafka did not take the messages within {seconds} s")
+
+
+def _closed() -> LogUnavailableError:
+    return LogUnavailableError("the log is closed")

@@ -1,12 +1,15 @@
 """Record batches: what we write, any client reads; what any client writes, we read."""
 
+from collections.abc import Sequence
+
 import pytest
 from crc32c import crc32c
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from app.domain.message import NewRecord
+from app.log.kafka.compression import Compression
 from app.log.kafka.decoding import CorruptBatchError, decode
-from app.log.kafka.encoding import BATCH_OVERHEAD, encode, partition_of, size_of
+from app.log.kafka.encoding import BATCH_OVERHEAD, encode_batch, encode_record, partition_of
 
 NOW_MS = 1_700_000_000_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -34,13 +37,18 @@ def with_checksum(batch: bytearray) -> bytes:
     return bytes(batch)
 
 
-def test_what_is_encoded_is_what_kafka_python_reads() -> None:
+def encoded(records: Sequence[NewRecord], compression: Compression = Compression.NONE) -> bytes:
+    return encode_batch([encode_record(each, NOW_MS) for each in records], compression)
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_what_is_encoded_is_what_kafka_python_reads(compression: Compression) -> None:
     sent = [
         NewRecord(value=b"a", key=b"k", headers=((b"id", b"1"), (b"ts", b""))),
         NewRecord(value=b"", timestamp_ms=NOW_MS - 5_000),
         NewRecord(value=b"x" * 300_000, key=b""),
     ]
-    (batch,) = MemoryRecords(encode(sent, NOW_MS))
+    (batch,) = MemoryRecords(encoded(sent, compression))
     assert batch.validate_crc()
     found = [(r.value, r.key, tuple(r.headers), r.timestamp) for r in batch]
     assert found == [
@@ -55,7 +63,8 @@ def test_a_batch_is_never_larger_than_it_was_estimated_to_be() -> None:
         NewRecord(value=b"v" * n, key=b"k" * n, headers=((b"h" * n, b"w" * n),) * (n % 7))
         for n in range(0, 5_000, 97)
     ]
-    assert len(encode(sent, NOW_MS)) <= BATCH_OVERHEAD + sum(map(size_of, sent))
+    estimated = BATCH_OVERHEAD + sum(encode_record(each, NOW_MS).size for each in sent)
+    assert len(encoded(sent)) <= estimated
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS.keys())

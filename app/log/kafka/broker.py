@@ -1,0 +1,172 @@
+"""One broker as appends see it: a connection of their own, opened when it is needed.
+
+On the event loop itself, without a thread in between: for a single message, handing over to another
+thread and back costs more than all the rest of an append.
+"""
+
+import asyncio
+from asyncio import Transport
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Protocol, cast
+
+import structlog
+
+from app.domain.errors import LogUnavailableError
+from app.log.kafka.lines import Batch
+from app.log.kafka.produce_wire import Answers, MalformedAnswerError, frames, read_answer
+from app.log.patience import Patience
+
+# A broker answers the requests of a connection one after the other: one is with it, and the next
+# is there already when it is done. What comes meanwhile goes together.
+IN_FLIGHT_MAX: Final = 2
+CONNECT_TIMEOUT_S: Final = 1.0
+RECONNECT_AFTER_S: Final = 0.05
+
+
+_log = structlog.get_logger(__name__)
+
+
+class Owner(Protocol):
+    """Hears what becomes of requests."""
+
+    def opened(self) -> None:
+        """A broker can be sent to."""
+
+    def answered(self, batches: Sequence[Batch], answers: Answers) -> None:
+        """The broker's word on these."""
+
+    def lost(self, batches: Sequence[Batch], error: LogUnavailableError) -> None:
+        """A connection is gone: these, if any, may be stored or not."""
+
+    def unreachable(self, node: int) -> None:
+        """There is no connection to it: it may be elsewhere, or not lead any more."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    correlation: int
+    batches: Sequence[Batch]
+
+
+class Broker(asyncio.Protocol):
+    """Sends produce requests and reads their answers, which come in the same order.
+
+    A connection that does not answer in time is closed: then its requests fail, and the next one
+    opens another.
+    """
+
+    def __init__(
+        self, node: int, owner: Owner, *, tasks: asyncio.TaskGroup, answer_timeout: timedelta
+    ) -> None:
+        self._node = node
+        self._owner = owner
+        self._tasks = tasks
+        self._patience = Patience(answer_timeout)
+        self._transport: Transport | None = None
+        self._connecting = False
+        self._in_flight: deque[_Request] = deque()
+        self._received = bytearray()
+        self._correlation = 0
+        self._preparing = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes a request now."""
+        return self.is_open and len(self._in_flight) + self._preparing < IN_FLIGHT_MAX
+
+    def open(self, address: Callable[[], tuple[str, int] | None]) -> None:
+        """Connect, unless that is done or under way; the owner is told either way."""
+        # One that is closing is gone first: its owner hears of that.
+        if not self._connecting and self._transport is None:
+            self._connecting = True
+            self._tasks.create_task(self._connect(address))
+
+    def hold(self) -> None:
+        """Keep a place for a request that is being prepared, until `release`."""
+        self._preparing += 1
+
+    def release(self) -> None:
+        """The place that was kept may be taken."""
+        self._preparing -= 1
+
+    def send(self, frame: Callable[[int], bytes], batches: Sequence[Batch]) -> None:
+        """Send the frame that it makes of a correlation id; only while it `is_open`."""
+        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        request = _Request(self._correlation, batches)
+        self._in_flight.append(request)
+        self._patience.begin(request, self._too_late)
+        if self._transport is not None:
+            self._transport.write(frame(request.correlation))
+
+    def close(self) -> None:
+        """Close the connection; what is in flight fails."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It can be sent to."""
+        self._transport = cast("Transport", transport)
+        self._received.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand over each answer that is complete."""
+        self._received += data
+        try:
+            for frame in frames(self._received):
+                self._hear(frame)
+        except MalformedAnswerError as error:
+            _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """What is in flight may be stored or not."""
+        self._transport = None
+        lost, self._in_flight = self._in_flight, deque()
+        for request in lost:
+            self._patience.end(request)
+        batches = [batch for request in lost for batch in request.batches]
+        error = LogUnavailableError(f"Kafka did not acknowledge: {exc or 'connection closed'}")
+        self._owner.lost(batches, error)
+
+    def _hear(self, frame: bytes) -> None:
+        correlation, answers = read_answer(frame)
+        if not self._in_flight or self._in_flight[0].correlation != correlation:
+            raise MalformedAnswerError(f"an answer to request {correlation}, which was not next")
+        request = self._in_flight.popleft()
+        self._patience.end(request)
+        self._owner.answered(request.batches, answers)
+
+    def _too_late(self) -> None:
+        _log.warning("kafka_append_timed_out", node=self._node)
+        self.close()
+
+    async def _connect(self, address: Callable[[], tuple[str, int] | None]) -> None:
+        try:
+            reached = await self._try_to_connect(address())
+            if not reached:
+                await asyncio.sleep(RECONNECT_AFTER_S)
+        finally:
+            self._connecting = False
+        if reached:
+            self._owner.opened()
+        else:
+            self._owner.unreachable(self._node)
+
+    async def _try_to_connect(self, address: tuple[str, int] | None) -> bool:
+        if address is None:
+            return False
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await asyncio.get_running_loop().create_connection(lambda: self, *address)
+        except OSError as error:
+            _log.warning("kafka_broker_unreachable", node=self._node, error=str(error))
+            return False
+        return True

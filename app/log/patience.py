@@ -1,0 +1,106 @@
+"""Time limits that count only the time in which an answer could have been heard.
+
+A process that the machine did not let run for a second hears late, too: what came meanwhile lies
+unread when its timers fire. So time is counted in ticks of the event loop: however late a tick
+comes it is one, and one that is late after one that was not is none. It is cheap as well: one timer
+for all that wait.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self
+
+TICK_S: Final = 0.1
+
+Over = Callable[[], object]
+
+
+class Patience:
+    """Calls what was begun and has not ended within `limit`, a tick late at most."""
+
+    def __init__(self, limit: timedelta, *, tick_s: float = TICK_S) -> None:
+        self._ticks = max(1, math.ceil(limit.total_seconds() / tick_s))
+        self._tick_s = tick_s
+        self._now = 0
+        self._expected_at = 0.0
+        self._was_late = False
+        # By what was begun: in the order in which it is due, as all have the same limit.
+        self._due: dict[object, tuple[int, Over]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, what: object, over: Over) -> None:
+        """Call `over` unless `what`, which is known by its identity, ends in time."""
+        self._due[what] = (self._now + self._ticks, over)
+        if self._timer is None:
+            self._wait()
+
+    def end(self, what: object) -> None:
+        """It has ended; nothing happens if it was over before."""
+        self._due.pop(what, None)
+
+    def limit(self) -> "Limit":
+        """A block that raises TimeoutError once the limit is over, as `asyncio.timeout`."""
+        return Limit(self)
+
+    def _wait(self) -> None:
+        # Nothing waits for a timer that has nothing to look after: it is not set again.
+        loop = asyncio.get_running_loop()
+        self._expected_at = loop.time() + self._tick_s
+        self._timer = loop.call_at(self._expected_at, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        late = asyncio.get_running_loop().time() - self._expected_at > self._tick_s
+        self._was_late = late and not self._was_late
+        if not self._was_late:
+            self._now += 1
+            self._end_overdue()
+        if self._due and self._timer is None:
+            self._wait()
+
+    def _end_overdue(self) -> None:
+        overdue = []
+        for what, (due, over) in self._due.items():
+            if due >= self._now:
+                break
+            overdue.append((what, over))
+        for what, over in overdue:
+            if self._due.pop(what, None):
+                over()
+
+
+class Limit:
+    """See `Patience.limit`."""
+
+    __slots__ = ("_over", "_patience", "_task")
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._over = False
+
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a time limit needs a task to end")
+        self._task = task
+        self._patience.begin(self, self._end)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._over:
+            self._patience.end(self)
+        # Others may have cancelled the task too: then that goes on.
+        elif self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def _end(self) -> None:
+        self._over = True
+        self._task.cancel()
