@@ -1,0 +1,155 @@
+"""A destination whose requests carry an access token."""
+
+import asyncio
+import time
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from app.domain.delivery import Outcome, Retry, status_reason
+from app.domain.message import Message
+from workers.delivery.oauth.bearer import Bearer
+from workers.delivery.oauth.token import AccessToken
+
+# While there is no token, its subscription tries again after this at the latest: the provider may
+# be back long before it is asked again.
+QUIET_MAX: Final = timedelta(seconds=5)
+
+Header = tuple[bytes, bytes]
+
+
+class Landing(Protocol):
+    """Who is told once what came of an attempt that was begun."""
+
+    def landed(self, outcome: Outcome) -> None:
+        """It is over, and this is what came of it."""
+
+    def broke(self, error: Exception) -> None:
+        """It is over, and by a defect of ours nobody can say what came of it."""
+
+
+class Flying(Protocol):
+    """An attempt that was begun."""
+
+    def forsake(self) -> None:
+        """Nobody wants to know any more what comes of it."""
+
+
+class Authorizable(Protocol):
+    """Where messages go, with a header of the sender's choice."""
+
+    def begin(
+        self,
+        message: Message,
+        retry_count: int,
+        landing: Landing,
+        *,
+        authorization: Header | None = None,
+    ) -> Flying | None:
+        """Attempt it if that takes no waiting; None: nothing was done."""
+
+    async def attempt(
+        self, message: Message, *, retry_count: int, authorization: Header | None = None
+    ) -> Outcome:
+        """One POST within one deadline; never raises for what a subscriber or a network does."""
+
+
+class AuthorizedDestination:
+    """`inner`, with tokens of `bearer`; while there is none an attempt fails, and sends nothing.
+
+    It waits `patience` for one that has been asked for. A 401 is an attempt that failed, once for
+    each message, as long as another token can be had; then it is judged like any other answer. The
+    subscriber is to blame for neither.
+    """
+
+    __slots__ = ("_inner", "_patience_s", "bearer")
+
+    def __init__(self, inner: Authorizable, bearer: Bearer, *, patience: timedelta) -> None:
+        self._inner = inner
+        self.bearer = bearer
+        self._patience_s = patience.total_seconds()
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flying | None:
+        """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
+
+        `landing` hears of the outcome later.
+        """
+        token = self.bearer.usable(time.monotonic())
+        if token is None:
+            return None
+        return self._inner.begin(
+            message,
+            retry_count,
+            _Landing(self, message, token, landing=landing),
+            authorization=token.header,
+        )
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        """POST `message` once with a token, and judge the answer."""
+        token = self.bearer.usable(time.monotonic()) or await self._awaited()
+        if token is None:
+            return self._unsent()
+        outcome = await self._inner.attempt(
+            message, retry_count=retry_count, authorization=token.header
+        )
+        return self.judged(outcome, message, token)
+
+    def judged(self, outcome: Outcome, message: Message, token: AccessToken) -> Outcome:
+        """What `outcome` means once it is known that `message` was sent with `token`."""
+        if outcome.status == HTTPStatus.UNAUTHORIZED:
+            if self.bearer.refused(token, message, time.monotonic()):
+                reason = f"{status_reason(HTTPStatus.UNAUTHORIZED)}, to be sent with a new token"
+                return Retry(reason=reason, status=outcome.status, blameless=True)
+        elif outcome.status is not None:
+            self.bearer.accepted(token, message)
+        return outcome
+
+    async def _awaited(self) -> AccessToken | None:
+        """The token that has been asked for, if it comes within our patience."""
+        source = self.bearer.source
+        if source.asking_since is None:
+            return None
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await source.settled()
+        except TimeoutError:
+            return None
+        return self.bearer.usable(time.monotonic())
+
+    def _unsent(self) -> Retry:
+        """Nothing was sent, and nothing is before there may be a token."""
+        source = self.bearer.source
+        again = timedelta(seconds=max(0.0, source.paused_until - time.monotonic()))
+        problem = source.problem or "it has not answered yet"
+        return Retry(
+            reason=f"No access token from the OAuth provider {source.provider.name}: {problem}",
+            retry_after=min(again, QUIET_MAX),
+            blameless=True,
+        )
+
+
+class _Landing:
+    """Hears first what came of an attempt with a token."""
+
+    __slots__ = ("_destination", "_landing", "_message", "_token")
+
+    def __init__(
+        self,
+        destination: AuthorizedDestination,
+        message: Message,
+        token: AccessToken,
+        *,
+        landing: Landing,
+    ) -> None:
+        self._destination = destination
+        self._message = message
+        self._token = token
+        self._landing = landing
+
+    def landed(self, outcome: Outcome) -> None:
+        """It is over, and this is what came of it."""
+        self._landing.landed(self._destination.judged(outcome, self._message, self._token))
+
+    def broke(self, error: Exception) -> None:
+        """It is over, and nobody can say what came of it."""
+        self._landing.broke(error)
