@@ -180,7 +180,7 @@ class Member:
         if self._subscription.subscription is None:
             return
         self._coordinator.poll_heartbeat()
-        if self._owned() and self._session_is_over():
+        if self._subscription.assigned_partitions() and self._session_is_over():
             await self._lose()
         if self._coordinator.need_rejoin():
             await self._coordinator.ensure_active_group_async(timeout_ms=_JOIN_TIMEOUT_MS)

@@ -7,7 +7,7 @@ partition or a broker sends the partitions back to that first step, with fresh l
 
 import asyncio
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -28,26 +28,15 @@ from app.log.kafka.fetching import (
     grouped_by_leader,
 )
 from app.log.kafka.reader import chunk_of, gap
+from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
-CHUNK_BYTES_MAX: Final = 1024 * 1024
 # What may wait for `chunks()`; beyond it no more is fetched.
 BUFFER_BYTES_MAX: Final = 8 * 1024 * 1024
 
-_LONG_POLL_MS: Final = 250
 _RETRY_S: Final = 0.2
 _CORRUPT_RETRY_S: Final = 5.0
-_EPOCH_MAX: Final = 2**31 - 1
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class _Followed:
-    """A partition's next offset; a new one whenever it is followed anew."""
-
-    partition: Partition
-    offset: int
-    generation: int
 
 
 @dataclass(slots=True)
@@ -75,7 +64,7 @@ class KafkaTail:
         """As `Tail.follow`."""
         generation = next(self._next_generation)
         self._generations[partition] = generation
-        self._io.post(lambda: self._poller.follow(_Followed(partition, offset, generation)))
+        self._io.post(lambda: self._poller.follow(Followed(partition, offset, generation)))
 
     def unfollow(self, partition: Partition) -> None:
         """As `Tail.unfollow`."""
@@ -118,15 +107,15 @@ class Poller:
         self.client = client
         self._first_reads = first_reads
         self.deliver: Untyped = None
-        self._followed: dict[Partition, _Followed] = {}
-        self._joining: dict[Partition, _Followed] = {}
+        self._followed: dict[Partition, Followed] = {}
+        self._joining: dict[Partition, Followed] = {}
         self._placing = False
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, Session] = {}
         self._buffered = 0
         self._room: Future | None = None
         self._fetches = 0
 
-    def follow(self, followed: _Followed) -> None:
+    def follow(self, followed: Followed) -> None:
         """Read it from its offset on, and forget where it was read before."""
         self._leave_sessions(followed.partition)
         self._followed[followed.partition] = followed
@@ -144,7 +133,7 @@ class Poller:
         self._joining.clear()
         self._release_room()
 
-    def is_current(self, followed: _Followed) -> bool:
+    def is_current(self, followed: Followed) -> bool:
         """Whether it is still to be read from where it stands."""
         return self._followed.get(followed.partition) is followed
 
@@ -161,20 +150,21 @@ class Poller:
                 self._room = Future()
             await self._room
 
-    def again(self, followed: Collection[_Followed], *, seconds: float = _RETRY_S) -> None:
+    def again(self, followed: Collection[Followed], *, seconds: float = _RETRY_S) -> None:
         """Place them anew, with fresh leaders, after a pause."""
         self.client.forget({each.partition.topic for each in followed})
         self.io.net.call_later(seconds, lambda: self._join_all(followed))
 
-    async def arrived(self, asked: Iterable[_Followed], response: Untyped) -> list[_Followed]:
+    async def arrived(
+        self, asked: Mapping[Partition, Followed], response: Untyped
+    ) -> list[Followed]:
         """Hand over what a fetch brought and move on; returns those that it says are wrong here."""
         self._fetches += 1
-        by_partition = {each.partition: each for each in asked if self.is_current(each)}
-        wrong: list[_Followed] = []
+        wrong: list[Followed] = []
         chunks: list[tuple[int, Chunk]] = []
         for partition, part in answers(response):
-            followed = by_partition.get(partition)
-            if followed is None:
+            followed = asked.get(partition)
+            if followed is None or not self.is_current(followed):
                 continue
             chunk = await self._chunk_of(followed, part, wrong)
             if chunk is not None and self.is_current(followed):
@@ -184,7 +174,7 @@ class Poller:
         return wrong
 
     async def _chunk_of(
-        self, followed: _Followed, part: Untyped, wrong: list[_Followed]
+        self, followed: Followed, part: Untyped, wrong: list[Followed]
     ) -> Chunk | None:
         """What arrived of one partition, if it did; one that failed is added to `wrong`."""
         partition, offset = followed.partition, followed.offset
@@ -219,13 +209,13 @@ class Poller:
     def _leave_sessions(self, partition: Partition) -> None:
         self._joining.pop(partition, None)
         for session in self._sessions.values():
-            session.members.pop(partition, None)
+            session.leave(partition)
 
-    def _join_all(self, followed: Collection[_Followed]) -> None:
+    def _join_all(self, followed: Collection[Followed]) -> None:
         for each in followed:
             self._join(each)
 
-    def _join(self, followed: _Followed) -> None:
+    def _join(self, followed: Followed) -> None:
         if self.client.closed or not self.is_current(followed):
             return
         self._joining[followed.partition] = followed
@@ -249,103 +239,42 @@ class Poller:
                 self.io.net.call_soon(lambda n=node, p=parts: self._read_first(n, p))
         self._placing = False
 
-    async def _read_first(self, node: int, joining: list[_Followed]) -> None:
+    async def _read_first(self, node: int, joining: list[Followed]) -> None:
         """One plain fetch that does not wait; then they are the session's."""
         await self.room()
-        asked = [each for each in joining if self.is_current(each)]
-        positions = {each.partition: each.offset for each in asked}
+        asked = {each.partition: each for each in joining if self.is_current(each)}
+        positions = {partition: each.offset for partition, each in asked.items()}
         request = fetch_request(positions, bytes_max=CHUNK_BYTES_MAX, wait_ms=0)
         try:
             response = await self._first_reads.send(node, request)
             wrong = await self.arrived(asked, response)
         except Exception as error:  # noqa: BLE001 - whatever it was, they are read on
-            self._interrupted(asked, error)
+            self._interrupted(asked.values(), error)
             return
         if wrong:
             self.again(wrong)
-        misplaced = {each.partition for each in wrong}
-        members = [each for each in asked if each.partition not in misplaced]
-        self._enter_session(node, [each for each in members if self.is_current(each)])
+        for misplaced in wrong:
+            del asked[misplaced.partition]
+        self._enter_session(node, [each for each in asked.values() if self.is_current(each)])
 
-    def _interrupted(self, followed: Collection[_Followed], error: Exception) -> None:
+    def _interrupted(self, followed: Collection[Followed], error: Exception) -> None:
         if not isinstance(error, FAILED_TRY):
             _log.error("kafka_tail_failed", error=repr(error))
         self.again(followed)
 
-    def _enter_session(self, node: int, members: list[_Followed]) -> None:
+    def _enter_session(self, node: int, members: list[Followed]) -> None:
         if not members or self.client.closed:
             return
         session = self._sessions.get(node)
         if session is None:
-            session = self._sessions[node] = _Session(self, node)
+            session = self._sessions[node] = Session(self, node)
             self.io.net.call_soon(session.run)
         for each in members:
-            session.members[each.partition] = each
+            session.enter(each)
 
     def session_ended(self, node: int) -> None:
         """The session's loop is over; the next member starts another."""
         self._sessions.pop(node, None)
-
-
-class _Session:
-    """The long poll at one broker, for as long as it has members there."""
-
-    def __init__(self, poller: Poller, node: int) -> None:
-        self._poller = poller
-        self._node = node
-        self.members: dict[Partition, _Followed] = {}
-        self._id = 0
-        self._epoch = 0
-        # What the broker's side of the session knows: the offset it reads each partition from.
-        self._known: dict[Partition, int] = {}
-
-    async def run(self) -> None:
-        """Poll until there is nothing to poll for, or the broker cannot be reached."""
-        while self.members and not self._poller.client.closed:
-            await self._poller.room()
-            try:
-                await self._poll()
-            except Exception as error:  # noqa: BLE001 - whatever it was, its members are read on
-                if not self._poller.client.closed:
-                    _log.info("kafka_tail_interrupted", broker=self._node, error=repr(error))
-                break
-        self._poller.session_ended(self._node)
-        if self.members and not self._poller.client.closed:
-            self._poller.again(list(self.members.values()))
-
-    async def _poll(self) -> None:
-        asked = list(self.members.values())
-        current = {each.partition: each.offset for each in asked}
-        changed = {p: o for p, o in current.items() if self._known.get(p) != o}
-        forgotten = [partition for partition in self._known if partition not in current]
-        request = fetch_request(
-            changed,
-            bytes_max=CHUNK_BYTES_MAX,
-            wait_ms=_LONG_POLL_MS,
-            session=(self._id, self._epoch),
-            forgotten=forgotten,
-        )
-        response = await self._poller.client.send(self._node, request)
-        if response.error_code:
-            self._start_over()
-            return
-        self._advance(response.session_id, current)
-        for wrong in await self._poller.arrived(asked, response):
-            self.members.pop(wrong.partition, None)
-            self._poller.again([wrong])
-
-    def _advance(self, session_id: int, known: dict[Partition, int]) -> None:
-        """The broker took the request in: remember what it knows now."""
-        if not session_id:
-            # It has no room for a session: every poll names everything.
-            self._start_over()
-            return
-        self._known = known
-        self._id = session_id
-        self._epoch = 1 if self._epoch >= _EPOCH_MAX else self._epoch + 1
-
-    def _start_over(self) -> None:
-        self._id, self._epoch, self._known = 0, 0, {}
 
 
 def _size_of(chunks: Iterable[tuple[int, Chunk]]) -> int:

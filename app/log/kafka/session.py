@@ -1,0 +1,143 @@
+"""One incremental fetch session (KIP-227): the long poll at one broker. On the I/O thread only."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.message import Partition
+from app.log.kafka.bridge import Untyped
+from app.log.kafka.client import Client
+from app.log.kafka.fetching import answers, fetch_request
+
+CHUNK_BYTES_MAX: Final = 1024 * 1024
+
+_LONG_POLL_MS: Final = 250
+_EPOCH_MAX: Final = 2**31 - 1
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Followed:
+    """A partition's next offset; a new one whenever it is followed anew."""
+
+    partition: Partition
+    offset: int
+    generation: int
+
+
+class Reading(Protocol):
+    """Who reads by sessions."""
+
+    client: Client
+
+    async def room(self) -> None:
+        """Wait until more may be fetched."""
+
+    def again(self, followed: Collection[Followed]) -> None:
+        """Place them anew, with fresh leaders, after a pause."""
+
+    async def arrived(
+        self, asked: Mapping[Partition, Followed], response: Untyped
+    ) -> list[Followed]:
+        """Hand over what a fetch brought and move on; returns those that it says are wrong here."""
+
+    def session_ended(self, node: int) -> None:
+        """The session's loop is over."""
+
+
+class Session:
+    """The long poll at one broker, for as long as it has members there.
+
+    A poll costs by what moved since the last one, however many members there are.
+    """
+
+    def __init__(self, poller: Reading, node: int) -> None:
+        self._poller = poller
+        self._node = node
+        self._members: dict[Partition, Followed] = {}
+        self._id = 0
+        self._epoch = 0
+        # What the broker's side of the session reads, and what it is to be told of that: where to
+        # read these from, and not to read those any more.
+        self._known: set[Partition] = set()
+        self._unsaid: set[Partition] = set()
+        self._gone: set[Partition] = set()
+
+    def enter(self, followed: Followed) -> None:
+        """Read it from its offset on, from the next poll on."""
+        self._members[followed.partition] = followed
+        self._unsaid.add(followed.partition)
+        self._gone.discard(followed.partition)
+
+    def leave(self, partition: Partition) -> None:
+        """Do not read it any more."""
+        if self._members.pop(partition, None) is not None:
+            self._unsaid.discard(partition)
+            if partition in self._known:
+                self._gone.add(partition)
+
+    async def run(self) -> None:
+        """Poll until there is nothing to poll for, or the broker cannot be reached."""
+        while self._members and not self._poller.client.closed:
+            await self._poller.room()
+            try:
+                await self._poll()
+            except Exception as error:  # noqa: BLE001 - whatever it was, its members are read on
+                if not self._poller.client.closed:
+                    _log.info("kafka_tail_interrupted", broker=self._node, error=repr(error))
+                break
+        self._poller.session_ended(self._node)
+        if self._members and not self._poller.client.closed:
+            self._poller.again(list(self._members.values()))
+
+    async def _poll(self) -> None:
+        # As they are now: one that is followed anew meanwhile is not the one that was asked for.
+        asked = self._members.copy()
+        response = await self._poller.client.send(self._node, self._request())
+        if response.error_code:
+            self._start_over()
+            return
+        self._advance(response.session_id)
+        for wrong in await self._poller.arrived(asked, response):
+            self.leave(wrong.partition)
+            self._poller.again([wrong])
+        self._note_moved(asked, response)
+
+    def _request(self) -> Untyped:
+        """The next poll; from here on the broker counts as told."""
+        unsaid, self._unsaid = self._unsaid, set()
+        gone, self._gone = self._gone, set()
+        self._known |= unsaid
+        self._known -= gone
+        return fetch_request(
+            {each: self._members[each].offset for each in unsaid},
+            bytes_max=CHUNK_BYTES_MAX,
+            wait_ms=_LONG_POLL_MS,
+            session=(self._id, self._epoch),
+            forgotten=gone,
+        )
+
+    def _note_moved(self, asked: Mapping[Partition, Followed], response: Untyped) -> None:
+        """Only what was answered can have moved."""
+        for partition, _ in answers(response):
+            followed = asked.get(partition)
+            if followed is not None and self._members.get(partition) is followed:
+                self._unsaid.add(partition)
+
+    def _advance(self, session_id: int) -> None:
+        """The broker took the request in: the next one goes on from it."""
+        if not session_id:
+            # It has no room for a session: every poll names everything.
+            self._start_over()
+            return
+        self._id = session_id
+        self._epoch = 1 if self._epoch >= _EPOCH_MAX else self._epoch + 1
+
+    def _start_over(self) -> None:
+        self._id, self._epoch = 0, 0
+        self._known.clear()
+        self._gone.clear()
+        self._unsaid = set(self._members)
