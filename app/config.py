@@ -71,11 +71,33 @@ class Settings(BaseSettings):
     only: Literal["all", "publish", "management"] = Field(
         default="all", description="the part of the API that this process serves"
     )
+    auth: Literal["off", "keys"] | None = Field(
+        default=None,
+        description="whether callers need API keys: `keys`, or `off`, which it is by default where"
+        " the database is embedded",
+    )
+    api_key: SecretStr | None = Field(
+        default=None, description="the API key that commands of this machine send"
+    )
+    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)] = Field(
+        default=(),
+        description="origins whose pages may call the API from a browser: https://…, or *",
+    )
+    audit_days: int = Field(
+        default=365, ge=1, le=3650, description="how long audit events and ended keys are kept"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe event that is logged"
     )
     undelivered_days: int = Field(
         default=30, ge=1, le=3650, description="how long undelivered messages are kept"
+    )
+    traces_days: int = Field(default=7, ge=1, le=90, description="how long traces are kept")
+    traces_gib_max: int = Field(
+        default=10,
+        ge=1,
+        le=100_000,
+        description="room on the disk, in GiB, that traces take: the oldest day goes first",
     )
     allow_private_endpoints: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_items)] = (
         Field(
@@ -91,21 +113,6 @@ class Settings(BaseSettings):
         default=None,
         description="keys that stored secrets are encrypted with: see docs/security.md",
     )
-    replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
-
-    @cached_property
-    def egress(self) -> EgressPolicy:
-        """Where deliveries may go; who has the database here has receivers here, too."""
-        given = "allow_private_endpoints" in self.model_fields_set or not self.embedded_database
-        return EgressPolicy(allowed=self.allow_private_endpoints if given else LOOPBACK)
-
-    spark_master: str = Field(
-        default="local[*]",
-        description="where Spark jobs run: this machine, or the master of a cluster",
-    )
-    spark_memory: str = Field(
-        default="1g",
-        pattern=r"[1-9][0-9]{0,5}[mg]",
     egress_proxy: Annotated[SecretStr, AfterValidator(_proxy_url)] | None = Field(
         default=None,
         description="http://user:password@host:port that deliveries leave through, by CONNECT",
@@ -114,6 +121,28 @@ class Settings(BaseSettings):
         default=LOOPBACK,
         description="networks that deliveries reach without the egress proxy",
     )
+    replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
+
+    @cached_property
+    def egress(self) -> EgressPolicy:
+        """Where deliveries may go; who has the database here has receivers here, too."""
+        given = "allow_private_endpoints" in self.model_fields_set or not self.embedded_database
+        return EgressPolicy(allowed=self.allow_private_endpoints if given else LOOPBACK)
+
+    @cached_property
+    def proxy(self) -> EgressProxy | None:
+        """What deliveries leave through; None where they need nothing."""
+        if self.egress_proxy is None:
+            return None
+        return EgressProxy.of(self.egress_proxy.get_secret_value(), direct=self.egress_direct)
+
+    spark_master: str = Field(
+        default="local[*]",
+        description="where Spark jobs run: this machine, or the master of a cluster",
+    )
+    spark_memory: str = Field(
+        default="1g",
+        pattern=r"[1-9][0-9]{0,5}[mg]",
         description="memory of the Spark runner: on this machine, that of its jobs too",
     )
     spark_output: str | None = Field(
@@ -122,16 +151,14 @@ class Settings(BaseSettings):
     )
 
     @cached_property
-    @cached_property
-    def proxy(self) -> EgressProxy | None:
-        """What deliveries leave through; None where they need nothing."""
-        if self.egress_proxy is None:
-            return None
-        return EgressProxy.of(self.egress_proxy.get_secret_value(), direct=self.egress_direct)
-
     def embedded_database(self) -> bool:
         """Whether PostgreSQL is ours to start and stop."""
         return self.database_url is None
+
+    @cached_property
+    def access_controlled(self) -> bool:
+        """Whether callers need API keys."""
+        return (self.auth or ("off" if self.embedded_database else "keys")) == "keys"
 
     @cached_property
     def embedded_log(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol
 from uuid import uuid4
 
@@ -16,12 +17,16 @@ from app.config import Settings
 from app.domain import streams
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
-from app.domain.topic import MESSAGE_SIZE_MAX
+from app.domain.topic import MESSAGE_SIZE_MAX, Ack
+from app.domain.undelivered import Undelivered, from_record
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
+from app.services.periodic import repeat
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
 from app.storage.notices import CHANGES, CIRCUITS, listen
+from app.tracing.buffer import TraceBuffer
+from app.tracing.packing import Pack, unpacked
 from workers.assignment.changes import ChangeFollower, ChangeSource
 from workers.assignment.circuits import CircuitSharing, CircuitStore
 from workers.assignment.renewal import Renewal
@@ -46,8 +51,9 @@ from workers.consumer.undelivered import UndeliveredStream
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
-from workers.recorder.recorder import Recorder, UndeliveredStore
+from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
+from workers.recorder.traces import KEEP_EVERY, PACKS_MAX, DatabaseTraces
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 # The stream carries whole bodies and their description.
@@ -57,6 +63,14 @@ UNDELIVERED_TOPIC: Final = LogTopic(
     retention=timedelta(days=2),
     message_size_max=MESSAGE_SIZE_MAX + 64 * 1024,
 )
+TRACES_TOPIC: Final = LogTopic(
+    name=streams.TRACES,
+    partitions=streams.TRACES_PARTITIONS,
+    retention=timedelta(days=2),
+    message_size_max=MESSAGE_SIZE_MAX,
+)
+# Of what a worker that stops has to say, the traces come last, and may be lost.
+LAST_TRACES_MAX: Final = timedelta(seconds=2)
 
 _log = structlog.get_logger()
 
@@ -66,6 +80,13 @@ class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
 
     async def remove(self) -> None:
         """This worker has stopped; raises UnavailableError."""
+
+
+class TraceStore(StreamStore[Pack], Protocol):
+    """Where traces are kept."""
+
+    async def keep(self) -> None:
+        """Make room for more, and drop what is too old; raises UnavailableError."""
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: it ends the task group
@@ -83,7 +104,8 @@ class Seams:
     suspensions: SuspensionStore
     notes: NoteStore
     circuits: CircuitStore
-    undelivered: UndeliveredStore
+    undelivered: StreamStore[Undelivered]
+    traces: TraceStore
     endpoints: Endpoints
     report_interval: timedelta = REPORT_INTERVAL
 
@@ -107,6 +129,11 @@ async def run(settings: Settings, *, database_url: str) -> None:
             notes=DatabaseNotes(database, worker_id),
             circuits=DatabaseCircuits(database, turns, worker_id),
             undelivered=DatabaseUndelivered(database),
+            traces=DatabaseTraces(
+                database,
+                kept=timedelta(days=settings.traces_days),
+                bytes_max=settings.traces_gib_max << 30,
+            ),
             endpoints=await stack.enter_async_context(
                 Sender(egress=settings.egress, ca_file=settings.ca_file, proxy=settings.proxy)
             ),
@@ -143,6 +170,7 @@ class Worker:
         log, status = self._seams.log, self._seams.status
         reader = Reader(log, await stack.enter_async_context(log.tail()))
         committer, receipts = Committer(log), Receipts(status)
+        traces = TraceBuffer(partial(log.append, streams.TRACES, ack=Ack.LEADER), worker=self.id)
         lines = Lines(
             endpoints=self._seams.endpoints,
             reader=reader,
@@ -151,17 +179,27 @@ class Worker:
             dead_letters=DeadLetterTopics(log),
             suspensions=Suspender(self._seams.suspensions, tasks),
             receipts=receipts,
+            traces=traces,
             tasks=tasks,
         )
-        stream = await stack.enter_async_context(log.tail())
-        recorder = Recorder(stream, self._seams.undelivered)
+        undelivered_recorder = Recorder(
+            await stack.enter_async_context(log.tail()), self._seams.undelivered, from_record
+        )
+        trace_recorder = Recorder(
+            await stack.enter_async_context(log.tail()),
+            self._seams.traces,
+            unpacked,
+            records_max=PACKS_MAX,
+        )
         rates = RateSharing(self.id, lines, self._seams.notes)
         supervisor = Supervisor(
             lines=lines,
             starts=Starts(log, status),
             ownership=await stack.enter_async_context(log.ownership(member=self.id)),
             rates=rates,
-            recorder=recorder,
+            recorder=Recorders(
+                {streams.UNDELIVERED: undelivered_recorder, streams.TRACES: trace_recorder}
+            ),
             tasks=tasks,
         )
         return _Parts(
@@ -169,7 +207,10 @@ class Worker:
             committer=committer,
             receipts=receipts,
             lines=lines,
-            recorder=recorder,
+            traces=traces,
+            trace_store=self._seams.traces,
+            undelivered_recorder=undelivered_recorder,
+            trace_recorder=trace_recorder,
             supervisor=supervisor,
             rates=rates,
             follower=ChangeFollower(self._seams.changes, supervisor),
@@ -181,6 +222,7 @@ class Worker:
     async def _stop(parts: "_Parts") -> None:
         cursors = await parts.supervisor.stop()
         await parts.receipts.flush()
+        await parts.traces.finish(LAST_TRACES_MAX)
         try:
             await parts.reporter.write(cursors)
         except UnavailableError as exc:
@@ -203,7 +245,10 @@ class _Parts:
     committer: Committer
     receipts: Receipts
     lines: Lines
-    recorder: Recorder
+    traces: TraceBuffer
+    trace_store: TraceStore
+    undelivered_recorder: Recorder[Undelivered]
+    trace_recorder: Recorder[Pack]
     supervisor: Supervisor
     rates: RateSharing
     follower: ChangeFollower
@@ -228,7 +273,10 @@ class _Parts:
             self.reader.run(),
             self.committer.run(),
             self.receipts.run(),
-            self.recorder.run(),
+            self.traces.run(),
+            self.undelivered_recorder.run(),
+            self.trace_recorder.run(),
+            repeat(self.trace_store.keep, every=KEEP_EVERY, name="keep_traces"),
             self.supervisor.run(),
             self.rates.run(),
             self.rates.watch(),
@@ -237,15 +285,15 @@ class _Parts:
             self.sharing.listen(),
             self.reporter.run(self),
             Renewal(log, self.supervisor, self.lines).run(),
-            _ensure_streams(log),
+            *(_ensure_stream(log, topic) for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)),
         ):
             tasks.create_task(loop)
 
 
-async def _ensure_streams(log: MessageLog) -> None:
+async def _ensure_stream(log: MessageLog, topic: LogTopic) -> None:
     while True:
         try:
-            return await log.create_topic(UNDELIVERED_TOPIC)
+            return await log.create_topic(topic)
         except UnavailableError as exc:
-            _log.warning("stream_not_created", error=exc.message)
+            _log.warning("stream_not_created", stream=topic.name, error=exc.message)
             await asyncio.sleep(RETRY_PAUSE.total_seconds())

@@ -5,4 +5,7 @@ from typing import Final
 UNDELIVERED: Final = "angelia.undelivered"
 UNDELIVERED_PARTITIONS: Final = 4
 
-OWN: Final = frozenset({UNDELIVERED})
+TRACES: Final = "angelia.traces"
+TRACES_PARTITIONS: Final = 4
+
+OWN: Final = frozenset({UNDELIVERED, TRACES})

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
+
+# Of a reason, which may quote a subscriber, and of an id, which may be a foreign producer's.
+TEXT_LENGTH_MAX: Final = 500
 
 
 class TrackingMode(StrEnum):
@@ -29,6 +33,11 @@ class TraceStatus(StrEnum):
     DISCARDED = "DISCARDED"
     FILTERED = "FILTERED"
     ERROR = "ERROR"
+
+
+def traced_id(message_id: bytes) -> str:
+    """The id under which a message is traced."""
+    return message_id[:TEXT_LENGTH_MAX].decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

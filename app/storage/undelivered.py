@@ -2,19 +2,20 @@
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, select, tuple_, update
+from sqlalchemy import ColumnElement, delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered
-from app.storage.models import RecorderPositionRow, UndeliveredRow
+from app.storage.models import UndeliveredRow
+from app.storage.recorder_positions import RecorderPositions
 from app.storage.texts import storable
 
 PAGE_MAX: Final = 1_000
@@ -51,7 +52,7 @@ class UndeliveredRepository:
         hold (zero characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX
         characters.
         """
-        if not await self._advance(stream, next_offset):
+        if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
         if rows:
             await self._session.execute(
@@ -59,11 +60,6 @@ class UndeliveredRepository:
                 [_values(row) for row in rows],
             )
         return True
-
-    async def positions(self) -> Mapping[Partition, int]:
-        """The next offset to record of each partition of a stream; one never recorded has none."""
-        rows = await self._session.scalars(select(RecorderPositionRow))
-        return {Partition(row.topic, row.partition): row.next_offset for row in rows}
 
     async def last(self, subscription_id: str) -> Undelivered | None:
         """The newest, if there is any."""
@@ -118,23 +114,6 @@ class UndeliveredRepository:
             .returning(UndeliveredRow.id)
         )
         return len((await self._session.scalars(dropped)).all())
-
-    async def _advance(self, stream: Partition, next_offset: int) -> bool:
-        """Move the stored position up; False when it is there already. Locks it either way."""
-        key = {"topic": stream.topic, "partition": stream.index}
-        first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()
-        await self._session.execute(first)
-        moved = (
-            update(RecorderPositionRow)
-            .where(
-                RecorderPositionRow.topic == stream.topic,
-                RecorderPositionRow.partition == stream.index,
-                RecorderPositionRow.next_offset < next_offset,
-            )
-            .values(next_offset=next_offset)
-            .returning(RecorderPositionRow.next_offset)
-        )
-        return await self._session.scalar(moved) is not None
 
 
 def _encoded(row: UndeliveredRow) -> str:

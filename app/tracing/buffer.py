@@ -113,6 +113,14 @@ class TraceBuffer:
             if not await self.flush():
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
+    async def finish(self, within: timedelta) -> None:
+        """Append what there is, if that takes no longer."""
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                await self.flush()
+        except TimeoutError:
+            _log.warning("last_traces_not_appended", entries=len(self._rows) + self._packed_entries)
+
     async def flush(self) -> bool:
         """Append all that is collected now; whether the stream has it."""
         async with self._flushing:

@@ -16,8 +16,6 @@ from app.domain.trace import TraceSource
 
 HEADER_TRACES: Final = b"t"
 VERSION: Final = b"1"
-# Of a reason, which may quote a subscriber, and of an id, which may be a foreign producer's.
-TEXT_LENGTH_MAX: Final = 500
 # A pack that is larger was not made by us.
 UNPACKED_MAX: Final = 16 * 1024 * 1024
 

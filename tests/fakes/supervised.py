@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 
 from app.domain.message import Partition
+from app.domain.streams import TRACES
 from app.domain.subscription import Subscription
 from app.log.interface import Assigned, Lost, OwnershipEvent, Revoked
+from app.tracing.buffer import TraceBuffer
 from tests.fakes.worker import PATIENCE_S, WorkerDatabase, World
 from workers.assignment.reporter import Reporter
 from workers.assignment.sharing import RateSharing
@@ -72,6 +75,7 @@ class Supervised:
         self.streams = OwnedStreams()
         self.reader = reader
         self.committer = Committer(world.log)
+        self.traces = TraceBuffer(partial(world.log.append, TRACES), worker="w1")
         self.lines = Lines(
             endpoints=world.endpoints,
             reader=reader,
@@ -80,6 +84,7 @@ class Supervised:
             dead_letters=DeadLetterTopics(world.log),
             suspensions=Suspender(database, tasks),
             receipts=Receipts(database),
+            traces=self.traces,
             tasks=tasks,
         )
         self.reporter = Reporter("w1", self.lines, database)

@@ -19,6 +19,7 @@ from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
 from app.log.interface import Committed, LogTopic, MessageLog
+from app.tracing.packing import Pack
 from tests.fakes.circuits import CircuitTalk, ToldCircuit
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
@@ -102,6 +103,7 @@ class ControlPlane:
     loads: dict[str, SubscriptionLoad] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
     receipts: dict[str, list[Receipt]] = field(default_factory=dict)
+    traces: list[Pack] = field(default_factory=list)
     stream: dict[Partition, int] = field(default_factory=dict)
     notes: dict[tuple[str, str], RateNote] = field(default_factory=dict)
     circuits: dict[str, ToldCircuit] = field(default_factory=dict)
@@ -130,6 +132,10 @@ class ControlPlane:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await until(self.changed, condition)
+
+    async def positions(self) -> Mapping[Partition, int]:
+        self.answer()
+        return dict(self.stream)
 
     def answer(self) -> None:
         if self.down:
@@ -214,8 +220,7 @@ class WorkerDatabase:
         self._plane.beats.pop(self._id, None)
 
     async def positions(self) -> Mapping[Partition, int]:
-        self._plane.answer()
-        return dict(self._plane.stream)
+        return await self._plane.positions()
 
     async def record(
         self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
@@ -224,6 +229,25 @@ class WorkerDatabase:
         self._plane.undelivered += rows
         self._plane.stream[stream] = next_offset
         self._plane.changed.send()
+
+
+class WorkerTraces:
+    """The traces in the control plane, as one worker stores them."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    async def positions(self) -> Mapping[Partition, int]:
+        return await self._plane.positions()
+
+    async def record(self, rows: Sequence[Pack], stream: Partition, next_offset: int) -> None:
+        self._plane.answer()
+        self._plane.traces += rows
+        self._plane.stream[stream] = next_offset
+        self._plane.changed.send()
+
+    async def keep(self) -> None:
+        self._plane.answer()
 
 
 class World:
@@ -321,6 +345,7 @@ class World:
                     self._circuits(name) if self._circuits else CircuitTalk(self.plane, name)
                 ),
                 undelivered=database,
+                traces=WorkerTraces(self.plane),
                 endpoints=self._sender or self.endpoints,
                 report_interval=timedelta(milliseconds=20),
             )

@@ -26,6 +26,7 @@ from workers.consumer.intake import Intake
 from workers.consumer.line_parts import Endpoint, LineParts
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.suspension import Suspension
+from workers.consumer.tracing import LineTrace, Tracks
 from workers.delivery.pace import Landed, Pace, Pacing
 from workers.delivery.share import Demand, Share
 
@@ -55,6 +56,9 @@ class DeliveryLine:
             choice=self._choice,
             suspension=self._suspension,
         )
+        # Who is told of attempts.
+        self._trace: LineTrace | None = None
+        self._traced(subscription)
         self._alarm = Alarm(self._loop, self.pump)
         self._stopped = False
         self._cursors: set[Cursor] = set()
@@ -82,6 +86,7 @@ class DeliveryLine:
         self._pace.configure(subscription.policy, time.monotonic())
         self._pacing = self._guarded()
         self._intake.configure(subscription)
+        self._traced(subscription)
         self.pump()
 
     def resume(self, subscription: Subscription, endpoint: Endpoint) -> None:
@@ -110,6 +115,11 @@ class DeliveryLine:
     def output(self) -> Output:
         """What may leave now, and why no more."""
         return self._pacing.output(time.monotonic())
+
+    def _traced(self, subscription: Subscription) -> None:
+        tracks = Tracks(self._parts.traces, subscription)
+        self._trace = self._intake.trace = tracks.attempts
+        self._fate.trace = tracks.discards
 
     def _guarded(self) -> Pacing:
         """The pace, as the circuit breaker lets it, if there is one."""
@@ -189,6 +199,8 @@ class DeliveryLine:
             self._intake.polling.started(job.message)
         if job.refused is None:
             job.sent_at, job.epoch = now, self._pacing.sent(now)
+            if self._trace is not None:
+                self._trace.began(job)
 
     def _wake_at(self, due: float | None, now: float) -> None:
         """Look again at `due`, if there is anything to wait for."""
@@ -217,6 +229,8 @@ class DeliveryLine:
             outcome = await self._attempt(job)
             self.counts.add(outcome, size=len(job.message.body or b""), retried=job.attempts > 0)
             self._learn(job, outcome)
+            if self._trace is not None:
+                self._trace.ended(job, outcome)
             job.attempts += 1
             job.status = outcome.status
             match outcome:

@@ -6,6 +6,7 @@ from typing import Protocol
 from app.domain.delivery import Outcome
 from app.domain.message import Message
 from app.domain.subscription import Subscription
+from app.tracing.buffer import TraceBuffer
 from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import DeadLetters
 from workers.consumer.intake import IntakeParts
@@ -39,6 +40,7 @@ class LineParts(IntakeParts, Protocol):
     suspensions: Suspensions
     pulse: Pulse
     circuits: Circuits
+    traces: TraceBuffer
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """The cursor of `group` has something new to commit."""

@@ -10,6 +10,7 @@ from app.domain.commit import Progress
 from app.domain.message import Partition
 from app.domain.subscription import Subscription
 from app.filtering.bodies import ParsedBodies
+from app.tracing.buffer import TraceBuffer
 from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import DeadLetters
@@ -44,7 +45,7 @@ class Endpoints(Protocol):
 class Lines:
     """Owns the lines and their cursors. A line works while it has cursors, then it rests."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that all lines share
         self,
         *,
         endpoints: Endpoints,
@@ -54,6 +55,7 @@ class Lines:
         dead_letters: DeadLetters,
         suspensions: Suspensions,
         receipts: Receipts,
+        traces: TraceBuffer,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._endpoints = endpoints
@@ -70,6 +72,7 @@ class Lines:
         self.undelivered = undelivered
         self.dead_letters = dead_letters
         self.suspensions = suspensions
+        self.traces = traces
         self.circuits = Circuits()
         loop = asyncio.get_running_loop()
         self.turns = Turns(loop, adapts=True)

@@ -6,9 +6,14 @@ from typing import Final
 from app.domain.delivery import Delivered, Discarded, Outcome
 from app.domain.message import Message
 from app.domain.subscription import Subscription
-from app.domain.trace import TraceSource, TraceStatus, TrackingMode
+from app.domain.trace import (
+    TEXT_LENGTH_MAX,
+    TraceSource,
+    TraceStatus,
+    TrackingMode,
+    traced_id,
+)
 from app.tracing.buffer import TraceBuffer
-from app.tracing.packing import TEXT_LENGTH_MAX
 from workers.consumer.retries import Job
 from workers.delivery.batch import MessageBatch
 
@@ -93,7 +98,7 @@ class LineTrace:
                 self._source,
                 at,
                 status,
-                message.id[:TEXT_LENGTH_MAX].decode("utf-8", "replace"),
+                traced_id(message.id),
                 message.partition.index,
                 message.offset,
                 attempts + 1,
@@ -116,7 +121,7 @@ class LineTrace:
                 self._source,
                 time.time_ns() // 1_000,
                 status,
-                message.id[:TEXT_LENGTH_MAX].decode("utf-8", "replace"),
+                traced_id(message.id),
                 message.partition.index,
                 message.offset,
                 attempts,

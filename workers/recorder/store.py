@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered
 from app.storage.database import Database
+from app.storage.recorder_positions import RecorderPositions
 from app.storage.undelivered import UndeliveredRepository
 
 
@@ -17,7 +18,7 @@ class DatabaseUndelivered:
     async def positions(self) -> Mapping[Partition, int]:
         """The next offset to record of each partition of the stream."""
         async with self._database.transaction() as session:
-            return await UndeliveredRepository(session).positions()
+            return await RecorderPositions(session).all()
 
     async def record(
         self, rows: Sequence[Undelivered], stream: Partition, next_offset: int

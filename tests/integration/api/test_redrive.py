@@ -20,6 +20,7 @@ from app.services.redriving import CALL_MESSAGES_MAX
 from app.storage.database import Database
 from app.storage.models import UndeliveredRow
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.recorder_positions import RecorderPositions
 from app.storage.undelivered import UndeliveredRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.wrong_values import (
@@ -120,7 +121,7 @@ async def record(database: Database, rows: Sequence[Undelivered]) -> None:
     async with database.transaction() as session:
         stream = Partition("angelia.undelivered", 0)
         repository = UndeliveredRepository(session)
-        before = (await repository.positions()).get(stream, 0)
+        before = (await RecorderPositions(session).all()).get(stream, 0)
         await repository.record(rows, stream, before + len(rows))
 
 

@@ -7,6 +7,7 @@ import pytest
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
 from app.storage.database import Database
+from app.storage.recorder_positions import RecorderPositions
 from app.storage.undelivered import MESSAGE_ID_MAX, UndeliveredRepository
 from tests.integration.storage.builders import NOON, an_undelivered
 
@@ -49,7 +50,7 @@ async def test_a_batch_is_recorded_once(database: Database) -> None:
     assert not await record(database, 4, next_offset=9)
     assert await offsets(database) == [2, 1]
     async with database.transaction() as session:
-        assert await UndeliveredRepository(session).positions() == {STREAM: 10}
+        assert await RecorderPositions(session).all() == {STREAM: 10}
 
 
 async def test_a_batch_that_overlaps_another_adds_what_is_new(database: Database) -> None:
@@ -67,7 +68,7 @@ async def test_two_recorders_of_one_stream_record_once(database: Database) -> No
 async def test_a_position_moves_without_discards_too(database: Database) -> None:
     assert await record(database, next_offset=7)
     async with database.transaction() as session:
-        assert await UndeliveredRepository(session).positions() == {STREAM: 7}
+        assert await RecorderPositions(session).all() == {STREAM: 7}
 
 
 async def test_neither_rows_nor_position_are_kept_when_the_transaction_fails(
@@ -81,7 +82,7 @@ async def test_neither_rows_nor_position_are_kept_when_the_transaction_fails(
     with pytest.raises(RuntimeError):
         await fail()
     async with database.transaction() as session:
-        assert await UndeliveredRepository(session).positions() == {}
+        assert await RecorderPositions(session).all() == {}
         assert await UndeliveredRepository(session).last("s-1") is None
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition, Record
-from app.domain.undelivered import Undelivered, to_record
+from app.domain.undelivered import Undelivered, from_record, to_record
 from app.log.interface import Chunk
 from tests.fakes.reading import ScriptedTail
 from tests.fakes.supervised import until
@@ -69,10 +69,16 @@ def a_chunk(offset: int, stop: int, partition: Partition = STREAM) -> Chunk:
 
 
 class Scene:
-    def __init__(self) -> None:
+    def __init__(self, records_max: int = 100) -> None:
         self.tail = ScriptedTail()
         self.store = Store()
-        self.recorder = Recorder(self.tail, self.store, retry_pause=timedelta(milliseconds=1))
+        self.recorder = Recorder(
+            self.tail,
+            self.store,
+            from_record,
+            records_max=records_max,
+            retry_pause=timedelta(milliseconds=1),
+        )
 
     async def own(self, *partitions: Partition) -> None:
         self.recorder.own(partitions)

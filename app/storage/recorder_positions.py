@@ -1,0 +1,39 @@
+"""How far each stream has been recorded: stored with what was recorded, in one transaction."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.message import Partition
+from app.storage.models import RecorderPositionRow
+
+
+class RecorderPositions:
+    """The next offset to record of each partition of a stream; one never recorded has none."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def all(self) -> Mapping[Partition, int]:
+        """Those of all streams."""
+        rows = await self._session.scalars(select(RecorderPositionRow))
+        return {Partition(row.topic, row.partition): row.next_offset for row in rows}
+
+    async def advance(self, stream: Partition, next_offset: int) -> bool:
+        """Move the stored position up; False when it is there already. Locks it either way."""
+        key = {"topic": stream.topic, "partition": stream.index}
+        first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()
+        await self._session.execute(first)
+        moved = (
+            update(RecorderPositionRow)
+            .where(
+                RecorderPositionRow.topic == stream.topic,
+                RecorderPositionRow.partition == stream.index,
+                RecorderPositionRow.next_offset < next_offset,
+            )
+            .values(next_offset=next_offset)
+            .returning(RecorderPositionRow.next_offset)
+        )
+        return await self._session.scalar(moved) is not None

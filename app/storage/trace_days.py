@@ -1,0 +1,123 @@
+"""The partitions of `traces`, one a day (UTC): made ahead, and dropped when it is time.
+
+They are dropped when their day is too long ago, and the oldest first when all of them together
+take more room on the disk than they may.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, NamedTuple
+
+from sqlalchemy import delete, func, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.storage.trace_tables import TRACE_LOSSES, TRACE_SOURCES
+
+# Days that are made before they come: a database that is away for a day loses nothing.
+AHEAD: Final = timedelta(days=2)
+LOCK_TIMEOUT: Final = "2s"
+# An empty partition with its indexes; to drop it would free nothing.
+EMPTY_BYTES: Final = 64 * 1024
+
+_LOCK: Final = "angelia.traces"
+_PREFIX: Final = "traces_"
+_DAY: Final = timedelta(days=1)
+
+
+class TraceDay(NamedTuple):
+    """The partition of a day, and the bytes that it takes with its indexes."""
+
+    day: date
+    size: int
+
+
+class TraceDays:
+    """Makes, lists and drops them, one process at a time, in the session's transaction."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def hold(self) -> None:
+        """Keep other processes from making or dropping any until the transaction ends.
+
+        Whoever waits for a table's lock longer than LOCK_TIMEOUT fails, and tries again later:
+        meanwhile others would wait behind it.
+        """
+        await self._session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
+        await self._session.execute(
+            text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": _LOCK}
+        )
+
+    async def all(self) -> Sequence[TraceDay]:
+        """Those there are, the oldest first."""
+        found = await self._session.execute(
+            text(
+                "SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i"
+                " JOIN pg_class c ON c.oid = i.inhrelid"
+                " WHERE i.inhparent = 'traces'::regclass ORDER BY c.relname"
+            )
+        )
+        return [TraceDay(_day_of(name), size) for name, size in found]
+
+    async def make(self, days: Sequence[date]) -> None:
+        """Make those that are not there."""
+        there = {each.day for each in await self.all()}
+        for day in days:
+            if day not in there:
+                await self._make(day)
+
+    async def drop(self, day: date) -> None:
+        """Drop that day with all its entries."""
+        await self._session.execute(text(f"DROP TABLE {_name(day)}"))
+
+    async def forget_before(self, moment: datetime) -> None:
+        """Forget losses before then, and whose entries there were."""
+        await self._session.execute(delete(TRACE_LOSSES).where(TRACE_LOSSES.c.at < moment))
+        await self._session.execute(
+            delete(TRACE_SOURCES).where(TRACE_SOURCES.c.seen_at < moment - AHEAD)
+        )
+
+    async def today(self) -> date:
+        """The day by the database's clock."""
+        now = await self._session.scalar(func.clock_timestamp().select())
+        if not isinstance(now, datetime):
+            raise TypeError(now)
+        return now.astimezone(UTC).date()
+
+    async def _make(self, day: date) -> None:
+        # Attached, and not made in place: that would wait for all who read or write.
+        name = _name(day)
+        await self._session.execute(text(f"CREATE TABLE {name} (LIKE traces INCLUDING ALL)"))
+        await self._session.execute(
+            text(
+                f"ALTER TABLE traces ATTACH PARTITION {name}"
+                f" FOR VALUES FROM ('{day.isoformat()} 00:00+00')"
+                f" TO ('{(day + _DAY).isoformat()} 00:00+00')"
+            )
+        )
+
+
+def wanted_days(today: date, *, kept: timedelta) -> Sequence[date]:
+    """The days that there are to be, the oldest first."""
+    first, last = today - kept, today + AHEAD
+    return [first + n * _DAY for n in range((last - first).days + 1)]
+
+
+def outdated(days: Sequence[TraceDay], today: date, *, kept: timedelta) -> Sequence[date]:
+    """Those that are too long ago."""
+    return [each.day for each in days if each.day < today - kept]
+
+
+def over_budget(days: Sequence[TraceDay], today: date, *, bytes_max: int) -> date | None:
+    """The oldest day before today that has anything, if all take more room than they may."""
+    if sum(each.size for each in days) <= bytes_max:
+        return None
+    return next((each.day for each in days if each.day < today and each.size > EMPTY_BYTES), None)
+
+
+def _name(day: date) -> str:
+    return f"{_PREFIX}{day:%Y%m%d}"
+
+
+def _day_of(name: str) -> date:
+    return datetime.strptime(name.removeprefix(_PREFIX), "%Y%m%d").replace(tzinfo=UTC).date()

@@ -1,0 +1,133 @@
+"""The database as the place of traces: packs of the stream become rows, a day a partition."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from app.domain.message import Partition
+from app.domain.trace import TraceSource
+from app.storage.database import Database
+from app.storage.recorder_positions import RecorderPositions
+from app.storage.trace_copy import copied
+from app.storage.trace_days import TraceDays, outdated, over_budget, wanted_days
+from app.storage.traces import TraceLoss, TraceRepository
+from app.tracing.packing import Pack
+
+# Of a pack about 500 entries: in one transaction about 10,000, which take half a second.
+PACKS_MAX: Final = 20
+KEEP_EVERY: Final = timedelta(minutes=1)
+# Of the room that traces may take: beyond it the log warns.
+WARN_AT: Final = 0.8
+
+NO_DAY: Final = "Older than traces are kept, or from the future"
+NO_ROOM: Final = "Today's traces alone take the room that all may take"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_US: Final = 86_400_000_000
+_log = structlog.get_logger()
+
+
+class DatabaseTraces:
+    """Stores packs, each once, and keeps what is stored within its time and its room.
+
+    Entries that may not be stored are counted among the losses.
+    """
+
+    def __init__(self, database: Database, *, kept: timedelta, bytes_max: int) -> None:
+        self._database = database
+        self._kept = kept
+        self._bytes_max = bytes_max
+        # By day since 1970, what may be stored: set as soon as the database answers.
+        self._days: range = range(0)
+        self._full = False
+        self._ids: dict[TraceSource, int] = {}
+        self._ids_of: date | None = None
+
+    async def positions(self) -> Mapping[Partition, int]:
+        """The next offset to record of each partition of the stream; there is a day for each row.
+
+        StorageUnavailableError.
+        """
+        if not self._days:
+            await self.keep()
+        async with self._database.transaction() as session:
+            return await RecorderPositions(session).all()
+
+    async def record(self, rows: Sequence[Pack], stream: Partition, next_offset: int) -> None:
+        """Store the packs and the position, in one transaction; StorageUnavailableError."""
+        ids = await self._source_ids(rows)
+        parts, losses = list[bytes](), list[TraceLoss]()
+        for pack in rows:
+            parts.append(self._copied(pack, ids))
+            losses += self._losses(pack)
+            # Deliveries come in between: a pack takes some milliseconds.
+            await asyncio.sleep(0)
+        async with self._database.transaction() as session:
+            await TraceRepository(session).record(
+                parts, losses, stream=stream, next_offset=next_offset
+            )
+
+    async def keep(self) -> None:
+        """Make days ahead, drop what is too old or too much; StorageUnavailableError."""
+        async with self._database.transaction() as session:
+            days = TraceDays(session)
+            await days.hold()
+            today = await days.today()
+            wanted = wanted_days(today, kept=self._kept)
+            await days.make(wanted)
+            for day in outdated(await days.all(), today, kept=self._kept):
+                await days.drop(day)
+                _log.info("traces_dropped", day=day.isoformat(), reason="too old")
+            await days.forget_before(datetime.now(UTC) - self._kept)
+            await self._make_room(days, today)
+        self._days = range(_days_of(wanted[0]), _days_of(wanted[-1]) + 1)
+
+    async def _make_room(self, days: TraceDays, today: date) -> None:
+        budget = self._bytes_max
+        while (day := over_budget(await days.all(), today, bytes_max=budget)) is not None:
+            await days.drop(day)
+            _log.warning("traces_dropped", day=day.isoformat(), reason="no room", bytes_max=budget)
+            await days.make([day])
+        size = sum(each.size for each in await days.all())
+        self._full = size > budget
+        if size > budget * WARN_AT:
+            _log.warning("traces_room_nearly_used", size=size, bytes_max=budget, full=self._full)
+
+    async def _source_ids(self, packs: Iterable[Pack]) -> Mapping[TraceSource, int]:
+        today = datetime.now(UTC).date()
+        if self._ids_of != today:
+            # Once a day they are said to be in use.
+            self._ids, self._ids_of = {}, today
+        unknown = {each for pack in packs for each in pack.sources.values()} - self._ids.keys()
+        if unknown:
+            async with self._database.transaction() as session:
+                self._ids.update(await TraceRepository(session).source_ids(unknown))
+        return self._ids
+
+    def _copied(self, pack: Pack, ids: Mapping[TraceSource, int]) -> bytes:
+        if self._full:
+            return b""
+        sources = {number: ids[source] for number, source in pack.sources.items()}
+        return copied(self._storable(pack), sources, worker=pack.worker)
+
+    def _storable(self, pack: Pack) -> Sequence[Sequence[Any]]:
+        first, last = self._days.start * _DAY_US, self._days.stop * _DAY_US
+        if all(first <= row[1] < last for row in pack.rows):
+            return pack.rows
+        return [row for row in pack.rows if first <= row[1] < last]
+
+    def _losses(self, pack: Pack) -> Iterable[TraceLoss]:
+        at = _EPOCH + timedelta(microseconds=pack.at)
+        if pack.lost:
+            yield TraceLoss(at=at, entries=pack.lost, worker=pack.worker, reason=pack.why)
+        if self._full and pack.rows:
+            yield TraceLoss(at=at, entries=len(pack.rows), worker=pack.worker, reason=NO_ROOM)
+        elif missing := len(pack.rows) - len(self._storable(pack)):
+            yield TraceLoss(at=at, entries=missing, worker=pack.worker, reason=NO_DAY)
+
+
+def _days_of(day: date) -> int:
+    return (day - _EPOCH.date()).days
