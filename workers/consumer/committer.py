@@ -1,9 +1,10 @@
 """Commits cursors soon after they moved: many in a request, one round at a time."""
 
 import asyncio
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
+from itertools import islice
+from math import ceil
 from typing import Final
 
 import structlog
@@ -17,8 +18,10 @@ from workers.consumer.cursor import Cursor
 # A round starts so long after the one before it began; with its own duration a completion is
 # committed within 250 ms.
 COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
-# More cursors than this wait for the next round: hundreds that move are spread over a second.
-CURSORS_PER_ROUND: Final = 256
+# More groups than this wait for the next round, so that hundreds that move are spread over a
+# second; thousands take a few rounds all the same.
+GROUPS_PER_ROUND: Final = 64
+ROUNDS_MAX: Final = 6
 
 _log = structlog.get_logger()
 
@@ -28,13 +31,15 @@ class Committer:
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log
-        self._dirty: deque[tuple[str, Cursor]] = deque()
+        # By group, the first that moved first: a group is a request, whatever moved in it.
+        self._dirty: dict[str, list[Cursor]] = {}
+        self._size = GROUPS_PER_ROUND
         self._moved = asyncio.Event()
         self._busy = asyncio.Lock()
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """`cursor` of `group` has something new to commit."""
-        self._dirty.append((group, cursor))
+        self._dirty.setdefault(group, []).append(cursor)
         self._moved.set()
 
     async def run(self) -> None:
@@ -47,12 +52,17 @@ class Committer:
     async def flush(self) -> None:
         """Commit what has moved, at most one round of it."""
         async with self._busy:
-            round_ = [
-                self._dirty.popleft() for _ in range(min(len(self._dirty), CURSORS_PER_ROUND))
-            ]
-            await self._commit(round_)
+            await self._commit(self._next_round())
             if not self._dirty:
                 self._moved.clear()
+
+    def _next_round(self) -> list[tuple[str, Cursor]]:
+        self._size = max(self._size, ceil(len(self._dirty) / ROUNDS_MAX))
+        groups = list(islice(self._dirty, self._size))
+        round_ = [(group, cursor) for group in groups for cursor in self._dirty.pop(group)]
+        if not self._dirty:
+            self._size = GROUPS_PER_ROUND
+        return round_
 
     async def finish(self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta) -> bool:
         """Commit these for the last time, trying until `deadline`; whether all are committed."""

@@ -24,7 +24,8 @@ from app.log.kafka.fetching import by_topic
 COMMIT_TIMEOUT_S: Final = 3.0
 # A try that began in time may take a little longer.
 CALL_TIMEOUT_S: Final = 4.0
-IN_FLIGHT_MAX: Final = 4
+# Written together and answered together, a request costs half of one by itself.
+IN_FLIGHT_MAX: Final = 64
 
 _GROUPS_PER_REQUEST: Final = 100
 _UNKNOWN_MEMBER: Final = 25

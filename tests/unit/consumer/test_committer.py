@@ -8,7 +8,7 @@ from app.domain.commit import Progress
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed
-from workers.consumer.committer import CURSORS_PER_ROUND, Committer
+from workers.consumer.committer import GROUPS_PER_ROUND, ROUNDS_MAX, Committer
 from workers.consumer.cursor import Cursor
 
 LONG = timedelta(seconds=10)
@@ -77,13 +77,33 @@ async def test_commits_all_that_moved_in_one_request_and_nothing_else() -> None:
     assert (first.committed.offset, first.dirty) == (4, False)
 
 
-async def test_a_round_takes_no_more_than_its_bound() -> None:
+async def test_a_round_takes_no_more_groups_than_its_bound() -> None:
     scene = Scene()
-    for index in range(CURSORS_PER_ROUND + 1):
-        move(scene.cursor(index=index), 1)
+    for number in range(GROUPS_PER_ROUND + 1):
+        move(scene.cursor(f"g{number}"), 1)
     await scene.committer.flush()
     await scene.committer.flush()
-    assert [len(round_) for round_ in scene.log.rounds] == [CURSORS_PER_ROUND, 1]
+    assert [len(round_) for round_ in scene.log.rounds] == [GROUPS_PER_ROUND, 1]
+
+
+async def test_all_that_moved_of_a_group_is_in_one_round() -> None:
+    scene = Scene()
+    for group in ("first", *(f"g{number}" for number in range(GROUPS_PER_ROUND)), "first"):
+        move(scene.cursor(group, index=len(group)), 1)
+    late = scene.cursor("first", index=9)
+    move(late, 3)
+    await scene.committer.flush()
+    assert late.committed.offset == 3
+
+
+async def test_thousands_of_groups_take_a_few_rounds() -> None:
+    scene = Scene()
+    cursors = [scene.cursor(f"g{number}") for number in range(3_000)]
+    for cursor in cursors:
+        move(cursor, 1)
+    for _ in range(ROUNDS_MAX):
+        await scene.committer.flush()
+    assert {cursor.committed.offset for cursor in cursors} == {1}
 
 
 async def test_what_the_log_refused_is_in_the_next_round_and_the_rest_is_not() -> None:
