@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
 from app.domain.commit import initial_metadata
@@ -21,10 +22,12 @@ from app.domain.undelivered import Undelivered
 from app.log.interface import Committed, LogTopic, MessageLog
 from app.tracing.packing import Pack
 from tests.fakes.circuits import CircuitTalk, ToldCircuit
+from tests.fakes.flights import Flight
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
 from workers.assignment.circuits import CircuitStore
 from workers.consumer.lines import Endpoints
+from workers.delivery.flight import Landing
 from workers.main import Seams, Worker
 
 PATIENCE_S = 30.0
@@ -70,6 +73,9 @@ class ScriptedEndpoint:
     def __init__(self, url: str, endpoints: ScriptedEndpoints) -> None:
         self._url = url
         self._all = endpoints
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight:
+        return Flight(partial(self.attempt, message, retry_count=retry_count), landing)
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         everything = self._all

@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from datetime import timedelta
+from typing import NamedTuple
 
 from app.domain.backoff import retry_delay
 from app.domain.delivery import (
@@ -25,6 +26,14 @@ from workers.consumer.retries import BatchJob, Job, RetryPark
 from workers.consumer.suspension import Suspension
 from workers.consumer.tracing import LineTrace  # noqa: TC001 - hidden types help nobody
 from workers.consumer.undelivered import undelivered_of
+
+
+class Discard(NamedTuple):
+    """A job that is given up, and why; `parked`: it was waiting for another attempt."""
+
+    job: Job
+    discarded: Discarded
+    parked: bool = False
 
 
 class Fate:
@@ -51,8 +60,8 @@ class Fate:
         self._choice = choice
         self._suspension = suspension
 
-    async def retry(self, job: Job, outcome: Retry) -> None:
-        """Try it again later, if there is a later."""
+    def retry(self, job: Job, outcome: Retry) -> Discard | None:
+        """Try it again later, if there is a later; returns what is to be recorded instead."""
         now = time.monotonic()
         due = now + self._delay(job, outcome).total_seconds()
         if self._choice.breaker is not None:
@@ -60,42 +69,39 @@ class Fate:
         if outcome.retry_after is not None:
             self.quiet_until = max(self.quiet_until, now + outcome.retry_after.total_seconds())
         if reason := self._given_up(job, due):
-            await self.discard(job, Discarded(reason=reason, status=outcome.status))
-        elif not job.cursor.closing:
-            self._intake.failed(job.cursor, job.message)
-            await self._keep(job, due)
+            return Discard(job, Discarded(reason=reason, status=outcome.status))
+        if job.cursor.closing:
+            return None
+        self._intake.failed(job.cursor, job.message)
+        return self._keep(job, due)
 
-    async def discard(self, job: Job, discarded: Discarded) -> None:
+    async def record(self, discard: Discard) -> None:
         """Record all of it among the undelivered, then close it."""
-        if not isinstance(job, BatchJob):
-            await self._discard_message(job, discarded)
-            return
-        async with asyncio.TaskGroup() as together:
-            for single in job.singles():
-                together.create_task(self._discard_message(single, discarded))
-        self._intake.finished(job.cursor, job.message)
+        job, discarded, parked = discard
+        try:
+            if isinstance(job, BatchJob):
+                await self._record_batch(job, discarded)
+            else:
+                await self._record(job, discarded)
+        finally:
+            if parked:
+                job.cursor.landed()
 
-    async def _keep(self, job: Job, due: float) -> None:
+    def _keep(self, job: Job, due: float) -> Discard | None:
         """Park `job` until `due`, or do what is to be done when there is no room."""
         on_exhausted, full = self.subscription.policy.on_exhausted, self._choice.is_full
         if full and on_exhausted is OnExhausted.DISCARD:
-            await self.discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
-            return
+            return Discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
         oldest = None
         if full and on_exhausted is OnExhausted.DISCARD_OLDEST:
             oldest = self._park.take_oldest()
         self._park.park(job, due)
-        if oldest is not None:
-            await self._discard_parked(oldest)
-        elif full and on_exhausted is OnExhausted.ABORT:
+        if full and on_exhausted is OnExhausted.ABORT:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
-
-    async def _discard_parked(self, job: Job) -> None:
-        job.cursor.started()  # it is not handed over before this has been recorded
-        try:
-            await self.discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
-        finally:
-            job.cursor.landed()
+        if oldest is None:
+            return None
+        oldest.cursor.started()  # it is not handed over before this has been recorded
+        return Discard(oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), parked=True)
 
     def _given_up(self, job: Job, due: float) -> str | None:
         """Why there will be no retry at `due`, if there is a reason."""
@@ -114,7 +120,13 @@ class Fate:
             jitter=random.random(),  # noqa: S311 - spreads retries; nothing depends on its secrecy
         )
 
-    async def _discard_message(self, job: Job, discarded: Discarded) -> None:
+    async def _record_batch(self, job: BatchJob, discarded: Discarded) -> None:
+        async with asyncio.TaskGroup() as together:
+            for single in job.singles():
+                together.create_task(self._record(single, discarded))
+        self._intake.finished(job.cursor, job.message)
+
+    async def _record(self, job: Job, discarded: Discarded) -> None:
         record = undelivered_of(job, discarded, self.subscription)
         # Its dead-letter topic first: while that cannot have it, it is not said to be discarded.
         if not await self._lettered(job, discarded, record):

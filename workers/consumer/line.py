@@ -1,9 +1,7 @@
 """The line a message travels: one subscription on one worker, from its cursors to its endpoint.
 
 Decisions are synchronous (what to take, what an outcome means), so nothing can come between them;
-only the attempt and the undelivered record are waited for. A slot is a task that goes from message
-to message while there is work, so a backlog costs no task per message and an idle subscription
-costs none at all.
+only attempts and undelivered records are waited for, in slots (`workers.consumer.slot`).
 """
 
 import asyncio
@@ -20,13 +18,16 @@ from workers.consumer.breaker import Breaker
 from workers.consumer.choice import Choice
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
-from workers.consumer.fate import Fate
+from workers.consumer.fate import Discard, Fate
 from workers.consumer.fetches import Fetches
 from workers.consumer.intake import Intake
 from workers.consumer.line_parts import Endpoint, LineParts
 from workers.consumer.retries import Job, RetryPark
+from workers.consumer.slot import Slot
 from workers.consumer.suspension import Suspension
 from workers.consumer.tracing import LineTrace, Tracks
+from workers.delivery.oauth.destination import AuthorizedDestination
+from workers.delivery.oauth.pacing import TokenPace
 from workers.delivery.pace import Landed, Pace, Pacing
 from workers.delivery.share import Demand, Share
 
@@ -38,8 +39,9 @@ class DeliveryLine:
 
     def __init__(self, subscription: Subscription, endpoint: Endpoint, parts: LineParts) -> None:
         self.subscription = subscription
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._parts = parts
+        self.tasks = parts.tasks
         self._loop = asyncio.get_running_loop()
         self._pace = Pace(subscription.policy, time.monotonic(), pulse=parts.pulse)
         self.fetches = Fetches(parts.reader, subscription.fetch)
@@ -62,9 +64,16 @@ class DeliveryLine:
         self._alarm = Alarm(self._loop, self.pump)
         self._stopped = False
         self._cursors: set[Cursor] = set()
-        self._pacing = self._guarded()
+        self._pacing = self._paced()
         self.counts = RecentCounts(time.monotonic())
-        self.in_air = 0
+        # As many as were ever used at once, and those of them that have nothing to do.
+        self._slots: list[Slot] = []
+        self._free: list[Slot] = []
+
+    @property
+    def in_air(self) -> int:
+        """Requests under way, and what is to be done after them."""
+        return len(self._slots) - len(self._free)
 
     @property
     def parked(self) -> int:
@@ -80,11 +89,11 @@ class DeliveryLine:
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Deliver by new settings from the next attempt on."""
         self.subscription = self._fate.subscription = subscription
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._choice.policy = subscription.policy
         self._suspension.configure(subscription)
         self._pace.configure(subscription.policy, time.monotonic())
-        self._pacing = self._guarded()
+        self._pacing = self._paced()
         self._intake.configure(subscription)
         self._traced(subscription)
         self.pump()
@@ -120,6 +129,13 @@ class DeliveryLine:
         tracks = Tracks(self._parts.traces, subscription)
         self._trace = self._intake.trace = tracks.attempts
         self._fate.trace = tracks.discards
+
+    def _paced(self) -> Pacing:
+        """The pace, as circuit breaker and tokens let it."""
+        guarded, endpoint = self._guarded(), self.endpoint
+        if isinstance(endpoint, AuthorizedDestination):
+            return TokenPace(guarded, endpoint.bearer, self._pump_soon)
+        return guarded
 
     def _guarded(self) -> Pacing:
         """The pace, as the circuit breaker lets it, if there is one."""
@@ -160,6 +176,12 @@ class DeliveryLine:
             self._choice.breaker.rest()
         self._alarm.cancel()
 
+    def abandon(self) -> None:
+        """End what is in the air, without a word: the worker ends."""
+        self.stop()
+        for slot in self._slots:
+            slot.abandon()
+
     # ---- deciding -------------------------------------------------------------------------------
 
     def pump(self) -> None:
@@ -168,8 +190,14 @@ class DeliveryLine:
             job = self._take()
             if job is None:
                 return
-            self.in_air += 1
-            self._parts.tasks.create_task(self._slot(job))
+            self._slot().carry(job)
+
+    def _slot(self) -> Slot:
+        if self._free:
+            return self._free.pop()
+        slot = Slot(self)
+        self._slots.append(slot)
+        return slot
 
     def _take(self) -> Job | None:
         """The next job, counted against the rate; or None, and then a timer or a wake follows."""
@@ -207,49 +235,52 @@ class DeliveryLine:
         if due is not None and (self._intake or self._park):
             self._alarm.set(due, now)
 
-    # ---- acting ---------------------------------------------------------------------------------
+    # ---- what slots ask and say -----------------------------------------------------------------
 
-    async def _slot(self, first: Job) -> None:
-        job: Job | None = first
-        try:
-            while job is not None:
-                await self._deliver(job)
-                # Fewer may be allowed by now than when this slot began.
-                spare = self.in_air > self.subscription.policy.in_flight_max
-                job = None if spare else self._take()
-        finally:
-            self.in_air -= 1
+    def following(self) -> Job | None:
+        """What a slot that is through with a job does next."""
+        # Fewer may be allowed by now than when it began.
+        spare = self.in_air > self.subscription.policy.in_flight_max
+        return None if spare or self._stopped else self._take()
 
-    async def _deliver(self, job: Job) -> None:
-        try:
-            if job.refused is not None:
-                await self._fate.discard(job, job.refused)
-                return
-            asked = self.subscription
-            outcome = await self._attempt(job)
-            self.counts.add(outcome, size=len(job.message.body or b""), retried=job.attempts > 0)
-            self._learn(job, outcome)
-            if self._trace is not None:
-                self._trace.ended(job, outcome)
-            job.attempts += 1
-            job.status = outcome.status
-            match outcome:
-                case Delivered():
-                    job.delivered()
-                    self._intake.finished(job.cursor, job.message)
-                case Retry():
-                    await self._fate.retry(job, outcome)
-                case Discarded():
-                    if outcome.suspension is not None:
-                        self._suspension.suspend(asked, outcome.suspension)
-                    await self._fate.discard(job, outcome)
-                case _:
-                    assert_never(outcome)
-        finally:
-            job.cursor.landed()
-            if self._intake.polling is not None and self._intake.polling.landed(job.message):
-                # The next poll may begin, in more than this slot.
-                self._pump_soon()
+    def freed(self, slot: Slot) -> None:
+        """It has nothing to do."""
+        self._free.append(slot)
+
+    def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
+        """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded.
+
+        It never waits: nothing is begun between an outcome and what it means for the others.
+        """
+        self.counts.add(outcome, size=len(job.message.body or b""), retried=job.attempts > 0)
+        self._learn(job, outcome)
+        if self._trace is not None:
+            self._trace.ended(job, outcome)
+        job.attempts += 1
+        job.status = outcome.status
+        match outcome:
+            case Delivered():
+                job.delivered()
+                self._intake.finished(job.cursor, job.message)
+                return None
+            case Retry():
+                return self._fate.retry(job, outcome)
+            case Discarded():
+                if outcome.suspension is not None:
+                    self._suspension.suspend(asked, outcome.suspension)
+                return Discard(job, outcome)
+        assert_never(outcome)
+
+    async def record(self, discard: Discard) -> None:
+        """Return when it is recorded."""
+        await self._fate.record(discard)
+
+    def over(self, job: Job) -> None:
+        """Nothing more is done for it now."""
+        job.cursor.landed()
+        if self._intake.polling is not None and self._intake.polling.landed(job.message):
+            # The next poll may begin, in more than this slot.
+            self._pump_soon()
 
     def _learn(self, job: Job, outcome: Outcome) -> None:
         now = time.monotonic()
@@ -262,11 +293,16 @@ class DeliveryLine:
     def _pump_soon(self) -> None:
         self._loop.call_soon(self.pump)
 
-    async def _attempt(self, job: Job) -> Outcome:
+    async def attempt(self, job: Job) -> Outcome:
+        """Attempt it; whatever goes wrong is an outcome."""
         try:
-            return await self._endpoint.attempt(job.message, retry_count=job.attempts)
+            return await self.endpoint.attempt(job.message, retry_count=job.attempts)
         except Exception as exc:  # noqa: BLE001 - whatever it is, only this message shall suffer
-            # A defect of ours must not stop other subscriptions; this message is retried, then
-            # recorded.
-            _log.exception("attempt_failed_unexpectedly", subscription=self.subscription.group)
-            return Retry(reason=f"Internal error: {type(exc).__name__}")
+            return self.defect(exc)
+
+    def defect(self, error: Exception) -> Outcome:
+        """What it means for a message that an attempt at it failed by a defect of ours."""
+        # It must not stop other subscriptions; this message is retried, then recorded.
+        group = self.subscription.group
+        _log.error("attempt_failed_unexpectedly", subscription=group, exc_info=error)
+        return Retry(reason=f"Internal error: {type(error).__name__}")

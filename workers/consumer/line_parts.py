@@ -12,12 +12,26 @@ from workers.consumer.dead_letters import DeadLetters
 from workers.consumer.intake import IntakeParts
 from workers.consumer.undelivered import UndeliveredLog
 from workers.delivery.circuits import Circuits
+from workers.delivery.flight import Landing
 from workers.delivery.pulse import Pulse
 from workers.reading.reader import Reader
 
 
+class InAir(Protocol):
+    """An attempt that was begun."""
+
+    def forsake(self) -> None:
+        """Nobody wants to know any more what comes of it: end it, without a word."""
+
+
 class Endpoint(Protocol):
     """Where a subscription's messages go."""
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> InAir | None:
+        """Attempt it at once, if that takes no waiting: `landing` hears what came of it, later.
+
+        None: nothing was done, and the attempt is to be awaited.
+        """
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         """One POST within one deadline; never raises for what a subscriber or a network does."""

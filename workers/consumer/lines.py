@@ -112,9 +112,9 @@ class Lines:
         return self._lines.values()
 
     def close(self) -> None:
-        """Begin nothing more, whatever is still open: the worker ends."""
-        for line in self._lines.values():
-            line.stop()
+        """Begin nothing more, and end what is in the air: the worker ends."""
+        for line in (*self._lines.values(), *self._resting.values()):
+            line.abandon()
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """The cursor of `group` has something new to commit."""
@@ -202,8 +202,10 @@ class Lines:
         for subscription_id in [known for known in self._lines if known not in used]:
             line = self._resting[subscription_id] = self._lines.pop(subscription_id)
             line.stop()
-        while len(self._resting) > RESTING_MAX:
-            self._resting.popitem(last=False)
+        # One with requests in the air is not forgotten: they end with the worker at the latest.
+        landed = [known for known, line in self._resting.items() if not line.in_air]
+        for subscription_id in landed[: max(0, len(self._resting) - RESTING_MAX)]:
+            del self._resting[subscription_id]
 
 
 def abandon(halted: Collection[tuple[str, Cursor]]) -> None:

@@ -33,7 +33,7 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
         return _unanswered(answer)
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004 - the 2xx class
-        return _delivered(status)
+        return delivered(status)
     if status in _WITH_RETRY_AFTER:
         asked = retry_after(answer.headers.get("retry-after", ""), now)
         return Retry(reason=status_reason(status), status=status, retry_after=asked)
@@ -60,5 +60,6 @@ def _is_final(status: int, subscription: Subscription) -> bool:
 
 
 @lru_cache(maxsize=100)
-def _delivered(status: int) -> Delivered:
+def delivered(status: int) -> Delivered:
+    """The outcome of a 2xx: one for each status."""
     return Delivered(status=status)

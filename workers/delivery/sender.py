@@ -1,5 +1,6 @@
 """Sending: one message, one POST, one outcome."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Self
 
 import httpx
 
-from app.domain.delivery import Answer, Answered, Discarded, Outcome, Unanswered
+from app.domain.delivery import Answered, Discarded, Outcome, Unanswered
 from app.domain.egress import EgressPolicy
 from app.domain.egress_proxy import EgressProxy
 from app.domain.message import Message
@@ -16,9 +17,12 @@ from app.domain.subscription import Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
 from app.filtering.bodies import BodyError, ParsedBodies
 from workers.delivery.batch import MessageBatch
+from workers.delivery.classification import delivered
 from workers.delivery.events import SHAPES
+from workers.delivery.flight import Flight, Landing
 from workers.delivery.judge import Judge
 from workers.delivery.request import RequestHeaders
+from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Origin
 from workers.transport.failures import failure_reason
 from workers.transport.limits import TransportLimits
@@ -69,10 +73,12 @@ class Destination:
         "_headers",
         "_judge",
         "_origin",
+        "_reads_bodies",
         "_shape",
         "_start",
         "_subscription",
         "_template",
+        "_time",
         "_total_s",
         "_transport",
     )
@@ -90,8 +96,10 @@ class Destination:
         url = httpx.URL(self._template.sample if self._template else subscription.endpoint)
         self._subscription = subscription
         self._judge = Judge(subscription)
+        self._reads_bodies = self._judge.reads_bodies
         self._transport = transport
         self._clock = clock
+        self._time = asyncio.get_running_loop().time
         self._headers = RequestHeaders(
             subscription, host=url.netloc, user=url.username, password=url.password
         )
@@ -106,6 +114,46 @@ class Destination:
         Whatever the subscriber or the network does is an outcome; only cancellation is raised.
         `retry_count` is the number of attempts before this one.
         """
+        request = self._request(message, retry_count)
+        if isinstance(request, Discarded):
+            return request
+        try:
+            answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
+        except httpx.TransportError as exc:
+            return self.unanswered(exc)
+        return self.answered(answer)
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight | None:
+        """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
+
+        `landing` hears of the outcome later.
+        """
+        request = self._request(message, retry_count)
+        if isinstance(request, Discarded):
+            return None
+        flight = Flight(request, self._time() + self._total_s, judge=self, landing=landing)
+        return flight if self._transport.begin(self._origin, flight) else None
+
+    def answered(self, answer: RawAnswer) -> Outcome:
+        """What an answer means."""
+        status = answer.status
+        if 200 <= status < 300 and not self._reads_bodies:  # noqa: PLR2004 - the 2xx class
+            return delivered(status)
+        body = answer.body if self._reads_bodies else b""
+        read = Answered(status, LateHeaders(answer.headers), body)
+        return self._judge.outcome(read, self._clock())
+
+    def unanswered(self, error: httpx.TransportError) -> Outcome:
+        """What it means that there is no answer, because of `error`."""
+        answer = Unanswered(
+            reason=failure_reason(error, self._subscription.policy.request_timeout),
+            timed_out=isinstance(error, httpx.TimeoutException),
+            refused=isinstance(error, RefusedAddressError),
+        )
+        return self._judge.outcome(answer, self._clock())
+
+    def _request(self, message: Message, retry_count: int) -> bytes | Discarded:
+        """The bytes to send, or why none can be."""
         if message.body is None:
             return Discarded(reason="malformed: the record has no value")
         try:
@@ -114,29 +162,15 @@ class Destination:
             return Discarded(reason=f"The endpoint's template cannot be filled: {exc}")
         if self._shape is None or isinstance(message, MessageBatch):
             headers = self._headers.of(message, retry_count, message.addressed)
-            payload = whole_request(start, headers, message.body)
-        else:
-            sent, body = self._shape(message)
-            headers = self._headers.of(sent, retry_count, message.addressed)
-            payload = whole_request(start, headers, body)
-        return self._judge.outcome(await self._answer(payload), self._clock())
+            return whole_request(start, headers, message.body)
+        sent, body = self._shape(message)
+        headers = self._headers.of(sent, retry_count, message.addressed)
+        return whole_request(start, headers, body)
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
         # Only path and query: the host is the one that was checked, whatever the message says.
         target = template.target(self._bodies.of(message)).encode("ascii")
         return request_start(b"POST", target, self._headers.constant)
-
-    async def _answer(self, payload: bytes) -> Answer:
-        try:
-            raw = await self._transport.exchange(self._origin, payload, total_s=self._total_s)
-        except httpx.TransportError as exc:
-            return Unanswered(
-                reason=failure_reason(exc, self._subscription.policy.request_timeout),
-                timed_out=isinstance(exc, httpx.TimeoutException),
-                refused=isinstance(exc, RefusedAddressError),
-            )
-        body = raw.body if self._judge.reads_bodies else b""
-        return Answered(raw.status, LateHeaders(raw.headers), body)
 
 
 class UnusableDestination:
@@ -146,6 +180,9 @@ class UnusableDestination:
 
     def __init__(self, problem: str) -> None:
         self._outcome = Discarded(reason=f"Endpoint cannot be used: {problem}")
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> None:
+        """Nothing is begun: `attempt` says why."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         """Discard `message`, with the reason."""

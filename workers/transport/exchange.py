@@ -7,6 +7,9 @@ import httpx
 
 from workers.transport.answer import RawAnswer
 
+# What a request fails of.
+Failure = httpx.TransportError
+
 
 class Carrier(Protocol):
     """Where a request has been written."""

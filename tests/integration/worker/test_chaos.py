@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from functools import partial
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message
 from app.domain.subscription import Subscription
+from tests.fakes.flights import Flight
 from tests.integration.worker.lives import Lives, Witness
+from workers.delivery.flight import Landing
 
 
 class Moody:
@@ -23,6 +26,11 @@ class Moody:
     def destination(self, subscription: Subscription) -> "Moody":
         del subscription
         return self
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight | None:
+        if self._dice.random() < 0.5:
+            return None  # it takes some waiting
+        return Flight(partial(self.attempt, message, retry_count=retry_count), landing)
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         del retry_count

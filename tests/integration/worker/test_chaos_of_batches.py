@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -16,8 +17,10 @@ from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.filters import Filter, FilterType
 from app.domain.message import Message, NewRecord, Partition
 from app.domain.subscription import Subscription
+from tests.fakes.flights import Flight
 from tests.integration.worker.lives import Lives, Witness
 from workers.delivery.batch import MessageBatch
+from workers.delivery.flight import Landing
 
 WANTED = (Filter(type=FilterType.JSONPATH, path="$", matcher="[0-9]*[024579]"),)
 MILLISECOND = timedelta(milliseconds=1)
@@ -69,6 +72,11 @@ class MoodyBatches:
     def destination(self, subscription: Subscription) -> "MoodyBatches":
         del subscription
         return self
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight | None:
+        if self._dice.random() < 0.5:
+            return None  # it takes some waiting
+        return Flight(partial(self.attempt, message, retry_count=retry_count), landing)
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         del retry_count

@@ -1,0 +1,140 @@
+"""One request at a time of a line: a slot goes from message to message while there is work."""
+
+import asyncio
+from typing import NoReturn, Protocol
+
+from app.domain.delivery import Outcome
+from app.domain.subscription import Subscription
+from workers.consumer.fate import Discard
+from workers.consumer.line_parts import Endpoint, InAir
+from workers.consumer.retries import Job
+
+
+class Crew(Protocol):
+    """The line whose slots they are: it decides what is sent, and what an outcome means."""
+
+    subscription: Subscription
+    endpoint: Endpoint
+    tasks: asyncio.TaskGroup
+
+    async def attempt(self, job: Job) -> Outcome:
+        """Attempt it; whatever goes wrong is an outcome."""
+
+    def defect(self, error: Exception) -> Outcome:
+        """What it means for a message that an attempt at it failed by a defect of ours."""
+
+    def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
+        """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded."""
+
+    async def record(self, discard: Discard) -> None:
+        """Return when it is recorded."""
+
+    def over(self, job: Job) -> None:
+        """Nothing more is done for it now."""
+
+    def following(self) -> Job | None:
+        """What a slot that is through with a job does next."""
+
+    def freed(self, slot: "Slot") -> None:
+        """It has nothing to do."""
+
+
+class Slot:
+    """Carries jobs, one after the other.
+
+    An attempt that takes no waiting is called back. Whatever else there is to do (connecting first,
+    retrying, recording) is waited for by a task, which ends as soon as an attempt needs none. So a
+    backlog costs no task per message, and an idle subscription costs none at all.
+    """
+
+    __slots__ = ("_asked", "_crew", "_in_air", "_job")
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._asked = crew.subscription
+        self._job: Job | None = None
+        self._in_air: InAir | None = None
+
+    def carry(self, job: Job) -> None:
+        """Begin with `job`."""
+        if not self._begun(job):
+            self._crew.tasks.create_task(self._work(job))
+
+    def landed(self, outcome: Outcome) -> None:
+        """As `Landing.landed`."""
+        job, self._job, self._in_air = self._job, None, None
+        if job is None:
+            return
+        try:
+            self._go_on(job, outcome)
+        except Exception as exc:  # noqa: BLE001 - a defect ends the worker, as it does in a task
+            self._crew.tasks.create_task(_raised(exc))
+
+    def broke(self, error: Exception) -> None:
+        """As `Landing.broke`."""
+        self.landed(self._crew.defect(error))
+
+    def abandon(self) -> None:
+        """End what is in the air, without a word."""
+        in_air, self._job, self._in_air = self._in_air, None, None
+        if in_air is not None:
+            in_air.forsake()
+
+    def _begun(self, job: Job) -> bool:
+        """Whether it is in the air, and will be called back."""
+        if job.refused is not None:
+            return False
+        crew = self._crew
+        self._job, self._asked = job, crew.subscription
+        try:
+            self._in_air = crew.endpoint.begin(job.message, job.attempts, self)
+        except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
+            self._in_air = None
+        return self._in_air is not None
+
+    def _go_on(self, job: Job, outcome: Outcome) -> None:
+        crew = self._crew
+        discard = crew.landed(job, outcome, self._asked)
+        if discard is not None:
+            crew.tasks.create_task(self._work(job, discard))
+            return
+        crew.over(job)
+        following = crew.following()
+        if following is None:
+            crew.freed(self)
+        elif not self._begun(following):
+            crew.tasks.create_task(self._work(following))
+
+    async def _work(self, job: Job, discard: Discard | None = None) -> None:
+        """Do what must be waited for; `discard`: what is to be recorded in place of the job."""
+        crew, flies = self._crew, False
+        try:
+            while not flies:
+                await self._deal_with(job, discard)
+                following, discard = crew.following(), None
+                if following is None:
+                    break
+                job, flies = following, self._begun(following)
+        finally:
+            if not flies:
+                crew.freed(self)
+
+    async def _deal_with(self, job: Job, discard: Discard | None) -> None:
+        crew = self._crew
+        try:
+            if discard is None:
+                discard = await self._discarded(job)
+            if discard is not None:
+                await crew.record(discard)
+        finally:
+            crew.over(job)
+
+    async def _discarded(self, job: Job) -> Discard | None:
+        if job.refused is not None:
+            return Discard(job, job.refused)
+        asked = self._crew.subscription
+        return self._crew.landed(job, await self._crew.attempt(job), asked)
+
+
+async def _raised(error: Exception) -> NoReturn:
+    raise error

@@ -1,0 +1,70 @@
+"""One request in the air whose outcome is called back: no task waits for it."""
+
+from typing import Protocol
+
+from app.domain.delivery import Outcome
+from workers.transport.answer import RawAnswer
+from workers.transport.exchange import Carrier, Failure  # noqa: TC001 - hidden types help nobody
+
+
+class Landing(Protocol):
+    """Who is told once what came of an attempt, and not before it has begun."""
+
+    def landed(self, outcome: Outcome) -> None:
+        """It is over, and this is what came of it."""
+
+    def broke(self, error: Exception) -> None:
+        """It is over, and by a defect of ours nobody can say what came of it."""
+
+
+class Judging(Protocol):
+    """Who knows what an answer means."""
+
+    def answered(self, answer: RawAnswer) -> Outcome:
+        """What an answer means."""
+
+    def unanswered(self, error: Failure) -> Outcome:
+        """What it means that there is none."""
+
+
+class Flight:
+    """An exchange as connections see it (`workers.transport.exchange`), without a future.
+
+    A future and the coroutines around it cost as much as all else that is done for a delivery.
+    `deadline` is on the loop's clock.
+    """
+
+    __slots__ = ("_judge", "_landing", "carrier", "deadline", "payload")
+
+    def __init__(
+        self, payload: bytes, deadline: float, *, judge: Judging, landing: Landing
+    ) -> None:
+        self.payload = payload
+        self.deadline = deadline
+        self.carrier: Carrier | None = None
+        self._judge = judge
+        self._landing: Landing | None = landing
+
+    def succeed(self, answer: RawAnswer) -> None:
+        """Tell what the answer means, unless nobody wants to know any more."""
+        landing, self._landing = self._landing, None
+        if landing is None:
+            return
+        try:
+            outcome = self._judge.answered(answer)
+        except Exception as exc:  # noqa: BLE001 - not the connection's to suffer
+            landing.broke(exc)
+        else:
+            landing.landed(outcome)
+
+    def fail(self, error: Failure) -> None:
+        """Tell what it means that there is no answer, unless nobody wants to know any more."""
+        landing, self._landing = self._landing, None
+        if landing is not None:
+            landing.landed(self._judge.unanswered(error))
+
+    def forsake(self) -> None:
+        """Tell nobody, and close the connection on which an answer would come."""
+        landing, self._landing = self._landing, None
+        if landing is not None and self.carrier is not None:
+            self.carrier.abort()
