@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 import orjson
@@ -10,6 +11,7 @@ from starlette.types import Receive
 
 from app.api.errors import RequestRefusedError
 from app.domain.errors import FormatInvalidError, MessageTooLargeError, ValidationFailedError
+from app.log.patience import Patience
 
 MANAGEMENT_BODY_MAX: Final = 1024 * 1024
 BODY_TIMEOUT_S: Final = 10.0
@@ -43,8 +45,23 @@ async def read_body(
         async with asyncio.timeout(timeout_s):
             return await _read(receive, _content_length(headers), size_max)
     except TimeoutError as exc:
-        message = f"Timeout while reading message after {int(timeout_s * 1000)} milliseconds"
-        raise RequestRefusedError(408, message, code="TIMEOUT") from exc
+        raise _too_slow(timeout_s) from exc
+
+
+class BodyReader:
+    """Reads many bodies, each as `read_body` does, with one timer for all of them."""
+
+    def __init__(self, timeout_s: float = BODY_TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._patience = Patience(timedelta(seconds=timeout_s))
+
+    async def read(self, receive: Receive, headers: Headers, *, size_max: int) -> bytes:
+        """As `read_body`."""
+        try:
+            with self._patience.limit():
+                return await _read(receive, _content_length(headers), size_max)
+        except TimeoutError as exc:
+            raise _too_slow(self._timeout_s) from exc
 
 
 async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
@@ -102,6 +119,11 @@ async def _next_part(receive: Receive) -> tuple[bytes, bool]:
 def _content_length(headers: Headers) -> int | None:
     text = header(headers, b"content-length")
     return int(text[:20]) if text and text.isdigit() else None
+
+
+def _too_slow(timeout_s: float) -> RequestRefusedError:
+    message = f"Timeout while reading message after {int(timeout_s * 1000)} milliseconds"
+    return RequestRefusedError(408, message, code="TIMEOUT")
 
 
 def _too_large(size_max: int) -> MessageTooLargeError:

@@ -22,11 +22,13 @@ from app.domain.message import (
 )
 from app.domain.topic import Topic
 from app.log.interface import MessageLog
+from app.log.patience import Patience
 from app.services.publish_quota import ThroughputQuotas
 
 _log = structlog.get_logger(__name__)
 
-APPEND_TIMEOUT: Final = timedelta(milliseconds=1800)
+# A publisher is answered within two seconds, whatever the log does.
+APPEND_TIMEOUT: Final = timedelta(milliseconds=1700)
 # Bodies that wait for the log, over all requests: beyond it a publisher is refused at once.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 WAITING_RECORDS_MAX: Final = 20_000
@@ -69,16 +71,16 @@ def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = 
 
 
 class Publisher(AbstractAsyncContextManager["Publisher"]):
-    """Appends records for requests that may end before the log has answered.
+    """Appends records for requests, each within a time limit.
 
-    Every append runs to its end in this object's own task group, so a client that goes away, or a
-    time limit, never cuts one short; leaving the block waits for those under way.
+    Where the limit ends an append, the log gives it up: what it had not begun to store it never
+    will. A client that goes away ends nothing.
     """
 
     def __init__(self, log: MessageLog, *, timeout: timedelta = APPEND_TIMEOUT) -> None:
         self._log = log
         self._quotas = ThroughputQuotas()
-        self._timeout = timeout.total_seconds()
+        self._patience = Patience(timeout)
         self._stack = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
         self._waiting_records = 0
@@ -103,12 +105,11 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         stored all the same. TopicNotFoundError when the log has no such topic.
         ThroughputQuotaError when the topic has had enough for now.
         """
-        self._quotas.admit(topic, len(record.value))
-        append = self._begun(topic, (record,))
-        done, _ = await asyncio.wait((append,), timeout=self._timeout)
-        if not done:
-            raise _unavailable(_LATE)
-        if error := append.result():
+        size = len(record.value)
+        self._quotas.admit(topic, size)
+        self._admit(1, size)
+        # In the request's own task: nobody cancels that.
+        if error := await self._append(topic, (record,), size=size):
             raise error
 
     async def publish_all(
@@ -128,10 +129,8 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
                 calls[self._begun(topic, [records[place] for place in places])] = places
             except LogUnavailableError as error:
                 _say(answers, places, error)
-        if calls:
-            await asyncio.wait(calls, timeout=self._timeout)
         for call, of_call in calls.items():
-            _say(answers, of_call, call.result() if call.done() else _unavailable(_LATE))
+            _say(answers, of_call, await call)
         return answers
 
     def _begun(
@@ -146,9 +145,12 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
     ) -> AngeliaError | None:
         # Errors are returned: one that was raised would end the group, and every other append.
         try:
-            await self._log.append(topic.name, records, ack=topic.ack)
+            with self._patience.limit():
+                await self._log.append(topic.name, records, ack=topic.ack)
         except AngeliaError as error:
             return error
+        except TimeoutError:
+            return _unavailable(_LATE)
         except Exception:  # noqa: BLE001 - a defect of an adapter is this message's alone
             _log.exception("append_broke", topic=topic.name)
             return _unavailable("The message log failed")

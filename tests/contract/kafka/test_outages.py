@@ -18,6 +18,7 @@ from tests.contract.logs import (
     a_topic,
     created,
     eventually,
+    read_values,
     records,
 )
 from tests.servers.kafka import KafkaBroker
@@ -117,6 +118,27 @@ async def test_a_broker_that_freezes_is_noticed_and_used_again(
                     found += [(record.value or b"").decode() for record in chunk.records]
     # What failed may have been stored or not, as the contract says; nothing else is there twice.
     assert [value for value in found if value != "lost"] == ["before", "after"]
+
+
+async def test_what_is_given_up_before_it_was_sent_is_never_stored(
+    log: MessageLog, broker: KafkaBroker
+) -> None:
+    (partition,) = await created(log)
+    await log.append(TOPIC, records("before"))
+    broker.pause()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            # The partition is busy with it.
+            under_way = tasks.create_task(log.append(TOPIC, records("under way")))
+            await asyncio.wait({under_way}, timeout=0.1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await log.append(TOPIC, records("given up"))
+            broker.resume()
+    finally:
+        broker.resume()
+    await log.append(TOPIC, records("after"))
+    assert await read_values(log, partition) == ["before", "under way", "after"]
 
 
 async def test_records_of_one_key_keep_their_order_through_a_restart(
