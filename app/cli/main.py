@@ -14,6 +14,7 @@ from app.cli.errors import CliError
 from app.cli.listen import listen
 from app.cli.messages import publish, undelivered
 from app.cli.processes import api, migrate, worker
+from app.cli.secrets import secrets
 from app.cli.spark import spark
 from app.cli.subscriptions import subscriptions
 from app.cli.topics import topics
@@ -40,6 +41,7 @@ for _panel, _commands in _PANELS.items():
         app.command(rich_help_panel=_panel)(_command)
 app.add_typer(topics, name="topic", rich_help_panel=_USE)
 app.add_typer(subscriptions, name="subscription", rich_help_panel=_USE)
+app.add_typer(secrets, name="secrets", rich_help_panel="Run it")
 
 
 def run() -> None:

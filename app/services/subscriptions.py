@@ -121,7 +121,7 @@ class SubscriptionService:
                 self._require_allowed(wanted.endpoint)
             if wanted.dead_letter != current.dead_letter:
                 await require_dead_letter(wanted, TopicRepository(session))
-            changed = current if wanted == current else await subscriptions.update(wanted)
+            changed = current if wanted == current else await _stored(wanted, current, subscriptions)
         applied = await self._applied.wait(changed.change, within=APPLIED_WITHIN)
         return Acknowledged(subscription=changed, applied=applied)
 
@@ -183,6 +183,15 @@ class SubscriptionService:
             await self._log.forget(deleted.group, partitions)
         except (UnavailableError, NotFoundError) as error:
             _log.info("offsets_left_behind", group=deleted.group, reason=error.message)
+
+
+async def _stored(
+    wanted: Subscription, current: Subscription, subscriptions: SubscriptionRepository
+) -> Subscription:
+    if wanted == current.in_state(wanted.state, reason=wanted.state_reason):
+        # Also where its secrets cannot be written, or not be read.
+        return await subscriptions.set_state(wanted)
+    return await subscriptions.update(wanted)
 
 
 def visible_state(subscription: Subscription, *, taken_up: bool) -> State:

@@ -67,7 +67,7 @@ def topic_values(topic: Topic) -> dict[str, Any]:
 
 def subscription_of(row: SubscriptionRow, vault: Vault) -> Subscription:
     """The subscription in the row; it is `locked` if the vault cannot read a secret of it."""
-    return opened_subscription(row, _sealing(vault, row.id))
+    return opened_subscription(row, sealing_of(vault, row.id))
 
 
 def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
@@ -100,7 +100,7 @@ def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, A
     """
     if subscription.locked:
         raise SecretUnreadableError(subscription.locked)
-    sealing = _sealing(vault, subscription.id)
+    sealing = sealing_of(vault, subscription.id)
     names = _settings_of(Subscription, _SUBSCRIPTION_COLUMNS)
     return {
         "endpoint": masked_url(subscription.endpoint),
@@ -116,7 +116,8 @@ def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, A
     }
 
 
-def _sealing(vault: Vault, subscription_id: str) -> Sealing:
+def sealing_of(vault: Vault, subscription_id: str) -> Sealing:
+    """Seals and opens the secrets of that subscription's row."""
     return Sealing(vault, table=SubscriptionRow.__tablename__, row=subscription_id)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from app.domain.feed import Changes
 from app.domain.message import Partition
-from app.domain.subscription import State, Subscription
+from app.domain.subscription import Subscription
 from app.domain.topic import Topic  # noqa: TC001 - hidden types help nobody
 from workers.consumer.lines import CursorKey
 
@@ -45,15 +45,15 @@ class Registry:
             CursorKey(subscription.id, partition)
             for partition in owned
             for subscription in self.of_topic(partition.topic)
-            if subscription.state is not State.SUSPENDED
+            if not subscription.rests
         }
 
-    def suspended_groups(self, owned: Iterable[Partition]) -> dict[str, list[Partition]]:
-        """The groups of suspended subscriptions, with the owned partitions of their topics."""
+    def resting_groups(self, owned: Iterable[Partition]) -> dict[str, list[Partition]]:
+        """The groups of subscriptions that rest, with the owned partitions of their topics."""
         groups: dict[str, list[Partition]] = {}
         for partition in owned:
             for subscription in self.of_topic(partition.topic):
-                if subscription.state is State.SUSPENDED:
+                if subscription.rests:
                     groups.setdefault(subscription.group, []).append(partition)
         return groups
 

@@ -19,7 +19,7 @@ _log = structlog.get_logger()
 
 
 class Renewal:
-    """Renews idle cursors, and suspended subscriptions' positions in the partitions we own."""
+    """Renews idle cursors, and the positions of those that rest in the partitions we own."""
 
     def __init__(self, log: MessageLog, supervisor: Supervisor, lines: Lines) -> None:
         self._log = log
@@ -40,7 +40,7 @@ class Renewal:
         for _, cursor in self._lines.cursors():
             cursor.renew()
         registry, owned = self._supervisor.registry, self._supervisor.owned
-        committed = await self._log.committed(registry.suspended_groups(owned))
+        committed = await self._log.committed(registry.resting_groups(owned))
         # One that was resumed while we asked commits for itself, and may be further already.
-        still = registry.suspended_groups(self._supervisor.owned)
+        still = registry.resting_groups(self._supervisor.owned)
         await self._log.commit({group: committed[group] for group in committed if group in still})

@@ -87,6 +87,8 @@ class Supervisor:
         for subscription in changes.subscriptions:
             self._close_to_begin_anew(subscription)
             self._lines.configure(subscription)
+            if subscription.locked:
+                _log.error("locked", subscription=subscription.group, reason=subscription.locked)
         self._reconcile()
 
     async def stop(self) -> list[tuple[CursorKey, Cursor]]:

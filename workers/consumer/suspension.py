@@ -1,6 +1,6 @@
 """Nothing is begun for a subscription that is suspended, or is to be."""
 
-from app.domain.subscription import State, Subscription
+from app.domain.subscription import Subscription
 from workers.consumer.line_parts import Suspensions
 
 
@@ -23,8 +23,7 @@ class Suspension:
         """Its settings from now on."""
         self._subscription = subscription
         # Its cursors are closed right after it is told, and must not begin anything in between.
-        told = subscription.state is State.SUSPENDED
-        self.holds = told or self._change == subscription.change
+        self.holds = subscription.rests or self._change == subscription.change
 
     def suspend(self, asked: Subscription, reason: str) -> None:
         """Begin nothing more, once for what was `asked`; one that was changed since goes on."""

@@ -26,6 +26,7 @@ from app.api.schemas.circuit import CircuitBreakerBody
 from app.api.schemas.endpoint import plain_endpoint
 from app.api.schemas.fetch import FetchBody
 from app.api.schemas.filters import FilterBody, filters_of
+from app.api.schemas.headers import HeaderBody, HeaderRead, unmasked
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import BATCH_DEFAULTS, OLD_DEFAULT_RATE, PolicyBody, PolicyRead
 from app.api.schemas.tracking import (
@@ -37,9 +38,9 @@ from app.api.schemas.tracking import (
 )
 from app.domain.batching import BatchFormat, DeliveryType
 from app.domain.dead_letter import DeadLetter
-from app.domain.errors import ValidationFailedError
+from app.domain.errors import SecretUnreadableError, ValidationFailedError
 from app.domain.filters import FILTERS_MAX
-from app.domain.headers import HEADERS_MAX, Header
+from app.domain.headers import HEADERS_MAX
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
 from app.domain.secrets import masked_url
@@ -89,13 +90,6 @@ def _failure_expression(text: str) -> str:
 
 # The domain checks the range, and names it for the list as a whole.
 ErrorCode = Annotated[int, Field(json_schema_extra={"minimum": 400, "maximum": 599})]
-
-
-class HeaderBody(Schema):
-    """A header that is sent with every message."""
-
-    name: str = Field(examples=["X-Api-Key"])
-    value: str
 
 
 class DeadLetterBody(Schema):
@@ -210,7 +204,7 @@ class SubscriptionBody(Schema):
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
             failure_expression=subscription.failure_expression,
-            headers=_header_bodies(subscription),
+            headers=[HeaderBody.of(each) for each in subscription.headers],
             subscription_identity_headers_enabled=subscription.identity_headers,
             idempotency_key_enabled=subscription.idempotency_key,
             tracking_mode=subscription.tracking.value,
@@ -238,7 +232,7 @@ class SubscriptionBody(Schema):
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
             failure_expression=self.failure_expression,
-            headers=tuple(Header(name=each.name, value=each.value) for each in self.headers),
+            headers=tuple(each.to_domain() for each in self.headers),
             identity_headers=self.subscription_identity_headers_enabled,
             idempotency_key=self.idempotency_key_enabled,
             tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
@@ -265,10 +259,6 @@ def _dead_letter_body(subscription: Subscription) -> DeadLetterBody | None:
     return DeadLetterBody(topic=wanted.topic) if wanted else None
 
 
-def _header_bodies(subscription: Subscription) -> list[HeaderBody]:
-    return [HeaderBody(name=each.name, value=each.value) for each in subscription.headers]
-
-
 class MonitoringRead(Schema):
     """How much the subscription matters to its owner."""
 
@@ -279,7 +269,7 @@ class MonitoringRead(Schema):
 class SubscriptionRead(Schema):
     """A subscription as answered, with the fields of old and new clients.
 
-    Passwords are masked; times are decimal seconds since the epoch.
+    Passwords and values of headers are masked; times are decimal seconds since the epoch.
     """
 
     name: str
@@ -295,7 +285,7 @@ class SubscriptionRead(Schema):
     retryable_status_codes: tuple[int, ...] = ()
     suspend_on_gone: bool = True
     failure_expression: str | None = None
-    headers: tuple[HeaderBody, ...] = ()
+    headers: tuple[HeaderRead, ...] = ()
     subscription_identity_headers_enabled: bool = False
     idempotency_key_enabled: bool = True
     content_type: Literal["JSON"] = "JSON"
@@ -330,7 +320,8 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         owner=OwnerBody.of(subscription.owner),
         support_team=subscription.owner.id,
         state=state.value,
-        state_reason=subscription.state_reason or None,
+        # What stands in the way of its deliveries comes first.
+        state_reason=subscription.locked or subscription.state_reason or None,
         subscription_policy=PolicyRead.of(subscription.policy),
         filters=tuple(FilterBody.of(each) for each in subscription.filters),
         ordering=subscription.ordering.value,
@@ -343,7 +334,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
         failure_expression=subscription.failure_expression,
-        headers=tuple(_header_bodies(subscription)),
+        headers=tuple(HeaderRead.of(each) for each in subscription.headers),
         subscription_identity_headers_enabled=subscription.identity_headers,
         idempotency_key_enabled=subscription.idempotency_key,
         tracking_enabled=subscription.tracking is not TrackingMode.OFF,
@@ -362,13 +353,20 @@ def new_subscription(topic: str, body: JsonObject, *, strict: bool) -> Subscript
 
 
 def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bool) -> Subscription:
-    """`current` with a merge patch applied; ValidationFailedError with every problem."""
+    """`current` with a merge patch applied; ValidationFailedError with every problem.
+
+    SecretUnreadableError: it is locked, and what the patch leaves as it is would be lost.
+    """
+    if current.locked:
+        raise SecretUnreadableError(current.locked)
     before: JsonObject = SubscriptionBody.of(current).model_dump()
     fixed = {"topicName": current.topic, "name": current.name}
     rules = Rules(others=OTHER_FIELDS, fixed=fixed, strict=strict)
     wanted = by_enabled(merged(before, patch), patch, current.tracking)
     if wanted.get("endpoint") == masked_url(current.endpoint):
         wanted["endpoint"] = current.endpoint
+    if "headers" in wanted:
+        wanted["headers"] = unmasked(wanted["headers"], current.headers)
     return parse(SubscriptionBody, wanted, rules).to_domain(current)
 
 

@@ -25,7 +25,6 @@ SETTINGS: list[tuple[str, Any, Any]] = [
     ("retryableStatusCodes", [], [408, 409, 425]),
     ("suspendOnGone", True, False),
     ("failureExpression", None, "status != 202 || body.contains('error')"),
-    ("headers", [], [{"name": "X-Api-Key", "value": "k"}, {"name": "x-b", "value": ""}]),
     ("subscriptionIdentityHeadersEnabled", False, True),
     ("idempotencyKeyEnabled", True, False),
     ("ordering", "NONE", "PARTITION"),

@@ -1,6 +1,7 @@
 """What a worker knows, what it wants open, and where that starts."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -45,8 +46,14 @@ def test_wants_a_cursor_for_each_owned_partition_unless_suspended(
     registry = knowing(a_subscription("a", state=state), a_subscription("b", topic="shop.none"))
     both = {CursorKey("a", FIRST), CursorKey("a", SECOND)}
     assert registry.wanted([FIRST, SECOND, OTHER]) == (both if is_wanted else set())
-    groups = registry.suspended_groups([FIRST, SECOND, OTHER])
+    groups = registry.resting_groups([FIRST, SECOND, OTHER])
     assert groups == ({} if is_wanted else {"shop.orders_a": [FIRST, SECOND]})
+
+
+def test_wants_no_cursor_of_one_whose_secrets_cannot_be_read() -> None:
+    registry = knowing(replace(a_subscription("a"), locked="its key is unknown"))
+    assert registry.wanted([FIRST, SECOND]) == set()
+    assert registry.resting_groups([FIRST]) == {"shop.orders_a": [FIRST]}
 
 
 def test_a_deleted_subscription_is_unknown_and_its_successor_is_not() -> None:
