@@ -121,7 +121,9 @@ class SubscriptionService:
                 self._require_allowed(wanted.endpoint)
             if wanted.dead_letter != current.dead_letter:
                 await require_dead_letter(wanted, TopicRepository(session))
-            changed = current if wanted == current else await _stored(wanted, current, subscriptions)
+            changed = current
+            if wanted != current:
+                changed = await _stored(wanted, current, subscriptions)
         applied = await self._applied.wait(changed.change, within=APPLIED_WITHIN)
         return Acknowledged(subscription=changed, applied=applied)
 
