@@ -69,6 +69,8 @@ class RequestHeaders:
         above = _OF_MESSAGE | {self._id_name.lower()} | {name.lower() for name, _ in hermes}
         if self._idempotency_key:
             above |= {_IDEMPOTENCY_KEY.lower()}
+        if subscription.oauth is not None:
+            above |= {b"authorization"}
         static = [pair for pair in _encoded(subscription.headers) if pair[0].lower() not in above]
         given = {name.lower() for name, _ in static}
         implied = [(b"User-Agent", USER_AGENT)]

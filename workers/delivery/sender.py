@@ -21,7 +21,10 @@ from workers.delivery.classification import delivered
 from workers.delivery.events import SHAPES
 from workers.delivery.flight import Flight, Landing
 from workers.delivery.judge import Judge
-from workers.delivery.request import RequestHeaders
+from workers.delivery.oauth.bearer import Bearer
+from workers.delivery.oauth.destination import AuthorizedDestination
+from workers.delivery.oauth.source import Tokens
+from workers.delivery.request import Header, RequestHeaders
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Origin
 from workers.transport.failures import failure_reason
@@ -108,13 +111,15 @@ class Destination:
         self._start = request_start(b"POST", url.raw_path, self._headers.constant)
         self._total_s = subscription.policy.request_timeout.total_seconds()
 
-    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+    async def attempt(
+        self, message: Message, *, retry_count: int, authorization: Header | None = None
+    ) -> Outcome:
         """POST `message` once, within the policy's `request_timeout` in all, and judge the answer.
 
         Whatever the subscriber or the network does is an outcome; only cancellation is raised.
         `retry_count` is the number of attempts before this one.
         """
-        request = self._request(message, retry_count)
+        request = self._request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return request
         try:
@@ -123,12 +128,19 @@ class Destination:
             return self.unanswered(exc)
         return self.answered(answer)
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight | None:
+    def begin(
+        self,
+        message: Message,
+        retry_count: int,
+        landing: Landing,
+        *,
+        authorization: Header | None = None,
+    ) -> Flight | None:
         """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
 
         `landing` hears of the outcome later.
         """
-        request = self._request(message, retry_count)
+        request = self._request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return None
         flight = Flight(request, self._time() + self._total_s, judge=self, landing=landing)
@@ -152,7 +164,9 @@ class Destination:
         )
         return self._judge.outcome(answer, self._clock())
 
-    def _request(self, message: Message, retry_count: int) -> bytes | Discarded:
+    def _request(
+        self, message: Message, retry_count: int, authorization: Header | None
+    ) -> bytes | Discarded:
         """The bytes to send, or why none can be."""
         if message.body is None:
             return Discarded(reason="malformed: the record has no value")
@@ -160,6 +174,8 @@ class Destination:
             start = self._start if self._template is None else self._filled(self._template, message)
         except (TemplateError, BodyError) as exc:
             return Discarded(reason=f"The endpoint's template cannot be filled: {exc}")
+        if authorization is not None:
+            start += b"%b: %b\r\n" % authorization
         if self._shape is None or isinstance(message, MessageBatch):
             headers = self._headers.of(message, retry_count, message.addressed)
             return whole_request(start, headers, message.body)
@@ -209,12 +225,14 @@ class Sender:
         self._clock = clock
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
+        self._tokens: Tokens | None = None
 
     async def __aenter__(self) -> Self:
         """Open for sending."""
         self._transport = DeliveryTransport(
             egress=self._egress, ca_file=self._ca_file, proxy=self._proxy, limits=self._limits
         )
+        self._tokens = await Tokens(self._transport).__aenter__()
         return self
 
     async def __aexit__(
@@ -224,7 +242,11 @@ class Sender:
         traceback: TracebackType | None,
     ) -> None:
         """Let requests in the air finish for a bounded time, then close every connection."""
-        await self.transport.aclose()
+        try:
+            if self._tokens is not None:
+                await self._tokens.__aexit__(exc_type, exc, traceback)
+        finally:
+            await self.transport.aclose()
 
     @property
     def transport(self) -> DeliveryTransport:
@@ -234,11 +256,17 @@ class Sender:
             raise RuntimeError(message)
         return self._transport
 
-    def destination(self, subscription: Subscription) -> Destination | UnusableDestination:
+    def destination(
+        self, subscription: Subscription
+    ) -> Destination | AuthorizedDestination | UnusableDestination:
         """Where to send its messages, and how. Never raises for what the endpoint is."""
         try:
-            return Destination(
+            found = Destination(
                 subscription, transport=self.transport, clock=self._clock, bodies=self._bodies
             )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             return UnusableDestination(str(exc))
+        if subscription.oauth is None or self._tokens is None:
+            return found
+        bearer = Bearer(self._tokens.source(subscription.oauth_provider, subscription.oauth))
+        return AuthorizedDestination(found, bearer, patience=subscription.policy.request_timeout)

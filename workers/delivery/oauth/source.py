@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from app.domain.oauth import OAuthPolicy, OAuthProvider
+from app.domain.secrets import MASK
 from workers.delivery.oauth.client import Exchanging, ProviderClient
 from workers.delivery.oauth.token import AccessToken, TokenRequestError, access_token, pause_s
 
@@ -149,8 +150,9 @@ class Tokens:
             request.cancel()
         await self._stack.__aexit__(kind, error, traceback)
 
-    def source(self, provider: OAuthProvider, policy: OAuthPolicy) -> TokenSource:
-        """The source of the tokens that `provider` issues by `policy`."""
+    def source(self, provider: OAuthProvider | None, policy: OAuthPolicy) -> TokenSource:
+        """The source of the tokens that `provider` issues by `policy`; None: it is not known."""
+        provider = provider or _unknown(policy.provider_name)
         key = _Key(provider, policy)
         found = self._sources.get(key)
         if found is None:
@@ -168,3 +170,13 @@ class Tokens:
         task = self._group.create_task(request)
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
+
+
+def _unknown(name: str) -> OAuthProvider:
+    return OAuthProvider(
+        name=name,
+        token_endpoint="http://unknown.invalid/",  # noqa: S106 - a URL
+        client_id="unknown",
+        client_secret=MASK,
+        locked="it does not exist",
+    )
