@@ -25,6 +25,14 @@ class Authority:
             private_key=issued.private_key_pem.bytes().decode(),
         )
 
+    def files(self, folder: Path, *names: str) -> tuple[Path, Path]:
+        """A certificate for `names` and its key, for servers that want files."""
+        issued = self._authority.issue_cert(*names)
+        chain, key = folder / "server.pem", folder / "server.key"
+        chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        issued.private_key_pem.write_to_path(key)
+        return chain, key
+
     def server_for(self, clients: "Authority", *names: str) -> ssl.SSLContext:
         """As `server`, for clients with a certificate of the authority `clients`."""
         context = self.server(*names)

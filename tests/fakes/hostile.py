@@ -44,6 +44,10 @@ class Visit:
         await self.writer.drain()
         self.sent += len(part)
 
+    async def receive(self) -> bytes:
+        """What has come; empty when the other side has closed."""
+        return await self._reader.read(64 << 10)
+
     async def until_closed(self) -> None:
         """Wait until the other side closes."""
         await self._reader.read()
@@ -212,7 +216,7 @@ class Hostile:
             if not self._reading or await visit.request():
                 await self._act(visit)
         writer.close()
-        with suppress(ConnectionError):
+        with suppress(OSError):  # of TLS, too
             await writer.wait_closed()
         self._open.discard(visit)
         await self._tell()

@@ -10,7 +10,6 @@ import httpx
 
 from app.domain.egress import DEFAULT_PORTS
 from workers.transport.connecting import connected_to
-from workers.transport.connection import Connection
 from workers.transport.resolving import Resolver
 from workers.transport.tls import PLAIN, Credentials, TlsContexts, tls_problem
 from workers.transport.tunneling import Tunneler
@@ -55,7 +54,7 @@ class Dialer:
         self._contexts = TlsContexts(ca_file)
         self._tunneler = tunneler
 
-    async def dial(self, origin: Origin, connection: Connection, *, deadline: float) -> None:
+    async def dial(self, origin: Origin, connection: asyncio.Protocol, *, deadline: float) -> None:
         """Connect `connection` to `origin` by `deadline` (loop's clock), TLS handshake included.
 
         Raises httpx.ConnectTimeout, httpx.ProxyError, httpx.ConnectError or, as one of these,
@@ -78,14 +77,14 @@ class Dialer:
             # ValueError: a host that cannot be a name (an empty or overlong label).
             raise httpx.ConnectError(str(exc) or type(exc).__name__) from exc
 
-    async def learn(self, origin: Origin, connection: Connection) -> None:
-        """An answer has come by `connection`: the next ones to its origin may resume its session.
+    async def learn(self, origin: Origin, tls: ssl.SSLObject | None) -> None:
+        """An answer has come by `tls`: the next connections to its origin may resume its session.
 
         Not sooner: with TLS 1.3 a server gives what is needed for that after the handshake.
         """
-        if connection.tls is not None:
+        if tls is not None:
             context = await self._contexts.of(origin.credentials)
-            context.learn(origin.host, connection.tls.session)
+            context.learn(origin.host, tls.session)
 
     def close(self) -> None:
         """Dial nothing more."""
@@ -101,7 +100,7 @@ class Dialer:
                 return await connected_to(addresses, origin.port)
         return await self._tunneler.open(addresses, origin.port, deadline=deadline)
 
-    async def _speak(self, origin: Origin, connection: Connection, connected: socket) -> None:
+    async def _speak(self, origin: Origin, connection: asyncio.Protocol, connected: socket) -> None:
         loop = asyncio.get_running_loop()
         if origin.scheme == "http":
             await loop.create_connection(lambda: connection, sock=connected)

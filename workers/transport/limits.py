@@ -12,6 +12,10 @@ HEAD_MAX: Final = 64 * 1024
 RECEIVED_MAX: Final = HEAD_MAX + 8 * BODY_MAX
 # Interim (1xx) answers to one request.
 INTERIM_MAX: Final = 16
+# Requests at a time on one connection by HTTP/2, if the other side takes as many.
+STREAMS_MAX: Final = 100
+# Bytes that wait to be read by the other side of HTTP/2 while it goes on asking.
+UNREAD_MAX: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

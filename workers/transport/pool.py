@@ -177,7 +177,7 @@ class OriginPool:
             return await exchange.answer
         await self._dial(connection, exchange)
         answer = await exchange.answer
-        await self._dialer.learn(self._origin, connection)
+        await self._dialer.learn(self._origin, connection.tls)
         return answer
 
     async def _dial(self, connection: Connection, exchange: Exchange) -> None:

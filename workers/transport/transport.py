@@ -11,6 +11,7 @@ from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Dialer, Origin
 from workers.transport.exchange import Exchanged
+from workers.transport.http2_pool import Choices, Http2Pool
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.resolving import Resolver
@@ -29,6 +30,8 @@ _TRUNCATED = {"truncated": True}
 
 class DeliveryTransport(httpx.AsyncBaseTransport):
     """HTTP/1.1 over keep-alive connections, for one event loop; build it where that loop runs.
+
+    HTTP/2 where an origin is asked for it, and chooses it.
 
     * **One deadline.** The `read` value of the request's `timeout` extension, in seconds, is the
       total for waiting, connecting, TLS, writing, headers and body. It is enforced at most
@@ -58,7 +61,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         self._loop = asyncio.get_running_loop()
         self._sweep = Sweep(self._loop)
         self._dialer = Dialer(Resolver(egress), ca_file, Tunneler(proxy) if proxy else None)
-        self._pools: dict[Origin, OriginPool] = {}
+        self._choices = Choices()
+        self._pools: dict[Origin, OriginPool | Http2Pool] = {}
         self._closed = False
 
     @property
@@ -150,17 +154,24 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         total: float | None = timeout.get("read") if timeout else None
         return self._timeout_s if total is None else total
 
-    def _pool(self, origin: Origin) -> OriginPool:
+    def _pool(self, origin: Origin) -> OriginPool | Http2Pool:
         pool = self._pools.get(origin)
         if pool is None:
-            pool = self._pools[origin] = OriginPool(
+            pool = self._pools[origin] = self._new_pool(origin)
+        return pool
+
+    def _new_pool(self, origin: Origin) -> OriginPool | Http2Pool:
+        dialer, sweep, limits = self._dialer, self._sweep, self._limits
+        if origin.credentials.http2:
+            return Http2Pool(
                 origin,
-                dialer=self._dialer,
-                sweep=self._sweep,
-                limits=self._limits,
+                dialer=dialer,
+                sweep=sweep,
+                limits=limits,
+                choices=self._choices,
                 on_empty=self._drop,
             )
-        return pool
+        return OriginPool(origin, dialer=dialer, sweep=sweep, limits=limits, on_empty=self._drop)
 
     def _drop(self, origin: Origin) -> None:
         # Subscriptions come and go; what they leave behind would add up.

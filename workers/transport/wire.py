@@ -36,6 +36,15 @@ def whole_request(start: bytes, headers: Iterable[Header], body: bytes) -> bytes
     )
 
 
+def fields_of(request: bytes) -> tuple[bytes, bytes, list[Header], bytes]:
+    """Method, target, headers and body of what `whole_request` made."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    first, *lines = head.split(b"\r\n")
+    method, target, _ = first.split(b" ", 2)
+    pairs = (line.partition(b": ") for line in lines)
+    return method, target, [(name, value) for name, _, value in pairs], body
+
+
 def _lines(headers: Iterable[Header]) -> list[bytes]:
     return [
         b"%b: %b\r\n" % (name, value)

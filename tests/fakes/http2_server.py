@@ -1,0 +1,103 @@
+"""Servers that speak HTTP/2: a real one, and one that does what it is told to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from socket import create_server
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, Event, RequestReceived, StreamEnded
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+
+from tests.fakes.hostile import Act, Visit
+
+# An ASGI application.
+App = Callable[..., Awaitable[None]]
+
+
+@asynccontextmanager
+async def hypercorn(app: App, chain: Path, key: Path, *, alpn: str = "h2") -> AsyncIterator[str]:
+    """`app` behind Hypercorn: its URL."""
+    listener = create_server(("127.0.0.1", 0))
+    config = Config()
+    port = listener.getsockname()[1]
+    config.bind = [f"fd://{listener.detach()}"]
+    config.certfile, config.keyfile = str(chain), str(key)
+    config.alpn_protocols = [alpn]
+    config.errorlog = config.accesslog = None
+    stopping = asyncio.Event()
+
+    async def until_stopped() -> None:
+        await stopping.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(serve(app, config, shutdown_trigger=until_stopped))
+        try:
+            yield f"https://127.0.0.1:{port}/"
+        finally:
+            stopping.set()
+
+
+class Scripted:
+    """One connection from the server's side: `requests` are those that are complete, by stream."""
+
+    def __init__(self, visit: Visit) -> None:
+        self.http2 = H2Connection(H2Configuration(client_side=False))
+        self.visit = visit
+        self.requests: dict[int, bytes] = {}
+        self._bodies: dict[int, bytes] = {}
+        self._complete: asyncio.Queue[int] = asyncio.Queue()
+
+    async def next_request(self) -> int | None:
+        """The stream of the next complete request; None when the other side has closed."""
+        while self._complete.empty():
+            if not await self.hear():
+                return None
+        return self._complete.get_nowait()
+
+    async def hear(self) -> bool:
+        """Read something; False when the other side has closed."""
+        data = await self.visit.receive()
+        for event in self.http2.receive_data(data):
+            self._take(event)
+        await self.flush()
+        return bool(data)
+
+    def answer(self, stream: int, status: int = 200, body: bytes = b"ok") -> None:
+        """Answer the request; `flush` says it."""
+        self.http2.send_headers(stream, [(":status", str(status)), ("x-stream", str(stream))])
+        self.http2.send_data(stream, body, end_stream=True)
+
+    async def flush(self) -> None:
+        """Say what is to be said."""
+        await self.visit.say(self.http2.data_to_send())
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RequestReceived():
+                self._bodies[event.stream_id or 0] = b""
+            case DataReceived():
+                self._bodies[event.stream_id] += event.data
+                self.http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            case StreamEnded():
+                stream = event.stream_id or 0
+                self.requests[stream] = self._bodies.pop(stream)
+                self.visit.requests.append(self.requests[stream])
+                self._complete.put_nowait(stream)
+            case _:
+                pass
+
+
+def scripted(script: Callable[[Scripted], Awaitable[None]]) -> Act:
+    """An act for `Hostile(…, reading=False)` that speaks HTTP/2 and then runs `script`."""
+
+    async def act(visit: Visit) -> None:
+        server = Scripted(visit)
+        server.http2.initiate_connection()
+        await server.flush()
+        await script(server)
+
+    return act

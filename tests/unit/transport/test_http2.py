@@ -1,0 +1,247 @@
+"""HTTP/2 from the bytes of the other side: no server, and no network."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import cast
+
+import httpx
+import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.exceptions import FrameTooLargeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.transport.answer import RawAnswer
+from workers.transport.exchange import Exchange
+from workers.transport.http2 import Http2Connection
+from workers.transport.http2_frames import Goodbye, Goodbyes
+from workers.transport.http2_stream import Stream
+from workers.transport.limits import UNREAD_MAX
+from workers.transport.sweep import Sweep
+from workers.transport.wire import request_start, whole_request
+
+REQUEST = whole_request(request_start(b"POST", b"/", [(b"Host", b"h")]), [], b"{}")
+PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8)
+
+
+class Tls:
+    def selected_alpn_protocol(self) -> str:
+        return "h2"
+
+
+class Unread(asyncio.Transport):
+    """Takes what is written, and lets nobody read it."""
+
+    def __init__(self) -> None:
+        super().__init__({"ssl_object": Tls()})
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.written)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = True
+
+
+class Pool:
+    def __init__(self) -> None:
+        self.gone = False
+
+    def released(self, connection: Http2Connection) -> None: ...
+
+    def discard(self, connection: Http2Connection) -> None:
+        del connection
+        self.gone = True
+
+
+class Client:
+    """A connection with a request under way, which must come to one end."""
+
+    def __init__(self, requests: int = 1) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.sweep = Sweep(self.loop)
+        self.pool = Pool()
+        self.socket = Unread()
+        self.connection = Http2Connection(self.pool, self.sweep)
+        self.connection.connection_made(self.socket)
+        self.answers: list[asyncio.Future[RawAnswer]] = []
+        for _ in range(requests):
+            answer: asyncio.Future[RawAnswer] = self.loop.create_future()
+            self.answers.append(answer)
+            self.connection.start(Exchange(REQUEST, self.loop.time() + 10, answer))
+
+    def feed(self, data: bytes, cuts: Sequence[int] = ()) -> None:
+        places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+        for start, end in pairwise(places):
+            if not self.socket.closed:
+                self.connection.data_received(data[start:end])
+
+    def end(self) -> list[object]:
+        """The other side closes; what became of the requests."""
+        self.connection.connection_lost(None)
+        assert len(self.sweep) == 0
+        assert self.pool.gone
+        return [each.exception() or each.result() for each in self.answers]
+
+
+def a_server() -> H2Connection:
+    server = H2Connection(H2Configuration(client_side=False))
+    server.initiate_connection()
+    return server
+
+
+def conversation(*, goodbye: bool = False) -> bytes:
+    """All that a good server says to two requests."""
+    client, server = Client(requests=2), a_server()
+    server.receive_data(client.socket.written)
+    server.send_headers(1, [(":status", "103"), ("link", "<a>")])
+    for stream in (1, 3):
+        server.send_headers(stream, [(":status", "200"), ("x-a", "1")])
+        server.send_data(stream, b"body", end_stream=True)
+    said = server.data_to_send()
+    if goodbye:
+        said += bytes((0, 0, 8, 7, 0, 0, 0, 0, 0)) + (1).to_bytes(4, "big") + bytes(4)
+    client.end()
+    return said
+
+
+async def test_answers_are_read_however_they_are_cut() -> None:
+    said = conversation()
+    for cut in range(len(said)):
+        client = Client(requests=2)
+        client.feed(said, [cut])
+        for answer in client.end():
+            assert answer == RawAnswer(200, [(b"x-a", b"1")], b"body", truncated=False)
+
+
+async def test_one_that_asks_for_ever_and_reads_nothing_is_left() -> None:
+    client = Client()
+    for _ in range(UNREAD_MAX // len(PING) // 1000 + 2):
+        client.feed(PING * 1000)
+    assert client.socket.closed
+    (error,) = client.end()
+    assert str(error) == "it asks much and reads nothing"
+
+
+async def test_what_the_other_side_does_not_take_is_not_written() -> None:
+    """A window that is closed costs us no memory, and one request's does not hold up another."""
+    client = Client(requests=0)
+    answer: asyncio.Future[RawAnswer] = client.loop.create_future()
+    body = b"x" * 1_000_000
+    payload = whole_request(request_start(b"POST", b"/", [(b"Host", b"h")]), [], body)
+    client.connection.start(Exchange(payload, client.loop.time() + 10, answer))
+    client.answers.append(answer)
+    assert 65_000 < len(client.socket.written) < 67_000
+    client.connection.pause_writing()
+    window = b"\x00\x00\x04\x08\x00\x00\x00\x00"
+    grown = (900_000).to_bytes(4, "big")
+    client.feed(window + b"\x00" + grown + window + b"\x01" + grown)
+    assert len(client.socket.written) < 67_000
+    client.connection.resume_writing()
+    assert len(client.socket.written) > 960_000
+    client.end()
+
+
+async def test_a_connection_of_which_nothing_was_heard_in_all_the_time_is_left() -> None:
+    for heard in (True, False):
+        client, server = Client(), a_server()
+        hello = server.data_to_send()
+        late: asyncio.Future[RawAnswer] = client.loop.create_future()
+        if not heard:
+            client.feed(hello)
+        exchange = Exchange(REQUEST, client.loop.time(), late)
+        client.connection.start(exchange)
+        if heard:
+            client.feed(hello)
+        assert isinstance(exchange.carrier, Stream)
+        exchange.carrier.expire()
+        assert isinstance(late.exception(), httpx.ReadTimeout)
+        assert client.connection.usable is heard
+        client.end()
+
+
+@pytest.mark.parametrize("code", [ErrorCodes.REFUSED_STREAM, ErrorCodes.CANCEL])
+async def test_an_answer_that_is_reset_in_the_same_breath_is_one_end(code: ErrorCodes) -> None:
+    client, server = Client(), a_server()
+    server.receive_data(client.socket.written)
+    server.send_headers(1, [(":status", "200")])
+    server.reset_stream(1, code)
+    client.feed(server.data_to_send())
+    (error,) = client.end()
+    assert isinstance(error, httpx.RemoteProtocolError)
+    assert code.name in str(error)
+
+
+@given(data=st.binary(max_size=300), cuts=st.lists(st.integers(0, 300), max_size=4))
+async def test_any_bytes_are_an_end(data: bytes, cuts: list[int]) -> None:
+    client = Client(requests=2)
+    client.feed(data, cuts)
+    for end in client.end():
+        assert isinstance(end, RawAnswer | httpx.TransportError)
+
+
+@given(
+    flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=6),
+    drops=st.lists(st.integers(0, 10_000), max_size=3),
+    cuts=st.lists(st.integers(0, 300), max_size=4),
+    goodbye=st.booleans(),
+)
+async def test_a_conversation_that_is_spoilt_anywhere_comes_to_an_end(
+    flips: list[tuple[int, int]], drops: list[int], cuts: list[int], *, goodbye: bool
+) -> None:
+    said = bytearray(conversation(goodbye=goodbye))
+    for place, value in flips:
+        said[place % len(said)] = value
+    for place in drops:
+        del said[place % len(said)]
+    client = Client(requests=2)
+    client.feed(bytes(said), cuts)
+    for end in client.end():
+        assert isinstance(end, RawAnswer | httpx.TransportError)
+
+
+def frames(*lengths: int) -> Iterator[bytes]:
+    for length in lengths:
+        yield length.to_bytes(3, "big") + b"\x00\x00" + bytes(4) + b"d" * length
+
+
+@given(
+    before=st.lists(st.integers(0, 40), max_size=4),
+    after=st.lists(st.integers(0, 40), max_size=4),
+    cuts=st.lists(st.integers(0, 400), max_size=8),
+)
+def test_goodbyes_are_found_wherever_they_are_cut(
+    before: list[int], after: list[int], cuts: list[int]
+) -> None:
+    goodbye = b"\x00\x00\x0a\x07\x00" + bytes(4) + b"\x80\x00\x00\x05\x00\x00\x00\x02hi"
+    first, last = b"".join(frames(*before)), b"".join(frames(*after))
+    said = first + goodbye + last
+    places = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
+    goodbyes = Goodbyes()
+    parts = [
+        part for start, end in pairwise(places) for part in goodbyes.parts(said[start:end]) if part
+    ]
+    at = parts.index(Goodbye(5, 2))
+    assert b"".join(cast("list[bytes]", parts[:at])) == first
+    assert b"".join(cast("list[bytes]", parts[at + 1 :])) == last
+
+
+def test_a_frame_that_is_too_large_is_not_waited_for() -> None:
+    with pytest.raises(FrameTooLargeError):
+        list(Goodbyes().parts(b"HTTP/1.1 400"))
+    with suppress(FrameTooLargeError):
+        list(Goodbyes().parts(b"\x00\x40\x00" + bytes(6)))

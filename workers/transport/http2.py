@@ -1,0 +1,401 @@
+"""HTTP/2 (RFC 9113): one connection, many requests at once. The framing is h2's."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Iterable
+from contextlib import suppress
+from math import inf
+from typing import Final, Protocol, cast
+
+import httpx
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import (
+    DataReceived,
+    Event,
+    InformationalResponseReceived,
+    RemoteSettingsChanged,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+)
+from h2.exceptions import H2Error, StreamClosedError
+from h2.settings import SettingCodes, Settings
+from hyperframe.exceptions import HyperframeError
+
+from workers.transport.exchange import Exchanged
+from workers.transport.http2_frames import Goodbye, Goodbyes
+from workers.transport.http2_stream import NotProcessedError, Stream
+from workers.transport.limits import (
+    BODY_MAX,
+    HEAD_MAX,
+    INTERIM_MAX,
+    STREAMS_MAX,
+    UNREAD_MAX,
+)
+from workers.transport.sweep import Sweep
+from workers.transport.tls import tls_problem
+from workers.transport.wire import Header, fields_of
+
+# Stream identifiers are used once; a connection that has come so far makes room for another.
+_LAST_STREAM: Final = 2**30
+_STATUS: Final = re.compile(rb"[2-9][0-9][0-9]")
+
+
+class Owner(Protocol):
+    """What a connection tells the pool it belongs to."""
+
+    def released(self, connection: "Http2Connection") -> None:
+        """A request is over: there may be room for another."""
+
+    def discard(self, connection: "Http2Connection") -> None:
+        """The connection is gone; may be said more than once."""
+
+
+class Http2Connection(asyncio.Protocol):
+    """A connection to one origin, with at most `STREAMS_MAX` requests at a time.
+
+    Whatever comes is bounded as with HTTP/1.1 (`limits`); a request over a bound is reset, and its
+    connection goes on. It is in the sweep for its idle expiry.
+    """
+
+    def __init__(self, owner: Owner, sweep: Sweep) -> None:
+        self._owner = owner
+        self._sweep = sweep
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._http2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
+        self._goodbyes = Goodbyes()
+        self._streams: dict[int, Stream] = {}
+        self._heard_at = 0.0
+        self._retired = False
+        self._gone = False
+        self._paused = False
+        self.deadline = inf
+        self.tls: ssl.SSLObject | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is connected, and takes requests."""
+        transport = self._transport
+        return (
+            transport is not None
+            and not self._gone
+            and not self._retired
+            and not transport.is_closing()
+        )
+
+    @property
+    def room(self) -> int:
+        """How many more requests it takes now."""
+        if not self.usable:
+            return 0
+        allowed = min(STREAMS_MAX, self._http2.remote_settings.max_concurrent_streams)
+        return max(0, allowed - len(self._streams))
+
+    @property
+    def idle(self) -> bool:
+        """Whether it carries no request."""
+        return not self._streams
+
+    def start(self, exchange: Exchanged) -> None:
+        """Send the request; there must be room for it.
+
+        Raises httpx.LocalProtocolError when it cannot be said by HTTP/2.
+        """
+        method, target, headers, body = fields_of(exchange.payload)
+        number = self._http2.get_next_available_stream_id()
+        fields = _fields(method, target, headers)
+        try:
+            self._http2.send_headers(number, fields, end_stream=not body)
+        except H2Error as exc:
+            # What it has kept of the request, it would take for an open one.
+            self.retire()
+            raise httpx.LocalProtocolError(str(exc)) from exc
+        stream = Stream(self, exchange, number=number, begun_at=self._loop.time())
+        self._streams[number] = stream
+        exchange.carrier = stream
+        stream.unsent = body
+        self.deadline = inf
+        self._sweep.add(self)
+        self._sweep.add(stream)
+        self._send_bodies((stream,))
+        self._write()
+        if number >= _LAST_STREAM:
+            self.retire()
+
+    def rest(self, until: float) -> None:
+        """Wait idle for a next request, at most `until`."""
+        self.deadline = until
+        self._sweep.notice(until)
+
+    def retire(self) -> None:
+        """Take no more requests; close with the last of those under way."""
+        self._retired = True
+        if self.idle:
+            self.close()
+
+    def close(self) -> None:
+        """Close politely; for a connection that owes nobody an answer."""
+        transport = self._transport
+        if transport is not None and not self._gone:
+            if self.speaks_http2:
+                self._http2.close_connection()
+                self._write()
+            transport.close()
+        self._leave()
+
+    def abort(self) -> None:
+        """Close at once; requests under way get no answer from here."""
+        self._leave()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def fail(self, error: httpx.TransportError) -> None:
+        """Close at once, with `error` for an answer to all requests under way."""
+        streams = self._take_streams()
+        self.abort()
+        for stream in streams:
+            stream.exchange.fail(error)
+
+    def expire(self) -> None:
+        """End an idle life."""
+        if self.idle:
+            self.close()
+
+    def expire_stream(self, stream: Stream) -> None:
+        """End a request that is over its deadline."""
+        if self._heard_at < stream.begun_at:
+            # Not a sign of life since: whoever sends by it next would wait for nothing, too.
+            self._retired = True
+        self._reset(stream, httpx.ReadTimeout("the answer was not complete in time"))
+
+    def cancel(self, stream: Stream) -> None:
+        """End a request of which nobody wants to know any more."""
+        if self._streams.get(stream.id) is stream:
+            self._end_stream(stream, ErrorCodes.CANCEL)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say hello, unless the dialler has given up meanwhile, or it is not HTTP/2."""
+        self._transport = cast("asyncio.Transport", transport)
+        self.tls = transport.get_extra_info("ssl_object")
+        if self._gone:
+            self._transport.abort()
+        elif self.speaks_http2:
+            self._http2.local_settings = Settings(
+                client=True,
+                initial_values={
+                    SettingCodes.ENABLE_PUSH: 0,
+                    SettingCodes.MAX_HEADER_LIST_SIZE: HEAD_MAX,
+                },
+            )
+            self._http2.initiate_connection()
+            self._write()
+
+    @property
+    def speaks_http2(self) -> bool:
+        """Whether the other side has chosen HTTP/2 (ALPN, RFC 7301)."""
+        return self.tls is not None and self.tls.selected_alpn_protocol() == "h2"
+
+    def data_received(self, data: bytes) -> None:
+        """Read what has come, and answer what h2 answers."""
+        self._heard_at = self._loop.time()
+        try:
+            for part in self._goodbyes.parts(data):
+                self._read(part)
+        except (H2Error, HyperframeError) as exc:
+            self._write()
+            self.fail(httpx.RemoteProtocolError(f"not HTTP/2: {exc}"))
+            return
+        # Only now: h2 is ahead of the events, and knows of streams that are over.
+        self._send_bodies(tuple(self._streams.values()))
+        self._write()
+        transport = self._transport
+        if transport is not None and transport.get_write_buffer_size() > UNREAD_MAX:
+            # Bodies wait for it to read; these are answers to what it asks and does not listen to.
+            self.fail(httpx.RemoteProtocolError("it asks much and reads nothing"))
+
+    def pause_writing(self) -> None:
+        """Enough waits to be read by the other side."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """It has been read."""
+        self._paused = False
+        self._send_bodies(tuple(self._streams.values()))
+        self._write()
+
+    def eof_received(self) -> None:
+        """The other side has closed."""
+        self.fail(httpx.RemoteProtocolError("the connection was closed within the answer"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone, and with it all that was tied to it."""
+        if isinstance(exc, ssl.SSLError):
+            self.fail(httpx.ReadError(tls_problem(exc)))
+        elif exc is not None:
+            self.fail(httpx.ReadError(f"the connection broke: {exc}"))
+        else:
+            self.fail(httpx.RemoteProtocolError("the connection was closed within the answer"))
+        self._sweep.discard(self)
+
+    def _read(self, part: bytes | Goodbye) -> None:
+        if isinstance(part, Goodbye):
+            self._on_goodbye(part)
+            return
+        for event in self._http2.receive_data(part):
+            if not self._gone:
+                self._on_event(event)
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case RemoteSettingsChanged():
+                self._on_settings()
+            case DataReceived():
+                self._on_body(event)
+            case ResponseReceived():
+                self._on_response(event)
+            case InformationalResponseReceived():
+                self._on_interim(event)
+            case StreamEnded():
+                self._on_end(event)
+            case StreamReset():
+                self._on_reset(event)
+            case _:
+                pass  # h2 has answered what is to be answered (pings, settings)
+
+    def _on_response(self, event: ResponseReceived) -> None:
+        stream = self._streams.get(event.stream_id)
+        if stream is not None:
+            fields = [(bytes(each[0]), bytes(each[1])) for each in event.headers]
+            status = dict(fields).get(b":status", b"")
+            if not _STATUS.fullmatch(status):
+                self._reset(stream, httpx.RemoteProtocolError("not an HTTP answer"))
+                return
+            stream.status = int(status)
+            stream.headers = [each for each in fields if not each[0].startswith(b":")]
+
+    def _on_interim(self, event: InformationalResponseReceived) -> None:
+        stream = self._streams.get(event.stream_id)
+        if stream is None:
+            return
+        stream.interim += 1
+        if stream.interim > INTERIM_MAX:
+            message = f"more than {INTERIM_MAX} interim answers"
+            self._reset(stream, httpx.RemoteProtocolError(message))
+
+    def _on_body(self, event: DataReceived) -> None:
+        # Also when it is not wanted any more: others read by the same window.
+        self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        stream = self._streams.get(event.stream_id)
+        if stream is None:
+            return
+        stream.body.append(event.data[: BODY_MAX - stream.read])
+        stream.read += len(event.data)
+        if stream.read > BODY_MAX:
+            self._succeed(stream, truncated=True)
+
+    def _on_end(self, event: StreamEnded) -> None:
+        stream = self._streams.get(event.stream_id)
+        if stream is not None:
+            self._succeed(stream)
+
+    def _on_reset(self, event: StreamReset) -> None:
+        stream = self._streams.get(event.stream_id)
+        if stream is None:
+            return
+        message = f"the request was reset: {_spelled(event.error_code or 0)}"
+        refused = event.error_code == ErrorCodes.REFUSED_STREAM
+        self._end_stream(stream, None)
+        stream.exchange.fail(
+            NotProcessedError(message) if refused else httpx.RemoteProtocolError(message)
+        )
+
+    def _on_settings(self) -> None:
+        if self.room:
+            self._owner.released(self)
+
+    def _on_goodbye(self, goodbye: Goodbye) -> None:
+        self._retired = True
+        message = f"the connection was ended: {_spelled(goodbye.code)}"
+        for stream in [each for each in self._streams.values() if each.id > goodbye.last_stream]:
+            self._end_stream(stream, None)
+            stream.exchange.fail(NotProcessedError(message))
+        if self.idle:
+            self.close()
+
+    def _succeed(self, stream: Stream, *, truncated: bool = False) -> None:
+        code = ErrorCodes.CANCEL if truncated else ErrorCodes.NO_ERROR if stream.unsent else None
+        self._end_stream(stream, code)
+        stream.exchange.succeed(stream.answer(truncated=truncated))
+
+    def _reset(self, stream: Stream, error: httpx.TransportError) -> None:
+        self._end_stream(stream, ErrorCodes.CANCEL)
+        stream.exchange.fail(error)
+
+    def _end_stream(self, stream: Stream, code: ErrorCodes | None) -> None:
+        """Forget it, and with a `code` tell the other side that it is over."""
+        self._streams.pop(stream.id, None)
+        self._sweep.discard(stream)
+        if code is not None:
+            with suppress(StreamClosedError):
+                self._http2.reset_stream(stream.id, code)
+            self._write()
+        if self._retired and self.idle:
+            self.close()
+        elif not self._gone:
+            self._owner.released(self)
+
+    def _send_bodies(self, streams: tuple[Stream, ...]) -> None:
+        """As much as the other side lets us, and as it reads."""
+        http2 = self._http2
+        for stream in streams:
+            while stream.unsent and not self._paused and stream.id in self._streams:
+                window = http2.local_flow_control_window(stream.id)
+                size = min(window, http2.max_outbound_frame_size, len(stream.unsent))
+                if size <= 0:
+                    break
+                part, stream.unsent = stream.unsent[:size], stream.unsent[size:]
+                http2.send_data(stream.id, part, end_stream=not stream.unsent)
+                self._write()
+
+    def _write(self) -> None:
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            said = self._http2.data_to_send()
+            if said:
+                transport.write(said)
+
+    def _take_streams(self) -> list[Stream]:
+        streams = list(self._streams.values())
+        self._streams.clear()
+        for stream in streams:
+            self._sweep.discard(stream)
+        return streams
+
+    def _leave(self) -> None:
+        self._gone = True
+        self._take_streams()
+        self.deadline = inf
+        self._owner.discard(self)
+
+
+def _fields(method: bytes, target: bytes, headers: Iterable[Header]) -> list[Header]:
+    """Header fields as HTTP/2 has them: what the first line had said is in fields, too."""
+    fields = [(name.lower(), value) for name, value in headers]
+    authority = dict(fields).get(b"host", b"")
+    return [
+        (b":method", method),
+        (b":scheme", b"https"),
+        (b":authority", authority),
+        (b":path", target),
+        *(field for field in fields if field[0] != b"host"),
+    ]
+
+
+def _spelled(code: int) -> str:
+    with suppress(ValueError):
+        return ErrorCodes(code).name
+    return str(code)

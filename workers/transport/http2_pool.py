@@ -1,0 +1,243 @@
+"""The connections of one origin that is asked for HTTP/2."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import suppress
+from math import ceil
+from typing import Final
+
+import httpx
+
+from workers.transport.answer import RawAnswer
+from workers.transport.dialing import Dialer, Origin
+from workers.transport.exchange import Exchange, Exchanged
+from workers.transport.http2 import Http2Connection
+from workers.transport.http2_stream import NotProcessedError
+from workers.transport.limits import TransportLimits
+from workers.transport.pool import OriginPool
+from workers.transport.sweep import Sweep
+
+_CLOSED: Final = "the transport is closed"
+# How often a request is sent that the other side says it has not looked at.
+_SENT_MAX: Final = 3
+# An origin that speaks only HTTP/1.1 is asked again after a while.
+_ASKED_EVERY_S: Final = 300.0
+_CHOICES_MAX: Final = 10_000
+
+
+class Choices:
+    """Which origins speak only HTTP/1.1: to ask each time would cost a handshake."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._until: OrderedDict[Origin, float] = OrderedDict()
+
+    def chose_http1(self, origin: Origin) -> None:
+        """It has, for the time being."""
+        self._until[origin] = self._loop.time() + _ASKED_EVERY_S
+        self._until.move_to_end(origin)
+        if len(self._until) > _CHOICES_MAX:
+            self._until.popitem(last=False)
+
+    def is_http1(self, origin: Origin) -> bool:
+        """Whether HTTP/2 need not be asked for."""
+        return self._loop.time() < self._until.get(origin, 0.0)
+
+
+class Http2Pool:
+    """As few connections as carry the requests; HTTP/1.1 where the other side chooses it.
+
+    Another connection is dialled, one at a time, when those there are have no room. Requests beyond
+    that wait, first come, first served, each until its deadline. Whoever waits for a dial that
+    fails, fails with it.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        dialer: Dialer,
+        sweep: Sweep,
+        limits: TransportLimits,
+        choices: Choices,
+        on_empty: Callable[[Origin], None],
+    ) -> None:
+        self._origin = origin
+        self._dialer = dialer
+        self._sweep = sweep
+        self._connections_max = limits.connections_max
+        self._idle_expiry_s = limits.idle_expiry.total_seconds()
+        self._choices = choices
+        self._on_empty = on_empty
+        self._loop = asyncio.get_running_loop()
+        self._connections: dict[Http2Connection, None] = {}
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._senders = 0
+        self._dialing = False
+        self._closed = False
+        credentials = origin.credentials._replace(http2=False)
+        self._http1 = OriginPool(
+            origin._replace(credentials=credentials),
+            dialer=dialer,
+            sweep=sweep,
+            limits=limits,
+            on_empty=lambda _: self._forget(),
+        )
+
+    def __len__(self) -> int:
+        return len(self._connections) + len(self._http1)
+
+    @property
+    def idle(self) -> int:
+        """Number of connections that carry no request."""
+        return sum(each.idle for each in self._connections) + self._http1.idle
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait for a connection."""
+        return len(self._queue) + self._http1.waiting
+
+    def begin(self, exchange: Exchanged) -> bool:
+        """Whether it has been written; never by HTTP/2, where it may have to be sent again."""
+        return self._choices.is_http1(self._origin) and self._http1.begin(exchange)
+
+    async def send(self, payload: bytes, deadline: float) -> RawAnswer:
+        """Send `payload` and return its answer by `deadline`; else an httpx exception.
+
+        It is sent again only where the other side says that it has not looked at it.
+        """
+        self._senders += 1
+        try:
+            for _ in range(_SENT_MAX - 1):
+                with suppress(NotProcessedError):
+                    return await self._send(payload, deadline)
+            return await self._send(payload, deadline)
+        finally:
+            self._senders -= 1
+            self._forget()
+
+    def released(self, connection: Http2Connection) -> None:
+        """There may be room on `connection` for who has waited longest; else it may rest."""
+        if self._closed:
+            if connection.idle:
+                connection.close()
+            return
+        self._wake(connection.room)
+        if connection.idle:
+            until = self._loop.time() + self._idle_expiry_s
+            connection.rest(ceil(until))
+
+    def discard(self, connection: Http2Connection) -> None:
+        """Forget `connection`; whoever has waited longest may dial another."""
+        if connection in self._connections:
+            del self._connections[connection]
+            self._wake(1)
+            self._forget()
+
+    def close(self) -> None:
+        """Close idle connections, refuse who waits, and let those at work finish."""
+        self._closed = True
+        self._refuse(httpx.ConnectError(_CLOSED))
+        for connection in tuple(self._connections):
+            connection.retire()
+        self._http1.close()
+
+    def abort(self) -> None:
+        """Fail what is under way and close everything now."""
+        for connection in tuple(self._connections):
+            connection.fail(httpx.ReadError(_CLOSED))
+        self._http1.abort()
+
+    async def _send(self, payload: bytes, deadline: float) -> RawAnswer:
+        connection = await self._connection(deadline)
+        if connection is None:
+            return await self._http1.send(payload, deadline)
+        exchange = Exchange(payload, deadline, self._loop.create_future())
+        connection.start(exchange)
+        try:
+            answer = await exchange.answer
+        except asyncio.CancelledError:
+            exchange.forsake()
+            raise
+        await self._dialer.learn(self._origin, connection.tls)
+        return answer
+
+    async def _connection(self, deadline: float) -> Http2Connection | None:
+        """One with room; None when the origin has chosen HTTP/1.1."""
+        while not self._choices.is_http1(self._origin):
+            found = next((each for each in self._connections if each.room), None)
+            if found is not None:
+                return found
+            if self._closed:
+                raise httpx.ConnectError(_CLOSED)
+            if not self._dialing and len(self._connections) < self._connections_max:
+                return await self._dial(deadline)
+            await self._turn(deadline)
+        return None
+
+    async def _dial(self, deadline: float) -> Http2Connection | None:
+        connection = Http2Connection(self, self._sweep)
+        self._connections[connection] = None
+        self._dialing = True
+        try:
+            await self._dialer.dial(self._origin, connection, deadline=deadline)
+        except httpx.TransportError as exc:
+            self._refuse(exc)
+            raise
+        finally:
+            self._dialing = False
+            if not connection.usable:
+                connection.abort()
+        return self._dialled(connection)
+
+    def _dialled(self, connection: Http2Connection) -> Http2Connection | None:
+        if connection.speaks_http2:
+            if not connection.usable:
+                raise httpx.ConnectError("the connection was closed as soon as it was opened")
+            self._wake(connection.room)
+            return connection
+        self._choices.chose_http1(self._origin)
+        connection.close()
+        self._wake(len(self._queue))
+        return None
+
+    async def _turn(self, deadline: float) -> None:
+        turn: asyncio.Future[None] = self._loop.create_future()
+        self._queue.append(turn)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await turn
+        except TimeoutError as exc:
+            self._pass_on(turn)
+            if not any(each.usable for each in self._connections):
+                message = f"no connection to {self._origin.host}:{self._origin.port} in time"
+                raise httpx.ConnectTimeout(message) from exc
+            raise httpx.PoolTimeout("no connection became free in time") from exc
+        except asyncio.CancelledError:
+            self._pass_on(turn)
+            raise
+
+    def _pass_on(self, turn: asyncio.Future[None]) -> None:
+        """Given up: just when its turn had come, it is the next one's."""
+        if turn in self._queue:
+            self._queue.remove(turn)
+        elif turn.done() and not turn.cancelled() and turn.exception() is None:
+            self._wake(1)
+
+    def _wake(self, count: int) -> None:
+        while self._queue and count > 0:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                count -= 1
+
+    def _refuse(self, error: httpx.TransportError) -> None:
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_exception(error)
+
+    def _forget(self) -> None:
+        if not (self._senders or self._connections or len(self._http1)):
+            self._on_empty(self._origin)

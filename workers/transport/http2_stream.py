@@ -1,0 +1,68 @@
+"""One request on a connection by HTTP/2."""
+
+from typing import Protocol
+
+import httpx
+
+from workers.transport.answer import RawAnswer
+from workers.transport.exchange import Exchanged
+
+
+class NotProcessedError(httpx.RemoteProtocolError):
+    """The other side says that it has not looked at the request: it may be sent again."""
+
+
+class Owner(Protocol):
+    """The connection, as its requests know it."""
+
+    def expire_stream(self, stream: "Stream") -> None:
+        """Its time is up."""
+
+    def cancel(self, stream: "Stream") -> None:
+        """Nobody wants to know of it any more."""
+
+
+class Stream:
+    """One request and its answer; in the sweep for the request's deadline."""
+
+    __slots__ = (
+        "_owner",
+        "begun_at",
+        "body",
+        "exchange",
+        "headers",
+        "id",
+        "interim",
+        "read",
+        "status",
+        "unsent",
+    )
+
+    def __init__(self, owner: Owner, exchange: Exchanged, *, number: int, begun_at: float) -> None:
+        self._owner = owner
+        self.exchange = exchange
+        self.id = number
+        self.begun_at = begun_at
+        self.unsent = b""
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body: list[bytes] = []
+        self.read = 0
+        self.interim = 0
+
+    @property
+    def deadline(self) -> float:
+        """When `expire` is to be called."""
+        return self.exchange.deadline
+
+    def expire(self) -> None:
+        """End the request: its time is up."""
+        self._owner.expire_stream(self)
+
+    def abort(self) -> None:
+        """End the request, of which nobody wants to know any more."""
+        self._owner.cancel(self)
+
+    def answer(self, *, truncated: bool = False) -> RawAnswer:
+        """What has come."""
+        return RawAnswer(self.status, self.headers, b"".join(self.body), truncated)
