@@ -48,13 +48,13 @@ class OAuthProviderRepository:
         query = select(OAuthProviderRow).where(OAuthProviderRow.name.in_(names))
         query = query.execution_options(populate_existing=True)
         rows = await self._session.scalars(query)
-        return {row.name: provider_of(row, _sealing(self._vault, row.name)) for row in rows}
+        return {row.name: provider_of(row, provider_sealing(self._vault, row.name)) for row in rows}
 
     async def add(self, provider: OAuthProvider) -> None:
         """Add it; OAuthProviderExistsError, SecretKeyMissingError."""
         added = (
             insert(OAuthProviderRow)
-            .values(name=provider.name, settings=self._settings(provider))
+            .values(name=provider.name, settings=provider_settings(provider, self._vault))
             .on_conflict_do_nothing()
             .returning(OAuthProviderRow.name)
         )
@@ -67,7 +67,7 @@ class OAuthProviderRepository:
         OAuthProviderNotFoundError, SecretKeyMissingError, SecretUnreadableError when it is locked.
         """
         values = {
-            "settings": self._settings(provider),
+            "settings": provider_settings(provider, self._vault),
             "modified_at": func.clock_timestamp(),
         }
         query = update(OAuthProviderRow).where(OAuthProviderRow.name == provider.name)
@@ -92,11 +92,6 @@ class OAuthProviderRepository:
         count = rows[0][2] if rows else 0
         return count, [f"{topic}/{subscription}" for topic, subscription, _ in rows]
 
-    def _settings(self, provider: OAuthProvider) -> Json:
-        if provider.locked:
-            raise SecretUnreadableError(provider.locked)
-        return to_json(provider, _STORED, sealing=_sealing(self._vault, provider.name))
-
 
 def provider_of(row: OAuthProviderRow, sealing: Sealing) -> OAuthProvider:
     """The provider in the row; it is locked if `sealing` cannot open its secret."""
@@ -104,7 +99,15 @@ def provider_of(row: OAuthProviderRow, sealing: Sealing) -> OAuthProvider:
     return OAuthProvider(**(stored | {"name": row.name, "locked": sealing.unreadable}))
 
 
-def _sealing(vault: Vault, name: str) -> Sealing:
+def provider_settings(provider: OAuthProvider, vault: Vault) -> Json:
+    """What is stored of it; SecretKeyMissingError, SecretUnreadableError when it is locked."""
+    if provider.locked:
+        raise SecretUnreadableError(provider.locked)
+    return to_json(provider, _STORED, sealing=provider_sealing(vault, provider.name))
+
+
+def provider_sealing(vault: Vault, name: str) -> Sealing:
+    """How the secret of the provider of that name is sealed and opened."""
     return Sealing(vault, table=OAuthProviderRow.__tablename__, row=name)
 
 

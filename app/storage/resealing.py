@@ -7,7 +7,8 @@ from typing import Final
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.storage.models import SubscriptionRow
+from app.storage.models import OAuthProviderRow, SubscriptionRow
+from app.storage.oauth import provider_of, provider_sealing, provider_settings
 from app.storage.rows import opened_subscription, sealing_of, subscription_values
 from app.storage.sealing import vault_of
 
@@ -60,5 +61,34 @@ async def reseal_subscriptions(session: AsyncSession, after: str, limit: int) ->
     )
 
 
+async def reseal_oauth_providers(session: AsyncSession, after: str, limit: int) -> Resealed:
+    """The same for the next `limit` OAuth providers after the name `after`."""
+    vault = vault_of(session)
+    query = select(OAuthProviderRow).where(OAuthProviderRow.name > after)
+    ordered = query.order_by(OAuthProviderRow.name).limit(limit)
+    rows = list(await session.scalars(ordered.with_for_update(key_share=True)))
+    secrets = resealed = 0
+    unreadable: list[str] = []
+    for row in rows:
+        sealing = provider_sealing(vault, row.name)
+        found = provider_of(row, sealing)
+        secrets += sealing.opened
+        if found.locked:
+            unreadable.append(f"OAuth provider {row.name}: {found.locked}")
+        elif sealing.outdated:
+            resealed += sealing.outdated
+            await session.execute(
+                update(OAuthProviderRow)
+                .where(OAuthProviderRow.name == row.name)
+                .values(settings=row.settings | provider_settings(found, vault))
+            )
+    return Resealed(
+        last=rows[-1].name if len(rows) == limit else None,
+        secrets=secrets,
+        resealed=resealed,
+        unreadable=tuple(unreadable),
+    )
+
+
 # Every table that has secrets.
-RESEALINGS: Final[Sequence[Resealing]] = (reseal_subscriptions,)
+RESEALINGS: Final[Sequence[Resealing]] = (reseal_subscriptions, reseal_oauth_providers)

@@ -17,12 +17,13 @@ from app.domain.feed import Changes
 from app.domain.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuthProvider
 from app.domain.secrets import MASK
 from app.domain.subscription import Subscription
+from app.services.secret_rotation import rotate_secrets
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database, open_database
 from app.storage.oauth import OAuthProviderRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.vault import Vault
-from tests.fakes.keys import OTHER_KEY
+from tests.fakes.keys import KEY, OTHER_KEY
 from tests.fakes.oauth import POLICY, a_provider
 from tests.integration.storage.builders import a_subscription, add_topic
 
@@ -190,3 +191,21 @@ async def test_it_is_known_who_uses_a_provider(database: Database) -> None:
         providers = OAuthProviderRepository(session)
         assert await providers.users("login", limit=2) == (3, ["shop.orders/a", "shop.orders/b"])
         assert await providers.users("another", limit=2) == (0, [])
+
+
+async def test_a_rotation_takes_the_secrets_of_providers_and_policies_along(
+    database: Database, postgres_url: str
+) -> None:
+    await add(database)
+    await subscribe(database, "s", USER)
+    async with open_database(postgres_url, vault=Vault.of(f"{OTHER_KEY},{KEY}")) as both:
+        done = await rotate_secrets(both)
+        assert (done.secrets, done.resealed, done.unreadable) == (2, 2, ())
+    async with open_database(postgres_url, vault=Vault.of(OTHER_KEY)) as new:
+        [subscription] = (await since(new, 0)).subscriptions
+    assert (subscription.oauth, subscription.oauth_provider) == (USER, PROVIDER)
+    again = await rotate_secrets(database)
+    assert [each.split(":")[0] for each in again.unreadable] == [
+        "shop.orders/s",
+        "OAuth provider login",
+    ]
