@@ -1,6 +1,6 @@
 """The change feed: topics and subscriptions as they change, numbered in order of commit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.feed import Changes
+from app.domain.oauth import OAuthProvider
 from app.domain.subscription import Subscription
 from app.storage.models import ChangeClockRow, SubscriptionRow, TombstoneRow, TopicRow
 from app.storage.notices import CHANGES
@@ -92,12 +93,7 @@ class ChangeFeed:
         if not names:
             return tuple(subscriptions)
         found = await OAuthProviderRepository(self._session).named(names)
-        return tuple(
-            replace(each, oauth_provider=found.get(each.oauth.provider_name))
-            if each.oauth
-            else each
-            for each in subscriptions
-        )
+        return tuple(_with_provider(each, found) for each in subscriptions)
 
     async def _buried(self, number: int) -> dict[str, set[str]]:
         rows = await self._session.execute(
@@ -107,3 +103,14 @@ class ChangeFeed:
         for kind, key in rows:
             buried.setdefault(kind, set()).add(key)
         return buried
+
+
+def _with_provider(
+    subscription: Subscription, providers: Mapping[str, OAuthProvider]
+) -> Subscription:
+    if subscription.oauth is None:
+        return subscription
+    provider = providers.get(subscription.oauth.provider_name)
+    # Who cannot read the provider's secret can send no more than without the subscription's own.
+    locked = subscription.locked or (provider.locked if provider else "")
+    return replace(subscription, oauth_provider=provider, locked=locked)

@@ -133,6 +133,10 @@ async def test_a_secret_under_an_unknown_key_locks_its_provider_and_no_other(
         assert (await get(other, "readable")).locked == ""
         with pytest.raises(SecretUnreadableError):
             await change(other, replace(locked, request_timeout=timedelta(seconds=9)))
+        # Its subscriptions wait, as those do whose own secrets cannot be read.
+        await subscribe(other, "s", POLICY)
+        [subscription] = (await since(other, 0)).subscriptions
+        assert subscription.locked == locked.locked
         # Who gives another secret unlocks it.
         await change(other, replace(PROVIDER, client_secret="another"))
         assert await get(other) == replace(PROVIDER, client_secret="another")
