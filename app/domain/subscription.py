@@ -26,6 +26,7 @@ from app.domain.names import subscription_name, topic_name
 from app.domain.oauth import POLICY_FIELD, OAuthPolicy, OAuthProvider
 from app.domain.owner import Owner
 from app.domain.seek import Seek
+from app.domain.signing import SigningSecret, require_signing_secrets
 from app.domain.templates import is_template, template_problem
 from app.domain.trace import TrackingMode
 
@@ -220,6 +221,8 @@ class Subscription:
     `headers` are sent with every message; with `identity_headers` so are the names of topic and
     subscription, and with `idempotency_key` the message id under the name that others know.
 
+    Each request is signed with every one of its `signing_secrets` that has not expired.
+
     `locked` says why this process cannot read its secrets, each of which is a MASK then: nothing of
     it may be sent or stored.
     """
@@ -239,6 +242,7 @@ class Subscription:
     failure_expression: str | None = None
     state_reason: str = ""
     headers: tuple[Header, ...] = ()
+    signing_secrets: tuple[SigningSecret, ...] = ()
     identity_headers: bool = False
     idempotency_key: bool = True
     filters: tuple[Filter, ...] = ()
@@ -264,6 +268,7 @@ class Subscription:
         subscription_name(self.name)
         endpoint_url(self.endpoint)
         require_headers(self.headers, path="headers")
+        require_signing_secrets(self.signing_secrets)
         self._check_codes()
         self._check_content()
         if self.oauth is not None:

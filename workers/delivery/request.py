@@ -10,6 +10,7 @@ from app.domain.addressed import Addressed
 from app.domain.headers import OF_CONNECTION
 from app.domain.headers import Header as StaticHeader
 from app.domain.subscription import Subscription
+from workers.delivery import signing
 
 Header = tuple[bytes, bytes]
 
@@ -52,10 +53,10 @@ class Described(Protocol):
 class RequestHeaders:
     """The headers of one subscription's requests: those that are `constant`, and each message's.
 
-    A name that several sources give is sent once, by the most specific of them: Hermes' own
-    headers, then the subscription's, then those propagated from the publisher. A propagated header
-    that may not be sent is left out; none makes the message undeliverable. A batch has an id and a
-    content type of its own, and nothing is propagated with it.
+    A name that several sources give is sent once, by the most specific of them: signatures, then
+    Hermes' own headers, the subscription's, and those propagated from the publisher. A propagated
+    header that may not be sent is left out; none makes the message undeliverable. A batch has an id
+    and a content type of its own, and nothing is propagated with it.
     """
 
     __slots__ = ("_id_name", "_idempotency_key", "_reserved", "_typed", "constant")
@@ -71,6 +72,8 @@ class RequestHeaders:
             above |= {_IDEMPOTENCY_KEY.lower()}
         if subscription.oauth is not None:
             above |= {b"authorization"}
+        if subscription.signing_secrets:
+            above |= signing.NAMES
         static = [pair for pair in _encoded(subscription.headers) if pair[0].lower() not in above]
         given = {name.lower() for name, _ in static}
         implied = [(b"User-Agent", USER_AGENT)]

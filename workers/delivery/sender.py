@@ -24,7 +24,8 @@ from workers.delivery.judge import Judge
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.destination import AuthorizedDestination
 from workers.delivery.oauth.source import Tokens
-from workers.delivery.request import Header, RequestHeaders
+from workers.delivery.request import Described, Header, RequestHeaders
+from workers.delivery.signing import Signer
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Origin
 from workers.transport.failures import failure_reason
@@ -78,6 +79,7 @@ class Destination:
         "_origin",
         "_reads_bodies",
         "_shape",
+        "_signer",
         "_start",
         "_subscription",
         "_template",
@@ -106,6 +108,7 @@ class Destination:
         self._headers = RequestHeaders(
             subscription, host=url.netloc, user=url.username, password=url.password
         )
+        self._signer = Signer.of(subscription)
         self._shape = SHAPES[subscription.content_mode]
         self._origin = Origin.of(url)
         self._start = request_start(b"POST", url.raw_path, self._headers.constant)
@@ -176,11 +179,14 @@ class Destination:
             return Discarded(reason=f"The endpoint's template cannot be filled: {exc}")
         if authorization is not None:
             start += b"%b: %b\r\n" % authorization
-        if self._shape is None or isinstance(message, MessageBatch):
-            headers = self._headers.of(message, retry_count, message.addressed)
-            return whole_request(start, headers, message.body)
-        sent, body = self._shape(message)
+        sent: Described = message
+        body = message.body
+        if self._shape is not None and not isinstance(message, MessageBatch):
+            sent, body = self._shape(message)
         headers = self._headers.of(sent, retry_count, message.addressed)
+        if self._signer is not None:
+            # Last: what is signed is what is sent, at the time at which it is.
+            headers += self._signer.headers(message.id, body, self._clock())
         return whole_request(start, headers, body)
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:

@@ -1,0 +1,108 @@
+"""Keys that deliveries are signed with, as Standard Webhooks 1.0 has them.
+
+What is signed is `{id}.{timestamp}.{body}`. `v1` is HMAC-SHA256 with a secret of 24 to 64 bytes,
+`whsec_` and base64. `v1a` is ed25519: the secret key, `whsk_` and base64, is its seed (32 bytes),
+or the seed and the public key after it (64), as libsodium has it; the public key is `whpk_` and
+base64.
+"""
+
+import base64
+import binascii
+import hmac
+import secrets
+from typing import Final, Protocol
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from app.domain.errors import ValidationFailedError
+from app.domain.signing import SigningKind
+
+HMAC_BYTES: Final = range(24, 65)
+
+_NEW_HMAC_BYTES: Final = 32
+_SEED_BYTES: Final = 32
+_PREFIXES: Final = {SigningKind.V1: "whsec_", SigningKind.V1A: "whsk_"}
+_PUBLIC: Final = "whpk_"
+_WRONG: Final = {
+    SigningKind.V1: "must be whsec_ and 24 to 64 bytes in base64",
+    SigningKind.V1A: "must be whsk_ and an ed25519 key in base64: its seed, and perhaps its"
+    " public key after it",
+}
+
+
+class SigningKey(Protocol):
+    """Signs what is sent."""
+
+    @property
+    def text(self) -> str:
+        """The key as it is kept, `whsec_…` or `whsk_…`."""
+
+    @property
+    def public(self) -> str | None:
+        """What anybody may check signatures with, `whpk_…`, if there is such a key."""
+
+    def signature(self, start: bytes, body: bytes) -> bytes:
+        """The signature of `start` and then `body`, with its version: `v1,…`."""
+
+
+class HmacKey:
+    """HMAC-SHA256 (RFC 2104), its key worked in once."""
+
+    __slots__ = ("_keyed", "text")
+
+    public: Final = None
+
+    def __init__(self, raw: bytes) -> None:
+        if len(raw) not in HMAC_BYTES:
+            raise ValueError("a secret must be 24 to 64 bytes")
+        self.text = _PREFIXES[SigningKind.V1] + base64.b64encode(raw).decode("ascii")
+        self._keyed = hmac.new(raw, digestmod="sha256")
+
+    def signature(self, start: bytes, body: bytes) -> bytes:
+        """See SigningKey."""
+        signing = self._keyed.copy()
+        signing.update(start)
+        signing.update(body)
+        return b"v1," + binascii.b2a_base64(signing.digest(), newline=False)
+
+
+class Ed25519Key:
+    """Ed25519 (RFC 8032)."""
+
+    __slots__ = ("_key", "public", "text")
+
+    def __init__(self, raw: bytes) -> None:
+        seed, given = raw[:_SEED_BYTES], raw[_SEED_BYTES:]
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        public = self._key.public_key().public_bytes_raw()
+        if given not in {b"", public}:
+            raise ValueError("what follows the seed is not its public key")
+        self.text = _PREFIXES[SigningKind.V1A] + base64.b64encode(seed + public).decode("ascii")
+        self.public = _PUBLIC + base64.b64encode(public).decode("ascii")
+
+    def signature(self, start: bytes, body: bytes) -> bytes:
+        """See SigningKey."""
+        return b"v1a," + binascii.b2a_base64(self._key.sign(start + body), newline=False)
+
+
+_KEYS: Final[dict[SigningKind, type[HmacKey] | type[Ed25519Key]]] = {
+    SigningKind.V1: HmacKey,
+    SigningKind.V1A: Ed25519Key,
+}
+
+
+def new_signing_key(kind: SigningKind) -> SigningKey:
+    """A random key."""
+    size = _NEW_HMAC_BYTES if kind is SigningKind.V1 else _SEED_BYTES
+    return _KEYS[kind](secrets.token_bytes(size))
+
+
+def signing_key(kind: SigningKind, text: str) -> SigningKey:
+    """The key that is written as `text`; ValidationFailedError for the field `secret`."""
+    prefix, problem = _PREFIXES[kind], ValidationFailedError.of("secret", _WRONG[kind])
+    if not text.startswith(prefix):
+        raise problem
+    try:
+        return _KEYS[kind](base64.b64decode(text.removeprefix(prefix), validate=True))
+    except ValueError as exc:
+        raise problem from exc
