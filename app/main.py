@@ -1,17 +1,22 @@
 """The API process: everything it is made of, put together."""
 
 import asyncio
+import gc
+import os
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
 )
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Literal, NoReturn, Protocol
+from uuid import uuid4
 
 import structlog
 import uvicorn
@@ -23,43 +28,65 @@ from app.api.dispatch import Dispatcher
 from app.api.management import management_app
 from app.api.publish import PublishRoute
 from app.api.publish_batch import BatchRoute
+from app.api.schemas.oauth import provider_described
+from app.api.schemas.subscription import subscription_read
+from app.api.schemas.topic import topic_read
 from app.config import Settings
+from app.domain.console import ConsoleSettings
 from app.domain.status import WorkerStatus
+from app.domain.streams import TRACES
+from app.domain.topic import Ack
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
 from app.log.factory import open_log
 from app.log.interface import MessageLog
+from app.services.access import AccessService, Gate
 from app.services.analytics import AnalyticsService
 from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
+from app.services.audit import AuditService
 from app.services.directory import TopicDirectory
+from app.services.first_key import Announce, make_first_key
 from app.services.groups import GroupService
 from app.services.jobs import JobService
+from app.services.keys import KeyService
+from app.services.known_keys import KeyUse, known_keys
 from app.services.metrics import MetricsService
+from app.services.oauth import OAuthProviderService
 from app.services.periodic import repeat
 from app.services.pruning import PRUNE_EVERY, Pruner
-from app.services.publish_deduplication import FORGET_EVERY, IdempotentPublisher, IdForgetter
+from app.services.publish_deduplication import FORGET_EVERY, IdForgetter
+from app.services.publish_tracing import TracedPublisher
 from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
 from app.services.refreshing import Refresher
+from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
+from app.services.traces import TraceService
 from app.services.undelivered import UndeliveredService
 from app.services.waiting import Waiters
+from app.storage.access import USED_EVERY
 from app.storage.configured import database_url as opened_database_url
 from app.storage.database import Database, open_database
 from app.storage.keyring import open_vault
-from app.storage.notices import APPLIED, CHANGES, listen
+from app.storage.notices import ACCESS, APPLIED, CHANGES, listen
 from app.storage.published_ids import claimed_ids
 from app.storage.receipts import receipt_channel
 from app.storage.workers import WorkerRepository
 from app.telemetry import configure_logging
+from app.tracing.buffer import TraceBuffer
 
 _log = structlog.get_logger(__name__)
 
 # Answers under way when the process is told to stop have this long.
 SHUTDOWN_S: Final = 10
+# So many new objects, and so many times that, until older ones are looked at.
+COLLECT_AFTER: Final = (20_000, 20, 20)
 # Longer than the idle time-outs of the usual load balancers, which then close first.
 KEEP_ALIVE_S: Final = 75
+LAST_TRACES_MAX: Final = timedelta(seconds=2)
 
 Part = Literal["all", "publish", "management"]
 
@@ -104,72 +131,129 @@ class Application:
             await send({"type": "lifespan.shutdown.complete"})
 
 
+def _announce(token: str) -> None:
+    """For the operator's eyes: not an event, which would be stored and searched."""
+    sys.stderr.write(
+        f"\nThe first API key, an admin's, shown this once:\n\n  {token}\n\n"
+        "Send it as `Authorization: Bearer …`; commands take it from ANGELIA_API_KEY.\n\n"
+    )
+    sys.stderr.flush()
+
+
 def create_app(
-    settings: Settings, *, database_url: str, only: Part = "all", log: OpenLog = open_log
+    settings: Settings,
+    *,
+    database_url: str,
+    only: Part = "all",
+    log: OpenLog = open_log,
+    announce: Announce = _announce,
 ) -> Application:
     """The API over the (migrated) database at `database_url` and the log of `settings`.
 
     It starts, and answers, whether they can be reached or not, and recovers when they can.
+    `announce` is told the first API key, where there was none and one is needed.
     """
-    return Application(_running(settings, database_url, only=only, open_a_log=log))
+    parts = _Parts(only=only, open_a_log=log, announce=announce)
+    return Application(_running(settings, database_url, parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    only: Part
+    open_a_log: OpenLog
+    announce: Announce
 
 
 @asynccontextmanager
-async def _running(
-    settings: Settings, database_url: str, *, only: Part, open_a_log: OpenLog
-) -> AsyncIterator[ASGIApp]:
+async def _running(settings: Settings, database_url: str, parts: _Parts) -> AsyncIterator[ASGIApp]:
+    only = parts.only
     async with AsyncExitStack() as stack:
         vault = open_vault(settings)
         database = await stack.enter_async_context(open_database(database_url, vault=vault))
-        log = await stack.enter_async_context(open_a_log(settings, database_url=database_url))
+        log = await stack.enter_async_context(parts.open_a_log(settings, database_url=database_url))
 
         async def take_in() -> None:
             await refresher.refresh()  # made below, from what needs this
 
         applied = _applied_changes(database, take_in)
-        topics = TopicService(database, log, take_in=take_in)
+        topics = TopicService(database, log, take_in=take_in, describe=_topic_described)
         directory = TopicDirectory(topics.get)
-        publisher = IdempotentPublisher(
+        traces = await stack.enter_async_context(_traces(log))
+        publisher = TracedPublisher(
             await stack.enter_async_context(Publisher(log)),
             # Connections of its own: publishers that wait for each other leave the others alone.
             partial(claimed_ids, await stack.enter_async_context(open_database(database_url))),
+            traces,
         )
-        notices = await stack.enter_async_context(listen(database_url, (CHANGES, APPLIED)))
-        refresher = Refresher(database, directory, applied)
+        notices = await stack.enter_async_context(listen(database_url, (CHANGES, APPLIED, ACCESS)))
+        keys = known_keys(database)
+        key_service = KeyService(database, keys)
+        controlled = settings.access_controlled
+        refresher = Refresher(database, directory, applied, keys=keys)
+        await keys.refresh()
         await refresher.refresh()
         await stack.enter_async_context(_background(refresher.run(notices)))
-        kept = timedelta(days=settings.undelivered_days)
-        pruner = Pruner(database, undelivered_kept=kept)
         forgetter = IdForgetter(database, directory)
         for chore in (
-            repeat(pruner.prune, every=PRUNE_EVERY, name="prune"),
+            repeat(_pruner(settings, database).prune, every=PRUNE_EVERY, name="prune"),
             repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids"),
+            repeat(KeyUse(database, keys).note, every=USED_EVERY, name="note_keys_used"),
+            *([make_first_key(key_service, parts.announce)] if controlled else ()),
         ):
             await stack.enter_async_context(_background(chore))
         services = Services(
+            access=AccessService(database, keys, controlled=controlled),
+            keys=key_service,
+            audit=AuditService(database),
+            console=ConsoleSettings(groups_restricted=controlled),
             groups=GroupService(database),
             topics=topics,
-            subscriptions=SubscriptionService(database, log, applied, egress=settings.egress),
+            subscriptions=SubscriptionService(
+                database,
+                log,
+                applied,
+                egress=settings.egress,
+                describe=_subscription_described,
+            ),
+            oauth=OAuthProviderService(
+                database, applied, egress=settings.egress, describe=provider_described
+            ),
             seeking=SeekService(database, log, applied),
             redriving=RedriveService(database, log),
             metrics=MetricsService(database, log),
             undelivered=UndeliveredService(database),
+            traces=TraceService(database),
+            searching=MessageSearch(database, log),
             readiness=ReadinessService(database, log),
             jobs=JobService(database),
             analytics=AnalyticsService(database),
         )
-        publish = None
+        publish, batch = None, None
         if only != "management":
             waiters = Waiters()
             await stack.enter_async_context(_heard(database_url, waiters))
-            publish = PublishRoute(directory, publisher, waiters=waiters)
-        others = management_app(
-            services,
-            publish=publish,
-            batch=BatchRoute(directory, publisher) if publish else None,
-            status_only=only == "publish",
-        )
+            gate = Gate(keys, controlled=controlled)
+            publish = PublishRoute(directory, publisher, waiters=waiters, gate=gate)
+            batch = BatchRoute(directory, publisher, gate=gate)
+        status_only = only == "publish"
+        others = management_app(services, publish=publish, batch=batch, status_only=status_only)
         yield Dispatcher(publish=publish, others=others)
+
+
+def _pruner(settings: Settings, database: Database) -> Pruner:
+    return Pruner(
+        database,
+        undelivered_kept=timedelta(days=settings.undelivered_days),
+        audit_kept=timedelta(days=settings.audit_days),
+    )
+
+
+def _topic_described(topic: Topic) -> Mapping[str, Any]:
+    return topic_read(topic).answered()
+
+
+def _subscription_described(subscription: Subscription) -> Mapping[str, Any]:
+    return subscription_read(subscription, subscription.state).answered()
 
 
 @asynccontextmanager
@@ -184,6 +268,16 @@ async def _heard(database_url: str, waiters: Waiters) -> AsyncIterator[None]:
 
         async with _background(hear()):
             yield
+
+
+@asynccontextmanager
+async def _traces(log: MessageLog) -> AsyncIterator[TraceBuffer]:
+    """Where publications leave their traces; what is left at the end has a moment to go."""
+    process = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+    traces = TraceBuffer(partial(log.append, TRACES, ack=Ack.LEADER), worker=process)
+    async with _background(traces.run()):
+        yield traces
+        await traces.finish(LAST_TRACES_MAX)
 
 
 def _applied_changes(database: Database, take_in: TakeIn) -> AppliedChanges:
@@ -211,6 +305,7 @@ def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     with opened_database_url(settings) as url:
+        _spare_the_collector()
         uvicorn.run(
             create_app(settings, database_url=url, only=settings.only),
             host=settings.host,
@@ -225,6 +320,17 @@ def serve(settings: Settings) -> None:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=SHUTDOWN_S,
         )
+
+
+def _spare_the_collector() -> None:
+    """Let it look less often, and not at what is loaded by now.
+
+    Nearly all that a request makes is gone with it, without the collector; which at its usual pace
+    takes half of the time of a batch of messages.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
 
 
 def _end(_number: int, _frame: object) -> NoReturn:

@@ -6,15 +6,22 @@ from typing import Annotated
 from fastapi import Depends, Path
 from starlette.requests import Request
 
+from app.domain.console import ConsoleSettings
+from app.services.access import AccessService
 from app.services.analytics import AnalyticsService
+from app.services.audit import AuditService
 from app.services.groups import GroupService
 from app.services.jobs import JobService
+from app.services.keys import KeyService
 from app.services.metrics import MetricsService
+from app.services.oauth import OAuthProviderService
 from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
+from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
+from app.services.traces import TraceService
 from app.services.undelivered import UndeliveredService
 
 
@@ -22,13 +29,20 @@ from app.services.undelivered import UndeliveredService
 class Services:
     """All use cases behind the management routes."""
 
+    access: AccessService
+    keys: KeyService
+    audit: AuditService
+    console: ConsoleSettings
     groups: GroupService
     topics: TopicService
     subscriptions: SubscriptionService
+    oauth: OAuthProviderService
     seeking: SeekService
     redriving: RedriveService
     metrics: MetricsService
     undelivered: UndeliveredService
+    traces: TraceService
+    searching: MessageSearch
     readiness: ReadinessService
     jobs: JobService
     analytics: AnalyticsService

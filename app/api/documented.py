@@ -17,10 +17,12 @@ _ERRORS: Final[Mapping[int, tuple[str, str, str]]] = {
         "endpoint must be an http:// or https:// URI",
     ),
     403: ("Not empty", "TOPIC_NOT_EMPTY", "Topic shop.orders still has subscriptions"),
+    401: ("Not known", "TOKEN_NOT_PROVIDED", "For this an API key is needed"),
     404: ("Not found", "TOPIC_NOT_EXISTS", "Topic shop.orders does not exist"),
     405: ("Method not allowed", "OTHER", "Method Not Allowed: DELETE /groups"),
     408: ("The body did not come in time", "TIMEOUT", "Timeout while reading message"),
     409: ("Nobody takes it", "UNROUTABLE", "Topic shop.orders has no active subscription"),
+    412: ("Changed meanwhile", "PRECONDITION_FAILED", "shop.orders has changed meanwhile"),
     413: ("Too large", "VALIDATION_ERROR", "The body is larger than the limit of 1048576 bytes"),
     415: ("Not JSON", "VALIDATION_ERROR", "Content-Type must be application/json, not text/plain"),
     429: (
@@ -44,6 +46,12 @@ APPLIED_HEADER: Final = {
     "Angelia-Applied": {
         "description": "whether every live worker has taken the change in",
         "schema": {"type": "string", "enum": ["true", "false"]},
+    }
+}
+LINK_HEADER: Final = {
+    "Link": {
+        "description": 'with `rel="next"`: the page after this one',
+        "schema": {"type": "string"},
     }
 }
 RETRY_HEADER: Final = {
@@ -71,6 +79,18 @@ def answers(
     if model is not None:
         documented["model"] = list[model] if many else model  # type: ignore[valid-type] # built here
     return {status: documented}
+
+
+def names_listed() -> Responses:
+    """The answer of a route that lists names, page by page where it is asked to."""
+    listed = {"type": "array", "items": {"type": "string"}}
+    return {
+        200: {
+            "description": "Names, in order",
+            "headers": dict(LINK_HEADER),
+            "content": {"application/json": {"schema": listed}},
+        }
+    }
 
 
 def takes(

@@ -13,16 +13,23 @@ from starlette.responses import JSONResponse
 from starlette.routing import Match
 
 from app.domain.errors import (
+    AccessError,
     AngeliaError,
+    ChangedMeanwhileError,
     ConflictError,
     FieldProblem,
     FormatInvalidError,
     GroupNameInvalidError,
     GroupNotEmptyError,
+    IdempotencyKeyReusedError,
     JobEndedError,
     JobQueueFullError,
+    KeyMissingError,
+    KeyRefusedError,
     MessageTooLargeError,
     NotFoundError,
+    OAuthProviderInUseError,
+    RequestUnderWayError,
     SecretKeyError,
     SubscriptionNotFoundError,
     ThroughputQuotaError,
@@ -35,6 +42,14 @@ from app.domain.errors import (
 _log = structlog.get_logger(__name__)
 
 RETRY_AFTER_S: Final = 1
+# Not Basic, which is taken too: browsers would ask their users for a password.
+CHALLENGE: Final = 'Bearer realm="angelia"'
+_LATER: Final = (
+    UnavailableError,
+    ThroughputQuotaError,
+    JobQueueFullError,
+    RequestUnderWayError,
+)
 _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 # The first class that fits decides, so the special ones come first. Hermes answers 400 for a
@@ -46,6 +61,13 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (TopicNotEmptyError, 403),
     (UnroutableError, 409),
     (JobEndedError, 409),
+    (OAuthProviderInUseError, 409),
+    (RequestUnderWayError, 409),
+    (ChangedMeanwhileError, 412),
+    (IdempotencyKeyReusedError, 422),
+    (KeyMissingError, 401),
+    (KeyRefusedError, 401),
+    (AccessError, 403),
     (ConflictError, 400),
     (ValidationFailedError, 400),
     (FormatInvalidError, 400),
@@ -83,9 +105,10 @@ def error_body(error: AngeliaError) -> dict[str, Any]:
 
 
 def error_headers(error: AngeliaError) -> Mapping[str, str]:
-    """`Retry-After` (seconds) when the same request may work later."""
-    later = isinstance(error, UnavailableError | ThroughputQuotaError | JobQueueFullError)
-    return {"retry-after": str(RETRY_AFTER_S)} if later else {}
+    """`Retry-After` (seconds) when the same request may work later; what a key is sent by."""
+    if isinstance(error, KeyMissingError | KeyRefusedError):
+        return {"www-authenticate": CHALLENGE}
+    return {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, _LATER) else {}
 
 
 def error_response(error: AngeliaError) -> JSONResponse:

@@ -8,18 +8,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from app.api.access import require_roles
 from app.api.body import ClientGoneError
 from app.api.dependencies import Services
 from app.api.errors import install_error_handlers
 from app.api.routes import (
     analytics,
+    audit,
+    console,
     filters,
     groups,
     jobs,
+    keys,
+    messages,
+    oauth,
+    owners,
     retransmission,
+    roles,
     status,
     subscriptions,
     topics,
+    traces,
     undelivered,
 )
 
@@ -36,11 +45,19 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
     topics.router,
     subscriptions.router,
+    oauth.router,
     retransmission.router,
     filters.router,
     undelivered.router,
+    traces.router,
+    messages.router,
     jobs.router,
     analytics.router,
+    roles.router,
+    owners.router,
+    console.router,
+    keys.router,
+    audit.router,
 )
 
 
@@ -70,6 +87,7 @@ def management_app(
     install_error_handlers(app)
     app.add_exception_handler(ClientGoneError, _on_gone)
     for router in (status.router,) if status_only else (status.router, *ROUTERS):
+        require_roles(router.routes)
         app.include_router(router)
     if publish:
         app.routes.append(Route(PUBLISH_PATH, publish, methods=["POST"], include_in_schema=False))

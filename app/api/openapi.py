@@ -8,12 +8,15 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from app.api.management import management_app
+from app.api.management import ROUTERS, management_app
+from app.api.openapi_access import describe_access
 from app.api.publish_documented import batch_operation, publish_operation
+from app.api.routes import status
 from app.api.schemas.base import Schema
 from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
 from app.api.schemas.job import JobBody
+from app.api.schemas.key import KeyBody
 from app.api.schemas.redrive import RedriveBody
 from app.api.schemas.retransmission import RetransmissionBody
 from app.api.schemas.subscription import SubscriptionBody
@@ -29,6 +32,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     RedriveBody,
     RetransmissionBody,
     JobBody,
+    KeyBody,
 )
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9_/.{}$-]*( [A-Za-z0-9_/.{}$-]+)*")
 _NOT_TEXT: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
@@ -44,6 +48,7 @@ def document() -> dict[str, Any]:
     described["paths"]["/topics/{topic}"]["post"] = publish_operation(topic)
     described["paths"]["/topics/{topic}/batch"] = {"post": batch_operation(topic)}
     _drop_unused(described)
+    describe_access(described, (status.router, *ROUTERS))
     return described
 
 

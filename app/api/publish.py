@@ -4,11 +4,12 @@ import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
-from uuid import uuid4
 
 from starlette.types import Receive, Scope, Send
 
-from app.api.body import BODY_TIMEOUT_S, ClientGoneError, read_body
+from app.api.access import token_of
+from app.api.body import BODY_TIMEOUT_S, BodyReader, ClientGoneError
+from app.api.message_ids import MessageIds
 from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_events import (
     NO_EVENT,
@@ -22,6 +23,7 @@ from app.api.publish_topic import publish_topic, said_of_topic
 from app.api.publish_wait import wait_of, waited, waiting_for
 from app.domain.errors import TopicNotFoundError, UnroutableError
 from app.domain.topic import Topic
+from app.services.access import Gate
 from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import Publication, record_of
@@ -47,27 +49,30 @@ class PublishRoute:
         publisher: IdempotentPublisher,
         *,
         waiters: Waiters,
+        gate: Gate,
         body_timeout_s: float = BODY_TIMEOUT_S,
     ) -> None:
         self._directory = directory
         self._waiters = waiters
-        self._body_timeout_s = body_timeout_s
+        self._gate = gate
+        self._bodies = BodyReader(body_timeout_s)
+        self._ids = MessageIds()
         self._publisher = publisher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 201 once the log has the message, else the error."""
-        message_id = str(uuid4()).encode()
+        message_id = self._ids.new()
         name = published_topic(scope) or ""
         headers = PublishHeaders(scope["headers"])
         try:
             message_id = own_id(headers) or message_id
             wait = wait_of(scope)
+            caller = await self._gate.caller(token_of(headers.authorization))
             topic = await publish_topic(name, scope, self._directory)
-            body = await read_body(
-                receive,
-                scope["headers"],
-                size_max=topic.message_size_max,
-                timeout_s=self._body_timeout_s,
+            # The topic that was asked for: where its messages go is its owners' decision.
+            self._gate.require(caller, self._directory.known(name) or topic)
+            body = await self._bodies.read(
+                receive, scope["headers"], size_max=topic.message_size_max
             )
             propagated = headers.propagated(topic)
             event = _event(headers, propagated, body)

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
-from uuid import uuid4
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from app.api.access import token_of
 from app.api.body import ClientGoneError, read_body
 from app.api.errors import RETRY_AFTER_S, status_of
+from app.api.message_ids import MessageIds
 from app.api.publish import now_ms
 from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_headers import PublishHeaders, flag, media_type, query_value
@@ -25,6 +26,7 @@ from app.domain.errors import (
 )
 from app.domain.message import NewRecord
 from app.domain.topic import Topic
+from app.services.access import Gate
 from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import Publication, record_of
@@ -33,6 +35,7 @@ BATCH_MESSAGES_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 # Between other requests, so many bytes of a batch are taken apart at a time.
 _BYTES_PER_TURN: Final = 256 * 1024
+_CREATED: Final = int(HTTPStatus.CREATED)
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class Outcome:
     @property
     def status(self) -> int:
         """As if it had been published alone."""
-        return HTTPStatus.CREATED if self.error is None else status_of(self.error)
+        return _CREATED if self.error is None else status_of(self.error)
 
     def answered(self) -> dict[str, Any]:
         """As JSON."""
@@ -66,9 +69,13 @@ class Outcome:
 class BatchRoute:
     """Stores each message that can be, and answers for each of them, in their order."""
 
-    def __init__(self, directory: TopicDirectory, publisher: IdempotentPublisher) -> None:
+    def __init__(
+        self, directory: TopicDirectory, publisher: IdempotentPublisher, *, gate: Gate
+    ) -> None:
+        self._gate = gate
         self._directory = directory
         self._publisher = publisher
+        self._ids = MessageIds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 201 when all are stored, 207 when some are; else see `answer_of`."""
@@ -87,7 +94,9 @@ class BatchRoute:
         _require_no_id(headers)
         _require_no_wait(scope)
         name: str = scope["path_params"]["topic"]
+        caller = await self._gate.caller(token_of(headers.authorization))
         topic = await publish_topic(name, scope, self._directory)
+        self._gate.require(caller, self._directory.known(name) or topic)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
         outcomes = await _outcomes(
             _Batch(
@@ -97,6 +106,8 @@ class BatchRoute:
                 body=body,
                 form=form,
                 envelope=envelope,
+                ids=self._ids,
+                now_ms=now_ms(),
             )
         )
         await self._store(topic, [outcome for outcome in outcomes if outcome.record])
@@ -125,6 +136,8 @@ class _Batch:
     body: bytes
     form: Form
     envelope: bool
+    ids: MessageIds
+    now_ms: int
 
 
 def answer_of(outcomes: Sequence[Outcome]) -> Answer:
@@ -174,8 +187,8 @@ async def _outcomes(batch: _Batch) -> list[Outcome]:
 
 def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
     if isinstance(item, AngeliaError):
-        return Outcome(_new_id(), error=item)
-    message_id = item.id or _new_id()
+        return Outcome(batch.ids.new(), error=item)
+    message_id = item.id or batch.ids.new()
     if len(item.body) > batch.topic.message_size_max:
         limit = f"The message is larger than the limit of {batch.topic.message_size_max} bytes"
         return Outcome(message_id, error=MessageTooLargeError(limit))
@@ -186,12 +199,8 @@ def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
         partition_key=item.key or batch.partition_key,
         propagated=batch.propagated,
     )
-    record = record_of(publication, now_ms=now_ms())
+    record = record_of(publication, now_ms=batch.now_ms)
     return Outcome(message_id, own=item.id is not None, record=record)
-
-
-def _new_id() -> bytes:
-    return str(uuid4()).encode()
 
 
 def _is_enveloped(scope: Scope, form: Form) -> bool:

@@ -9,6 +9,7 @@ from starlette.types import Scope
 
 from app.api.body import Headers
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
+from app.domain.headers import AUTHORIZATION
 from app.domain.topic import Topic
 
 # Printable ASCII without the dot, which separates the parts of a signed webhook (Standard Webhooks
@@ -19,12 +20,13 @@ OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces
 _CONTENT_TYPE: Final = b"content-type"
 _PARTITION_KEY: Final = b"partition-key"
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
+_AUTHORIZATION: Final = AUTHORIZATION.encode()
 # Names and values of propagated headers together: what a record may have beside its body.
 PROPAGATED_BYTES_MAX: Final = 8 * 1024
 _TRACE: Final = b"traceparent"
 # The attributes of a CloudEvent in binary mode.
 _EVENT_PREFIX: Final = b"ce-"
-_FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY})
+_FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY, _AUTHORIZATION})
 
 
 class PublishHeaders:
@@ -33,7 +35,7 @@ class PublishHeaders:
     `given_id` is the publisher's own id as it came: see `own_id`.
     """
 
-    __slots__ = ("_all", "content_type", "given_id", "partition_key")
+    __slots__ = ("_all", "authorization", "content_type", "given_id", "partition_key")
 
     def __init__(self, headers: Headers) -> None:
         self._all = headers
@@ -44,6 +46,7 @@ class PublishHeaders:
         self.content_type = first.get(_CONTENT_TYPE)
         self.partition_key = first.get(_PARTITION_KEY) or None
         self.given_id = first.get(_IDEMPOTENCY_KEY)
+        self.authorization = first.get(_AUTHORIZATION)
 
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:
         """Those that go to the topic's subscribers, repetitions included.
@@ -65,7 +68,8 @@ class PublishHeaders:
 @lru_cache(maxsize=1024)
 def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
     # As in a request that has arrived: in lower case.
-    return frozenset((_TRACE, *(name.lower().encode("ascii") for name in names)))
+    passed_on = {_TRACE, *(name.lower().encode("ascii") for name in names)}
+    return frozenset(passed_on - {_AUTHORIZATION})
 
 
 def is_own_id(given: bytes) -> bool:

@@ -11,6 +11,8 @@ from app.domain.secrets import SECRET
 HEADERS_MAX: Final = 50
 NAME_LENGTH_MAX: Final = 128
 VALUE_LENGTH_MAX: Final = 4096
+# Whoever publishes says by it who they are: it is never passed on.
+AUTHORIZATION: Final = "authorization"
 
 # Only between two neighbours, or about the framing of one message: never passed on (RFC 9110,
 # section 7.6.1). Accept-Encoding is one of them because answers are not decompressed.

@@ -18,6 +18,8 @@ DEDUPLICATION_TTL_MAX: Final = timedelta(days=7)
 DEDUPLICATION_ENTRIES_MAX: Final = 1_000_000
 THROUGHPUT_QUOTA_MIN: Final = 1024
 THROUGHPUT_QUOTA_MAX: Final = 1024 * 1024 * 1024
+PUBLISHERS_MAX: Final = 1000
+PUBLISHER_LENGTH_MAX: Final = 100
 
 
 class Ack(StrEnum):
@@ -50,12 +52,34 @@ class Deduplication:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublishAuth:
+    """Who publishes to a topic, as in Hermes: when `enabled`, only keys of these names.
+
+    `unauthenticated_access`: and whoever has no key.
+    """
+
+    enabled: bool = False
+    publishers: tuple[str, ...] = ()
+    unauthenticated_access: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.publishers) > PUBLISHERS_MAX:
+            raise ValidationFailedError.of("auth.publishers", f"must be at most {PUBLISHERS_MAX}")
+        for index, name in enumerate(self.publishers):
+            if not 1 <= len(name) <= PUBLISHER_LENGTH_MAX or "\0" in name:
+                raise ValidationFailedError.of(
+                    f"auth.publishers.{index}", f"must be 1 to {PUBLISHER_LENGTH_MAX} characters"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """A topic and its settings; `change` is the number of the change that last touched it.
 
     `alternate_topic` takes what is published here as `mandatory` while nobody subscribes.
     `throughput_quota` is in bytes a second.
     Request headers named in `propagated_headers` go with a published message to its subscribers.
+    Only the topic's owners subscribe to it when it is `subscribing_restricted`.
     `tracking` says what is traced of its publications.
     """
 
@@ -71,6 +95,8 @@ class Topic:
     deduplication: Deduplication | None = None
     propagated_headers: tuple[str, ...] = ()
     tracking: TrackingMode = TrackingMode.OFF
+    auth: PublishAuth = field(default_factory=PublishAuth)
+    subscribing_restricted: bool = False
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0

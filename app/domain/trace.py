@@ -1,6 +1,8 @@
 """Traces: what happened to a message, entry by entry, on its way in and at each subscription."""
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -84,3 +86,58 @@ class TraceEntry:
     address: str = ""
     batch_id: str = ""
     retransmission: str = ""
+
+    @property
+    def began(self) -> datetime | None:
+        """When the attempt began that is over by it; None if it is no end of one."""
+        return None if self.took is None else self.at - self.took
+
+
+# Clocks are set while a request is in the air.
+_SAME_BEGINNING: Final = timedelta(seconds=1)
+# What of one moment comes first.
+_ORDER: Final = {
+    TraceStatus.INFLIGHT: 0,
+    TraceStatus.SUCCESS: 1,
+    TraceStatus.FAILED: 1,
+    TraceStatus.ERROR: 1,
+    TraceStatus.FILTERED: 2,
+    TraceStatus.DISCARDED: 2,
+}
+
+
+def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
+    """The entries as they happened, oldest first: each once, and each attempt with its beginning.
+
+    An attempt is recorded when it is over; that it had begun is recorded only if it was long.
+    """
+    unique = dict.fromkeys(entries)
+    begun = [entry for end in unique if (entry := _beginning(end)) is not None]
+    known: dict[tuple[object, ...], list[datetime]] = defaultdict(list)
+    for each in begun:
+        known[_attempt(each)].append(each.at)
+    in_the_air = (
+        each
+        for each in unique
+        if each.status is not TraceStatus.INFLIGHT
+        or not any(abs(each.at - at) <= _SAME_BEGINNING for at in known[_attempt(each)])
+    )
+    return sorted([*begun, *in_the_air], key=lambda each: (each.at, _ORDER[each.status]))
+
+
+def _beginning(end: TraceEntry) -> TraceEntry | None:
+    if end.began is None:
+        return None
+    return replace(
+        end,
+        at=end.began,
+        status=TraceStatus.INFLIGHT,
+        status_code=None,
+        reason="",
+        connect=None,
+        took=None,
+    )
+
+
+def _attempt(entry: TraceEntry) -> tuple[object, ...]:
+    return entry.source, entry.partition, entry.offset, entry.attempt, entry.worker

@@ -35,6 +35,24 @@ class Undelivered:
     redriven_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeliveredFilter:
+    """Which discards: those that pass all that is given.
+
+    `since` is inclusive, `until` not; `reason` is part of the reason, in either case; `key` is the
+    whole Partition-Key.
+    """
+
+    subscription_id: str | None = None
+    topic: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    status: int | None = None
+    reason: str | None = None
+    key: bytes | None = None
+    message_id: str | None = None
+
+
 def to_record(undelivered: Undelivered) -> NewRecord:
     """The record of the undelivered stream: the body as it was, the rest as JSON in the header `u`.
 

@@ -1,12 +1,19 @@
 """Groups of topics."""
 
 from collections.abc import Sequence
+from typing import Final
 
+from app.domain.audit import Action, Change
 from app.domain.errors import GroupNameInvalidError, GroupNotFoundError
 from app.domain.names import is_group_name
+from app.domain.paging import ALL_NAMES, NamePage
+from app.services.audit import note
+from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
+
+_KIND: Final = "group"
 
 
 class GroupService:
@@ -15,10 +22,10 @@ class GroupService:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def names(self) -> Sequence[str]:
-        """All groups, by name."""
+    async def names(self, page: NamePage = ALL_NAMES) -> Sequence[str]:
+        """All groups, or a page of them, by name."""
         async with self._database.transaction() as session:
-            return await GroupRepository(session).names()
+            return await GroupRepository(session).names(page)
 
     async def require(self, name: str) -> None:
         """Return if the group exists; GroupNotFoundError."""
@@ -34,6 +41,7 @@ class GroupService:
             raise GroupNameInvalidError(message)
         async with self._database.transaction() as session:
             await GroupRepository(session).add(name)
+            await note(AuditRepository(session), group_created(name))
 
     async def delete(self, name: str) -> None:
         """Delete it; GroupNotFoundError, GroupNotEmptyError."""
@@ -41,3 +49,14 @@ class GroupService:
             # Not while a topic is created, which found the group and relies on it.
             await ChangeFeed(session).hold()
             await GroupRepository(session).delete(name)
+            change = Change(action=Action.REMOVED, kind=_KIND, name=name, before=_described(name))
+            await note(AuditRepository(session), change)
+
+
+def group_created(name: str) -> Change:
+    """The audit event of a group's creation, by itself or with its first topic."""
+    return Change(action=Action.CREATED, kind=_KIND, name=name, after=_described(name))
+
+
+def _described(name: str) -> dict[str, str]:
+    return {"groupName": name}

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from app.domain.audit import Action, Change
 from app.domain.job import Job, JobKind, JobState, Scope
+from app.services.audit import note
+from app.storage.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.spark_runners import SparkRunnerRepository
@@ -32,6 +35,7 @@ class JobService:
         """Have it done as soon as a runner is free; JobQueueFullError."""
         async with self._database.transaction() as session:
             job = await JobRepository(session).add(kind, scope)
+            await note(AuditRepository(session), _change(Action.REQUESTED, job))
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         return JobsSeen(jobs=[job], runner_live=live)
 
@@ -53,5 +57,11 @@ class JobService:
         """Cancel it; JobNotFoundError, JobEndedError."""
         async with self._database.transaction() as session:
             job = await JobRepository(session).cancel(job_id)
+            await note(AuditRepository(session), _change(Action.CANCELLED, job))
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         return JobsSeen(jobs=[job], runner_live=live)
+
+
+def _change(action: Action, job: Job) -> Change:
+    said = {"kind": job.kind.value, "topic": job.scope.topic, "state": job.state.value}
+    return Change(action=action, kind="job", name=job.id, after=said)

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Final
 
+from app.storage.access import AccessRepository
+from app.storage.audit import AuditRepository
 from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
@@ -17,16 +19,24 @@ REPORTS_KEPT: Final = timedelta(hours=1)
 # Nobody has sent anything through them for as long.
 CIRCUITS_KEPT: Final = timedelta(days=1)
 JOBS_KEPT: Final = timedelta(days=90)
+AUDIT_KEPT: Final = timedelta(days=365)
 
 
 class Pruner:
-    """Drops old undelivered messages, old jobs, and the reports of workers that are gone.
+    """Drops what is old: undelivered messages, jobs, events, keys, reports of workers long gone.
 
     Every API process does it; two at a time do no harm.
     """
 
-    def __init__(self, database: Database, *, undelivered_kept: timedelta) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        undelivered_kept: timedelta,
+        audit_kept: timedelta = AUDIT_KEPT,
+    ) -> None:
         self._database = database
+        self._audit_kept = audit_kept
         self._undelivered_kept = undelivered_kept
 
     async def prune(self) -> None:
@@ -36,9 +46,12 @@ class Pruner:
             await CircuitRepository(session).prune(CIRCUITS_KEPT)
             await RateNoteRepository(session).prune(REPORTS_KEPT)
             await SparkRunnerRepository(session).prune(REPORTS_KEPT)
+            await AccessRepository(session).drop_ended(self._audit_kept)
         while await self._drop_undelivered():
             continue
         while await self._drop_jobs():
+            continue
+        while await self._drop_events():
             continue
 
     async def _drop_undelivered(self) -> int:
@@ -48,3 +61,7 @@ class Pruner:
     async def _drop_jobs(self) -> int:
         async with self._database.transaction() as session:
             return await JobRepository(session).drop_older(JOBS_KEPT)
+
+    async def _drop_events(self) -> int:
+        async with self._database.transaction() as session:
+            return await AuditRepository(session).drop_older(self._audit_kept)

@@ -10,6 +10,7 @@ from uuid import uuid4
 import structlog
 
 from app.domain.addressed import Addressed
+from app.domain.audit import Action, Change
 from app.domain.errors import AngeliaError, MessageTooLargeError
 from app.domain.redrive import (
     REDRIVE_BYTES_MAX,
@@ -19,9 +20,12 @@ from app.domain.redrive import (
     each_once,
     redrive_record,
 )
+from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
 from app.log.interface import MessageLog
+from app.services.audit import note
+from app.storage.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.redrives import RedriveRepository
 from app.storage.subscriptions import SubscriptionRepository
@@ -91,6 +95,9 @@ class RedriveService:
                 # the next redrive send them again; the other way round they would be lost.
                 await redrives.mark([row for each in call for row in each.rows], addressed.job_id)
                 sent += call
+            if sent:
+                event = _change(subscription, addressed.job_id, sent)
+                await note(AuditRepository(session), event)
         _log.info("redriven", topic=topic, subscription=name, messages=len(sent))
         job_id = addressed.job_id if sent else None
         return Redriven(id=job_id, messages=sent, more=_more(found, sent))
@@ -101,6 +108,15 @@ class RedriveService:
         now_ms = time.time_ns() // 1_000_000
         records = [redrive_record(each, addressed, now_ms=now_ms) for each in discards]
         await self._log.append(topic.name, records, ack=topic.ack)
+
+
+def _change(subscription: Subscription, redrive_id: str, sent: Sequence[Redrivable]) -> Change:
+    return Change(
+        action=Action.REDRIVEN,
+        kind="subscription",
+        name=f"{subscription.topic}/{subscription.name}",
+        after={"id": redrive_id, "messages": len(sent)},
+    )
 
 
 def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:

@@ -1,4 +1,4 @@
-"""What this process keeps fresh from the database: topics to publish to, and what is applied."""
+"""What this process keeps fresh from the database: topics, API keys, and what is applied."""
 
 import asyncio
 from datetime import timedelta
@@ -10,9 +10,10 @@ import structlog
 from app.domain.errors import StorageUnavailableError
 from app.services.applied import AppliedChanges
 from app.services.directory import TopicDirectory
+from app.services.known_keys import KnownKeys
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
-from app.storage.notices import APPLIED, CHANGES, Notices
+from app.storage.notices import ACCESS, APPLIED, CHANGES, Notices
 
 _log = structlog.get_logger(__name__)
 
@@ -22,11 +23,17 @@ _AFTER_DEFECT_S: Final = 1.0
 
 
 class Refresher:
-    """Reads the change feed into a directory, and passes on what workers have applied."""
+    """Reads the change feed into a directory, and keys; passes on what workers have applied."""
 
     def __init__(
-        self, database: Database, directory: TopicDirectory, applied: AppliedChanges
+        self,
+        database: Database,
+        directory: TopicDirectory,
+        applied: AppliedChanges,
+        *,
+        keys: KnownKeys | None = None,
     ) -> None:
+        self._keys = keys
         self._database = database
         self._directory = directory
         self._applied = applied
@@ -57,5 +64,8 @@ class Refresher:
         channels = await notices.wait(left)
         if APPLIED in channels:
             self._applied.notice()
-        if CHANGES in channels or monotonic() >= self._poll_at:
+        is_time = monotonic() >= self._poll_at
+        if self._keys and (ACCESS in channels or is_time):
+            await self._keys.refresh()
+        if CHANGES in channels or is_time:
             await self.refresh()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from app.domain.audit import Action, Change
 from app.domain.commit import parse_progress
 from app.domain.errors import LogUnavailableError, SubscriptionNotFoundError
 from app.domain.message import Partition
@@ -12,7 +13,9 @@ from app.domain.seek import Seek
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.applied import AppliedChanges
+from app.services.audit import note
 from app.services.subscriptions import APPLIED_WITHIN
+from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.subscriptions import SubscriptionRepository
@@ -93,4 +96,11 @@ class SeekService:
                 message = f"Subscription {known.name} of {known.topic} was replaced meanwhile"
                 raise SubscriptionNotFoundError(message)
             seek = Seek.after(current.seek, dict(enumerate(offsets)), replaced)
+            event = Change(
+                action=Action.MOVED,
+                kind="subscription",
+                name=f"{current.topic}/{current.name}",
+                after={"offsets": list(offsets)},
+            )
+            await note(AuditRepository(session), event)
             return (await subscriptions.update(replace(current, seek=seek))).change

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from app.domain.audit import Action, Change
 from app.domain.commit import initial_metadata
 from app.domain.egress import EgressPolicy
 from app.domain.errors import (
@@ -18,13 +19,18 @@ from app.domain.errors import (
     ValidationFailedError,
 )
 from app.domain.message import Partition
+from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed, MessageLog
 from app.services.applied import LIVE_WITHIN, AppliedChanges
+from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
+from app.services.oauth import require_provider
+from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
+from app.storage.oauth import OAuthProviderRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.topics import TopicRepository
 from app.storage.workers import WorkerRepository
@@ -61,16 +67,18 @@ class SubscriptionService:
         applied: AppliedChanges,
         *,
         egress: EgressPolicy,
+        describe: Describe[Subscription],
     ) -> None:
         self._database = database
+        self._describe = describe
         self._log = log
         self._applied = applied
         self._egress = egress
 
-    async def names(self, topic: str) -> Sequence[str]:
-        """The topic's subscriptions, by name; TopicNotFoundError."""
+    async def names(self, topic: str, page: NamePage = ALL_NAMES) -> Sequence[str]:
+        """The topic's subscriptions, or a page of them, by name; TopicNotFoundError."""
         async with self._database.transaction() as session:
-            return await SubscriptionRepository(session).names(topic)
+            return await SubscriptionRepository(session).names(topic, page)
 
     async def get(self, topic: str, name: str) -> tuple[Subscription, State]:
         """The subscription and its visible state; TopicNotFoundError, SubscriptionNotFoundError."""
@@ -84,7 +92,7 @@ class SubscriptionService:
         """Create it, to get every message published from now on.
 
         TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, ValidationFailedError for
-        its endpoint or its dead-letter topic; then nothing is created.
+        its endpoint, its dead-letter topic or its OAuth provider; then nothing is created.
         """
         self._require_allowed(draft.endpoint)
         async with self._database.transaction() as session:
@@ -98,6 +106,9 @@ class SubscriptionService:
             # of one that exists.
             created = await SubscriptionRepository(session).add(replace(draft, start=start))
             await require_dead_letter(created, TopicRepository(session))
+            await require_provider(created, OAuthProviderRepository(session))
+            event = self._change(Action.CREATED, after=created)
+            await note(AuditRepository(session), event)
             _require_same(topic, await TopicRepository(session).get(topic.name))
             await self._commit_start(created, ends)
         applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
@@ -108,8 +119,8 @@ class SubscriptionService:
     ) -> Acknowledged:
         """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
 
-        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError for its endpoint or
-        its dead-letter topic, and what `edit` raises.
+        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError for its endpoint, its
+        dead-letter topic or its OAuth provider, and what `edit` raises.
         """
         async with self._database.transaction() as session:
             # The clock's lock keeps the subscription as it is between reading and writing.
@@ -121,28 +132,60 @@ class SubscriptionService:
                 self._require_allowed(wanted.endpoint)
             if wanted.dead_letter != current.dead_letter:
                 await require_dead_letter(wanted, TopicRepository(session))
+            if wanted.oauth != current.oauth:
+                await require_provider(wanted, OAuthProviderRepository(session))
             changed = current
             if wanted != current:
                 changed = await _stored(wanted, current, subscriptions)
+                event = self._change(Action.UPDATED, before=current, after=changed)
+                await note(AuditRepository(session), event)
         applied = await self._applied.wait(changed.change, within=APPLIED_WITHIN)
         return Acknowledged(subscription=changed, applied=applied)
 
-    async def set_state(self, topic: str, name: str, state: State) -> Acknowledged:
-        """Suspend or activate it. PENDING is ours to say and changes nothing (as in Hermes)."""
-        return await self.change(
-            topic,
-            name,
-            lambda current: current if state is State.PENDING else current.in_state(state),
-        )
+    async def set_state(
+        self, topic: str, name: str, state: State, *, check: Check[Subscription] = whatever
+    ) -> Acknowledged:
+        """Suspend or activate it. PENDING is ours to say and changes nothing (as in Hermes).
 
-    async def delete(self, topic: str, name: str) -> bool:
-        """Delete it; whether every live worker has let go of it. SubscriptionNotFoundError."""
+        What `change` raises, and what `check` raises of it.
+        """
+
+        def edit(current: Subscription) -> Subscription:
+            check(current)
+            return current if state is State.PENDING else current.in_state(state)
+
+        return await self.change(topic, name, edit)
+
+    async def delete(self, topic: str, name: str, *, check: Check[Subscription] = whatever) -> bool:
+        """Delete it; whether every live worker has let go of it.
+
+        SubscriptionNotFoundError, and what `check` raises of it; then it is not deleted.
+        """
         async with self._database.transaction() as session:
             deleted = await SubscriptionRepository(session).delete(topic, name)
+            check(deleted)
+            event = self._change(Action.REMOVED, before=deleted)
+            await note(AuditRepository(session), event)
             number = await ChangeFeed(session).current()
         applied = await self._applied.wait(number, within=APPLIED_WITHIN)
         await self._forget(deleted)
         return applied
+
+    def _change(
+        self,
+        action: Action,
+        *,
+        before: Subscription | None = None,
+        after: Subscription | None = None,
+    ) -> Change:
+        said = after or before
+        return Change(
+            action=action,
+            kind="subscription",
+            name=f"{said.topic}/{said.name}" if said else "",
+            before=self._describe(before) if before else None,
+            after=self._describe(after) if after else None,
+        )
 
     def _require_allowed(self, endpoint: str) -> None:
         """Say at once what its deliveries would say later; a name may still turn out private."""

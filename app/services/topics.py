@@ -3,12 +3,17 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from app.domain.audit import Action, Change
 from app.domain.errors import GroupExistsError, StorageUnavailableError
+from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.topic import Topic
 from app.log.interface import LogTopic, MessageLog
 from app.services.alternates import require_alternate
 from app.services.applied import TakeIn
+from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_no_letters, require_room
+from app.services.groups import group_created
+from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
@@ -36,18 +41,21 @@ class TopicService:
     delete records that were there before. `take_in` applies changes in this process.
     """
 
-    def __init__(self, database: Database, log: MessageLog, *, take_in: TakeIn) -> None:
+    def __init__(
+        self, database: Database, log: MessageLog, *, take_in: TakeIn, describe: Describe[Topic]
+    ) -> None:
         self._database = database
+        self._describe = describe
         self._log = log
         self._take_in = take_in
 
-    async def names(self, *, group: str | None = None) -> Sequence[str]:
-        """All topics, or those of `group`, by name."""
+    async def names(self, *, group: str | None = None, page: NamePage = ALL_NAMES) -> Sequence[str]:
+        """All topics, or those of `group`, or a page of them, by name."""
         if group is not None and "\0" in group:
             # No name has one, and the database takes none in a question.
             return ()
         async with self._database.transaction() as session:
-            return await TopicRepository(session).names(group)
+            return await TopicRepository(session).names(group, page)
 
     async def get(self, name: str) -> Topic:
         """The topic; TopicNotFoundError."""
@@ -64,9 +72,12 @@ class TopicService:
             await ChangeFeed(session).next_number()
             topics = TopicRepository(session)
             await require_alternate(topic, topics.get)
+            events = AuditRepository(session)
             with suppress(GroupExistsError):
                 await GroupRepository(session).add(topic.group)
+                await note(events, group_created(topic.group))
             created = await topics.add(topic)
+            await note(events, self._change(Action.CREATED, after=created))
             await self._log.create_topic(log_topic(created))
         await self._taken_in()
         return created
@@ -90,22 +101,40 @@ class TopicService:
             if wanted.message_size_max != current.message_size_max:
                 await require_room(wanted, topics, SubscriptionRepository(session))
             changed = await topics.update(wanted)
+            event = self._change(Action.UPDATED, before=current, after=changed)
+            await note(AuditRepository(session), event)
             await self._log.alter_topic(log_topic(changed))
         await self._taken_in()
         return changed
 
-    async def delete(self, name: str) -> None:
-        """Delete it with its messages; TopicNotFoundError.
+    async def delete(self, name: str, *, check: Check[Topic] = whatever) -> None:
+        """Delete it with its messages; TopicNotFoundError, and what `check` raises of it.
 
         TopicNotEmptyError while it has subscriptions, or takes the dead letters of others.
         LogUnavailableError: it is still there, and deleting it again goes on with it.
         """
         async with self._database.transaction() as session:
             await ChangeFeed(session).next_number()
+            current = await TopicRepository(session).get(name)
+            check(current)
             await require_no_letters(name, SubscriptionRepository(session))
             await TopicRepository(session).delete(name)
+            event = self._change(Action.REMOVED, before=current)
+            await note(AuditRepository(session), event)
             await self._log.delete_topic(name)
         await self._taken_in()
+
+    def _change(
+        self, action: Action, *, before: Topic | None = None, after: Topic | None = None
+    ) -> Change:
+        said = after or before
+        return Change(
+            action=action,
+            kind="topic",
+            name=said.name if said else "",
+            before=self._describe(before) if before else None,
+            after=self._describe(after) if after else None,
+        )
 
     async def _taken_in(self) -> None:
         """Whoever was answered finds the change when publishing through this process."""

@@ -5,7 +5,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import GroupExistsError, GroupNotEmptyError, GroupNotFoundError
+from app.domain.paging import ALL_NAMES, NamePage
 from app.storage.models import GroupRow, TopicRow
+from app.storage.paging import paged
 
 
 class GroupRepository:
@@ -14,9 +16,9 @@ class GroupRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def names(self) -> list[str]:
-        """All names, in order."""
-        return list(await self._session.scalars(select(GroupRow.name).order_by(GroupRow.name)))
+    async def names(self, page: NamePage = ALL_NAMES) -> list[str]:
+        """All names, or a page of them, in order."""
+        return list(await self._session.scalars(paged(select(GroupRow.name), GroupRow.name, page)))
 
     async def exists(self, name: str) -> bool:
         """Whether there is a group of that name."""

@@ -17,6 +17,7 @@ CHANGES: Final = "angelia_changes"
 APPLIED: Final = "angelia_applied"
 CIRCUITS: Final = "angelia_circuits"
 JOBS: Final = "angelia_jobs"
+ACCESS: Final = "angelia_access"
 
 CONNECT_TIMEOUT_S: Final = 2
 # A silent connection is asked this often whether it is still one.

@@ -10,9 +10,11 @@ from app.domain.errors import (
     TopicNotEmptyError,
     TopicNotFoundError,
 )
+from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.topic import Topic
 from app.storage.changes import TOPIC, ChangeFeed
 from app.storage.models import GroupRow, SubscriptionRow, TopicRow
+from app.storage.paging import paged
 from app.storage.rows import topic_of, topic_values
 
 
@@ -35,12 +37,15 @@ class TopicRepository:
             raise _not_found(name)
         return topic_of(row)
 
-    async def names(self, group: str | None = None) -> list[str]:
-        """All names, or those of one group, in order; a group that does not exist has none."""
-        query = select(TopicRow.name).order_by(TopicRow.name)
+    async def names(self, group: str | None = None, page: NamePage = ALL_NAMES) -> list[str]:
+        """All names, or those of one group, or a page of them, in order.
+
+        A group that does not exist has none.
+        """
+        query = select(TopicRow.name)
         if group is not None:
             query = query.where(TopicRow.group_name == group)
-        return list(await self._session.scalars(query))
+        return list(await self._session.scalars(paged(query, TopicRow.name, page)))
 
     async def all(self) -> list[Topic]:
         """All topics, by name."""

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
-from app.domain.undelivered import Undelivered
+from app.domain.undelivered import Undelivered, UndeliveredFilter
 from app.storage.models import UndeliveredRow
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.texts import storable
@@ -63,34 +63,22 @@ class UndeliveredRepository:
 
     async def last(self, subscription_id: str) -> Undelivered | None:
         """The newest, if there is any."""
-        page = await self.page(subscription_id, limit=1)
+        page = await self.page(UndeliveredFilter(subscription_id=subscription_id), limit=1)
         return page.items[0] if page.items else None
 
     async def page(
-        self,
-        subscription_id: str,
-        *,
-        limit: int,
-        after: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        status: int | None = None,
-        reason: str | None = None,
+        self, asked: UndeliveredFilter, *, limit: int, after: str | None = None
     ) -> UndeliveredPage:
-        """The newest `limit` (at most PAGE_MAX) that pass all filters, from `after` on.
+        """The newest `limit` (at most PAGE_MAX) of those that are asked for, from `after` on.
 
-        `since` is inclusive, `until` not; `reason` is part of the reason, in either case. What is
-        recorded while someone pages moves nothing from page to page. ValidationFailedError: `after`
-        is not from a page.
+        What is recorded while someone pages moves nothing from page to page. ValidationFailedError:
+        `after` is not from a page.
         """
         size = max(1, min(limit, PAGE_MAX))
         newest = (UndeliveredRow.discarded_at, UndeliveredRow.id)
-        wanted: list[ColumnElement[bool]] = [UndeliveredRow.subscription_id == subscription_id]
+        wanted = list(_wanted(asked))
         if after is not None:
             wanted.append(tuple_(*newest) < _decoded(after))
-        if status is not None:
-            wanted.append(UndeliveredRow.status == status)
-        wanted += conditions(since=since, until=until, reason=reason)
         order = [column.desc() for column in newest]
         query = select(UndeliveredRow).where(*wanted).order_by(*order).limit(size + 1)
         rows = list(await self._session.scalars(query))
@@ -161,6 +149,19 @@ def conditions(
         yield UndeliveredRow.discarded_at < until
     if reason is not None:
         yield UndeliveredRow.reason.icontains(storable(reason), autoescape=True)
+
+
+def _wanted(asked: UndeliveredFilter) -> Iterator[ColumnElement[bool]]:
+    equal = {
+        UndeliveredRow.subscription_id: asked.subscription_id,
+        UndeliveredRow.topic: asked.topic,
+        UndeliveredRow.status: asked.status,
+        UndeliveredRow.key: asked.key,
+    }
+    yield from (column == value for column, value in equal.items() if value is not None)
+    if asked.message_id is not None:
+        yield UndeliveredRow.message_id == storable(asked.message_id[:MESSAGE_ID_MAX])
+    yield from conditions(since=asked.since, until=asked.until, reason=asked.reason)
 
 
 def undelivered_of(row: UndeliveredRow) -> Undelivered:

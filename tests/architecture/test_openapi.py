@@ -42,7 +42,7 @@ def test_the_yaml_says_what_the_code_says() -> None:
 def test_every_route_is_documented_and_publishing_too() -> None:
     documented = {name for name, _ in operations()}
     served = {
-        f"{method} {route.path}"
+        f"{method} {route.path_format}"
         for router in (status.router, *ROUTERS)
         for route in router.routes
         if isinstance(route, APIRoute)

@@ -55,6 +55,7 @@ async def test_deliveries_go_on_without_postgres_and_all_is_counted_when_it_is_b
 ) -> None:
     configuration = {
         "ANGELIA_DATABASE_URL": postgres_server.url,
+        "ANGELIA_AUTH": "off",
         "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
         "ANGELIA_NAMESPACE": kafka_namespace,
     }
@@ -82,7 +83,7 @@ async def is_ready(service: Service) -> bool:
 async def test_postgres_with_the_embedded_log_goes_down_and_comes_back(
     postgres_server: PostgresServer, logs: Path
 ) -> None:
-    configuration = {"ANGELIA_DATABASE_URL": postgres_server.url}
+    configuration = {"ANGELIA_DATABASE_URL": postgres_server.url, "ANGELIA_AUTH": "off"}
     async with running(configuration, logs) as service, Subscriber() as receiver:
         await service.topic(TOPIC)
         path = await service.subscribe(TOPIC, "s", receiver.url)

@@ -11,7 +11,7 @@ from tests.servers.kafka import KafkaBroker
 @pytest.fixture
 def on_embedded_log(postgres_url: str) -> Mapping[str, str]:
     """The configuration of a service that keeps its log in PostgreSQL."""
-    return {"ANGELIA_DATABASE_URL": postgres_url}
+    return {"ANGELIA_DATABASE_URL": postgres_url, "ANGELIA_AUTH": "off"}
 
 
 @pytest.fixture
@@ -23,6 +23,7 @@ def on_kafka(
         "ANGELIA_DATABASE_URL": postgres_url,
         "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
         "ANGELIA_NAMESPACE": kafka_namespace,
+        "ANGELIA_AUTH": "off",
     }
 
 

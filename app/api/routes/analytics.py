@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from app.api.access import requires
 from app.api.dependencies import ServicesOf
 from app.api.documented import answers, errors
 from app.api.media import LIMIT_MAX, answer, instant_of, limit_of
@@ -15,6 +16,7 @@ from app.api.schemas.analytics import (
     failure_analysis,
     undelivered_analysis,
 )
+from app.domain.access import Role
 from app.services.analytics import Question
 
 router = APIRouter(prefix="/analytics", tags=["analytics"])
@@ -26,7 +28,11 @@ TopicQuery = Annotated[str | None, Query(description="only this topic")]
 LimitQuery = Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")]
 
 
-@router.get("/undelivered", responses=answers(UndeliveredAnalysisRead) | errors(400, 404))
+@router.get(
+    "/undelivered",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(UndeliveredAnalysisRead) | errors(400, 404),
+)
 async def undelivered(
     services: ServicesOf,
     *,
@@ -56,7 +62,11 @@ async def undelivered(
     return answer(undelivered_analysis(*await services.analytics.undelivered(question)))
 
 
-@router.get("/failures", responses=answers(FailureAnalysisRead) | errors(400, 404))
+@router.get(
+    "/failures",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(FailureAnalysisRead) | errors(400, 404),
+)
 async def failures(
     services: ServicesOf,
     *,

@@ -3,10 +3,12 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from app.api.access import requires
 from app.api.dependencies import ServicesOf, TopicName
 from app.api.documented import answers, errors, takes
 from app.api.media import answer, json_request
 from app.api.schemas.filters import FilterTrialBody, FilterTrialRead, tried
+from app.domain.access import Role
 
 router = APIRouter(prefix="/filters", tags=["subscriptions"])
 
@@ -18,6 +20,7 @@ _EXAMPLE = {
 
 @router.post(
     "/{topic}",
+    dependencies=[requires(Role.ANY, writes=False)],
     responses=answers(FilterTrialRead) | errors(400, 404, 413, 415),
     openapi_extra=takes(FilterTrialBody, _EXAMPLE),
 )

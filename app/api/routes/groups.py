@@ -3,36 +3,43 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from app.api.access import CallerOf, requires
 from app.api.dependencies import GroupName, ServicesOf
-from app.api.documented import answers, errors, takes
+from app.api.documented import answers, errors, names_listed, takes
 from app.api.media import AnswerNotes, answer, json_request
+from app.api.pages import NamePageOf, names_answer
 from app.api.schemas.group import GroupBody, ignored_in_group, new_group
+from app.domain.access import Role
 
 router = APIRouter(prefix="/groups", tags=["groups"])
 
 
-@router.get("", responses=answers(None) | errors())
-async def list_groups(services: ServicesOf) -> list[str]:
+@router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400))
+async def list_groups(request: Request, services: ServicesOf, page: NamePageOf) -> Response:
     """All groups, by name."""
-    return list(await services.groups.names())
+    return names_answer(request, await services.groups.names(page), page)
 
 
 @router.post(
     "",
+    dependencies=[requires(Role.CREATOR)],
     status_code=201,
     responses=answers(GroupBody, status=201) | errors(400, 413, 415),
     openapi_extra=takes(GroupBody, {"groupName": "shop"}),
 )
-async def create_group(request: Request, services: ServicesOf) -> Response:
-    """Create a group."""
+async def create_group(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
+    """Create a group, as an admin or one of its owners."""
     asked = await json_request(request)
     name = new_group(asked.body, strict=asked.strict)
+    services.access.require_new_group(caller, name)
     await services.groups.create(name)
     notes = AnswerNotes(ignored=ignored_in_group(asked.body), extra={"Location": f"/groups/{name}"})
     return answer(GroupBody(group_name=name), 201, notes)
 
 
-@router.get("/{group}", responses=answers(GroupBody) | errors(404))
+@router.get(
+    "/{group}", dependencies=[requires(Role.ANY)], responses=answers(GroupBody) | errors(404)
+)
 async def get_group(group: GroupName, services: ServicesOf) -> Response:
     """One group."""
     await services.groups.require(group)
@@ -41,6 +48,7 @@ async def get_group(group: GroupName, services: ServicesOf) -> Response:
 
 @router.put(
     "/{group}",
+    dependencies=[requires(Role.ADMIN)],
     status_code=204,
     responses=answers(None, status=204) | errors(400, 404, 413, 415),
     openapi_extra=takes(GroupBody, {"groupName": "shop"}),
@@ -53,7 +61,11 @@ async def change_group(request: Request, group: GroupName, services: ServicesOf)
     return answer(None, 204, AnswerNotes(ignored=ignored_in_group(asked.body)))
 
 
-@router.delete("/{group}", responses=answers(None) | errors(403, 404))
+@router.delete(
+    "/{group}",
+    dependencies=[requires(Role.GROUP_OWNER)],
+    responses=answers(None) | errors(403, 404),
+)
 async def delete_group(group: GroupName, services: ServicesOf) -> Response:
     """Delete a group that has no topics."""
     await services.groups.delete(group)

@@ -6,7 +6,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from app.api.dependencies import ServicesOf
+from app.api.access import CallerOf, requires
+from app.api.dependencies import Services, ServicesOf
 from app.api.documented import IGNORED_HEADER, answers, errors, refusal, takes
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, json_request, limit_of
 from app.api.schemas.job import (
@@ -17,7 +18,9 @@ from app.api.schemas.job import (
     job_state_of,
     jobs_read,
 )
+from app.domain.access import Caller, Role
 from app.domain.job import JobKind, Scope
+from app.services.access import Target
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -38,21 +41,25 @@ JobId = Annotated[str, Path(description="id of the job")]
 
 @router.post(
     "",
+    dependencies=[requires(Role.CREATOR)],
     status_code=202,
     responses=answers(JobRead, status=202, headers=IGNORED_HEADER) | errors(400, 413, 415) | _FULL,
     openapi_extra=takes(JobBody, {"kind": "UNDELIVERED_ANALYTICS", "from": "2026-01-31T00:00:00Z"}),
 )
-async def request_job(request: Request, services: ServicesOf) -> Response:
+async def request_job(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
     """Ask for a job, which a Spark runner takes as soon as one is free; `Location` leads to it."""
     asked = await json_request(request)
     body = job_body(asked.body, strict=asked.strict)
+    await _require_owner(services, caller, body.topic)
     seen = await services.jobs.request(JobKind(body.kind), _scope(body, datetime.now(UTC)))
     [job] = jobs_read(seen)
     notes = AnswerNotes(ignored=ignored_in_job(asked.body), extra={"Location": f"/jobs/{job.id}"})
     return answer(job, 202, notes)
 
 
-@router.get("", responses=answers(JobRead, many=True) | errors(400))
+@router.get(
+    "", dependencies=[requires(Role.ANY)], responses=answers(JobRead, many=True) | errors(400)
+)
 async def list_jobs(
     services: ServicesOf,
     *,
@@ -64,16 +71,22 @@ async def list_jobs(
     return answer([job.answered() for job in jobs_read(seen)])
 
 
-@router.get("/{job}", responses=answers(JobRead) | errors(404))
+@router.get("/{job}", dependencies=[requires(Role.ANY)], responses=answers(JobRead) | errors(404))
 async def get_job(job: JobId, services: ServicesOf) -> Response:
     """One job: its state, how far it is, and the last lines of its log."""
     [found] = jobs_read(await services.jobs.get(job), with_log=True)
     return answer(found)
 
 
-@router.delete("/{job}", responses=answers(JobRead) | errors(404) | _ENDED)
-async def cancel_job(job: JobId, services: ServicesOf) -> Response:
+@router.delete(
+    "/{job}",
+    dependencies=[requires(Role.CREATOR)],
+    responses=answers(JobRead) | errors(404) | _ENDED,
+)
+async def cancel_job(job: JobId, services: ServicesOf, caller: CallerOf) -> Response:
     """Cancel a job: at once while it waits, within seconds while it runs."""
+    [asked] = (await services.jobs.get(job)).jobs
+    await _require_owner(services, caller, asked.scope.topic)
     [cancelled] = jobs_read(await services.jobs.cancel(job), with_log=True)
     return answer(cancelled)
 
@@ -82,3 +95,9 @@ def _scope(body: JobBody, now: datetime) -> Scope:
     end = instant_of(body.to, path="to") or now
     start = instant_of(body.from_, path="from") or end - WINDOW_DEFAULT
     return Scope(start=start, end=end, topic=body.topic, subscription=body.subscription)
+
+
+async def _require_owner(services: Services, caller: Caller, topic: str | None) -> None:
+    """A job about one topic is its owners' to ask for and to cancel; about all, admins'."""
+    role = Role.ADMIN if topic is None else Role.TOPIC_OWNER
+    await services.access.require(caller, role, Target(topic=topic))

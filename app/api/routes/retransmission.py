@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import (
     APPLIED_HEADER,
@@ -31,6 +32,7 @@ from app.api.schemas.retransmission import (
     RetransmissionBody,
     offsets_by_cluster,
 )
+from app.domain.access import Role
 from app.domain.errors import ValidationFailedError
 from app.domain.redrive import RedriveFilter
 
@@ -69,6 +71,7 @@ DryRun = Annotated[bool, Query(alias="dryRun", description="only say where it wo
 
 @router.put(
     "/{name}/retransmission",
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     responses=_ANSWER | errors(400, 404, 413, 415),
     openapi_extra=takes(RetransmissionBody, _EXAMPLE),
 )
@@ -95,6 +98,7 @@ async def move_subscription(
 
 @router.post(
     "/{name}/retransmission",
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     responses=answers(RedriveRead, description="Sent again", headers=IGNORED_HEADER)
     | errors(400, 404, 413, 415),
     openapi_extra=takes(RedriveBody, _REDRIVE_EXAMPLE),

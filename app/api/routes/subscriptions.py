@@ -3,16 +3,20 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
+from app.api.access import CallerOf, requires
+from app.api.conditional import ETAG_HEADER, check, etag, if_unchanged
+from app.api.dependencies import Services, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import (
     APPLIED_HEADER,
     IGNORED_HEADER,
     answers,
     errors,
+    names_listed,
     takes,
     takes_string,
 )
 from app.api.media import AnswerNotes, answer, json_request, json_string
+from app.api.pages import NamePageOf, names_answer
 from app.api.schemas.metrics import SubscriptionMetricsRead
 from app.api.schemas.subscription import (
     SubscriptionBody,
@@ -23,81 +27,117 @@ from app.api.schemas.subscription import (
     state_of,
     subscription_read,
 )
+from app.domain.access import Caller, Role
+from app.domain.dead_letter import DeadLetter
+from app.domain.subscription import Subscription
 from app.services.subscriptions import Acknowledged
 
 router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])
 
-_NOTED = APPLIED_HEADER | IGNORED_HEADER
+_NOTED = APPLIED_HEADER | IGNORED_HEADER | ETAG_HEADER
+_STATED = APPLIED_HEADER | ETAG_HEADER
 _EXAMPLE = {"name": "billing", "endpoint": "http://127.0.0.1:9000/", "supportTeam": "Billing"}
 _STATES = ("ACTIVE", "SUSPENDED")
 
 
-@router.get("", responses=answers(None) | errors(404))
-async def list_subscriptions(topic: TopicName, services: ServicesOf) -> list[str]:
+@router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400, 404))
+async def list_subscriptions(
+    request: Request, topic: TopicName, services: ServicesOf, *, page: NamePageOf
+) -> Response:
     """The topic's subscriptions, by name."""
-    return list(await services.subscriptions.names(topic))
+    return names_answer(request, await services.subscriptions.names(topic, page), page)
 
 
 @router.post(
     "",
+    dependencies=[requires(Role.CREATOR)],
     status_code=201,
     responses=answers(SubscriptionRead, status=201, headers=_NOTED) | errors(400, 404, 413, 415),
     openapi_extra=takes(SubscriptionBody, _EXAMPLE),
 )
-async def create_subscription(request: Request, topic: TopicName, services: ServicesOf) -> Response:
+async def create_subscription(
+    request: Request, topic: TopicName, services: ServicesOf, *, caller: CallerOf
+) -> Response:
     """Create a subscription: it gets every message that is published after the answer."""
     asked = await json_request(request)
     draft = new_subscription(topic, asked.body, strict=asked.strict)
+    await services.access.require_new_subscription(caller, draft)
+    await _require_dead_letter(services, caller, draft.dead_letter)
     made = await services.subscriptions.create(draft)
     notes = AnswerNotes(
         ignored=ignored_in_subscription(asked.body),
         applied=made.applied,
-        extra={"Location": f"/topics/{topic}/subscriptions/{draft.name}"},
+        extra={
+            "Location": f"/topics/{topic}/subscriptions/{draft.name}",
+            **etag(made.subscription),
+        },
     )
     return answer(subscription_read(made.subscription, made.state), 201, notes)
 
 
-@router.get("/{name}", responses=answers(SubscriptionRead) | errors(400, 404))
+@router.get(
+    "/{name}",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(SubscriptionRead, headers=ETAG_HEADER) | errors(400, 404),
+)
 async def get_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
     """One subscription; 400 SUBSCRIPTION_NOT_EXISTS when there is none, as in Hermes."""
-    return answer(subscription_read(*await services.subscriptions.get(topic, name)))
+    found, state = await services.subscriptions.get(topic, name)
+    return answer(subscription_read(found, state), notes=AnswerNotes(extra=etag(found)))
 
 
 @router.patch(
     "/{name}",
-    responses=answers(SubscriptionRead, headers=_NOTED) | errors(400, 404, 413, 415),
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    responses=answers(SubscriptionRead, headers=_NOTED) | errors(400, 404, 412, 413, 415),
     openapi_extra=takes(SubscriptionBody, {"subscriptionPolicy": {"rate": 50}}, patch=True),
 )
 @router.put(
     "/{name}",
-    responses=answers(SubscriptionRead, headers=_NOTED) | errors(400, 404, 413, 415),
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    responses=answers(SubscriptionRead, headers=_NOTED) | errors(400, 404, 412, 413, 415),
     openapi_extra=takes(SubscriptionBody, {"subscriptionPolicy": {"rate": 50}}, patch=True),
 )
 async def change_subscription(
-    topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
+    topic: TopicName,
+    name: SubscriptionName,
+    *,
+    request: Request,
+    services: ServicesOf,
+    caller: CallerOf,
 ) -> Response:
     """Change a subscription by a merge patch (both methods, as in Hermes)."""
     asked = await json_request(request)
-    changed = await services.subscriptions.change(
-        topic,
-        name,
-        lambda current: changed_subscription(current, asked.body, strict=asked.strict),
-    )
+
+    def edit(current: Subscription) -> Subscription:
+        return changed_subscription(current, asked.body, strict=asked.strict)
+
+    if asked.body.get("deadLetter") is not None:
+        current, _ = await services.subscriptions.get(topic, name)
+        if (wanted := edit(current).dead_letter) != current.dead_letter:
+            await _require_dead_letter(services, caller, wanted)
+    changed = await services.subscriptions.change(topic, name, if_unchanged(request, edit))
     return _noted(changed, ignored_in_subscription(asked.body))
 
 
-@router.delete("/{name}", responses=answers(None, headers=APPLIED_HEADER) | errors(400, 404))
+@router.delete(
+    "/{name}",
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    responses=answers(None, headers=APPLIED_HEADER) | errors(400, 404, 412),
+)
 async def delete_subscription(
-    topic: TopicName, name: SubscriptionName, services: ServicesOf
+    topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
     """Delete a subscription. Its undelivered messages are kept."""
-    applied = await services.subscriptions.delete(topic, name)
+    applied = await services.subscriptions.delete(topic, name, check=check(request))
     return answer(notes=AnswerNotes(applied=applied))
 
 
-@router.get("/{name}/state", responses=answers(None) | errors(400, 404))
+@router.get(
+    "/{name}/state", dependencies=[requires(Role.ANY)], responses=answers(None) | errors(400, 404)
+)
 async def get_state(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> str:
     """Its state as a JSON string."""
     _, state = await services.subscriptions.get(topic, name)
@@ -106,12 +146,14 @@ async def get_state(topic: TopicName, name: SubscriptionName, services: Services
 
 @router.post(
     "/{name}/state",
-    responses=answers(SubscriptionRead, headers=APPLIED_HEADER) | errors(400, 404, 413, 415),
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    responses=answers(SubscriptionRead, headers=_STATED) | errors(400, 404, 412, 413, 415),
     openapi_extra=takes_string("SUSPENDED", _STATES),
 )
 @router.put(
     "/{name}/state",
-    responses=answers(SubscriptionRead, headers=APPLIED_HEADER) | errors(400, 404, 413, 415),
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    responses=answers(SubscriptionRead, headers=_STATED) | errors(400, 404, 412, 413, 415),
     openapi_extra=takes_string("SUSPENDED", _STATES),
 )
 async def set_state(
@@ -119,10 +161,15 @@ async def set_state(
 ) -> Response:
     """Suspend or activate a subscription."""
     state = state_of(await json_string(request))
-    return _noted(await services.subscriptions.set_state(topic, name, state))
+    changed = await services.subscriptions.set_state(topic, name, state, check=check(request))
+    return _noted(changed)
 
 
-@router.get("/{name}/metrics", responses=answers(SubscriptionMetricsRead) | errors(400, 404))
+@router.get(
+    "/{name}/metrics",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(SubscriptionMetricsRead) | errors(400, 404),
+)
 async def subscription_metrics(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
@@ -131,5 +178,14 @@ async def subscription_metrics(
 
 
 def _noted(changed: Acknowledged, ignored: tuple[str, ...] = ()) -> Response:
-    notes = AnswerNotes(ignored=ignored, applied=changed.applied)
+    said = etag(changed.subscription)
+    notes = AnswerNotes(ignored=ignored, applied=changed.applied, extra=said)
     return answer(subscription_read(changed.subscription, changed.state), notes=notes)
+
+
+async def _require_dead_letter(
+    services: Services, caller: Caller, wanted: DeadLetter | None
+) -> None:
+    """Who may not publish to a topic may not have dead letters published there."""
+    if wanted is not None:
+        await services.access.require_feeding(caller, wanted.topic, path="deadLetter.topic")

@@ -3,9 +3,12 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.dependencies import ServicesOf, TopicName
-from app.api.documented import IGNORED_HEADER, answers, errors, takes
+from app.api.access import CallerOf, requires
+from app.api.conditional import ETAG_HEADER, check, etag, if_unchanged
+from app.api.dependencies import Services, ServicesOf, TopicName
+from app.api.documented import IGNORED_HEADER, answers, errors, names_listed, takes
 from app.api.media import AnswerNotes, answer, json_request
+from app.api.pages import NamePageOf, names_answer
 from app.api.schemas.metrics import TopicMetricsRead
 from app.api.schemas.topic import (
     TopicBody,
@@ -15,63 +18,104 @@ from app.api.schemas.topic import (
     new_topic,
     topic_read,
 )
+from app.domain.access import Caller, Role
+from app.domain.topic import Topic
 
 router = APIRouter(prefix="/topics", tags=["topics"])
 
+_NOTED = IGNORED_HEADER | ETAG_HEADER
 
-@router.get("", responses=answers(None) | errors())
+
+@router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400))
 async def list_topics(
+    request: Request,
     services: ServicesOf,
+    page: NamePageOf,
+    *,
     groupName: str | None = None,  # noqa: N803 - Hermes' name
-) -> list[str]:
+) -> Response:
     """All topics, or those of one group, by qualified name."""
-    return list(await services.topics.names(group=groupName))
+    return names_answer(request, await services.topics.names(group=groupName, page=page), page)
 
 
 @router.post(
     "",
+    dependencies=[requires(Role.CREATOR)],
     status_code=201,
-    responses=answers(TopicRead, status=201, headers=IGNORED_HEADER) | errors(400, 413, 415),
+    responses=answers(TopicRead, status=201, headers=_NOTED) | errors(400, 413, 415),
     openapi_extra=takes(TopicBody, {"name": "shop.orders"}),
 )
-async def create_topic(request: Request, services: ServicesOf) -> Response:
-    """Create a topic, with its group if that does not exist."""
+async def create_topic(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
+    """Create a topic, with its group if that does not exist, as one of its owners."""
     asked = await json_request(request)
-    topic = await services.topics.create(new_topic(asked.body, strict=asked.strict))
+    draft = new_topic(asked.body, strict=asked.strict)
+    await services.access.require_new_topic(caller, draft)
+    await _require_alternate(services, caller, draft.alternate_topic)
+    topic = await services.topics.create(draft)
     notes = AnswerNotes(
-        ignored=ignored_in_topic(asked.body), extra={"Location": f"/topics/{topic.name}"}
+        ignored=ignored_in_topic(asked.body),
+        extra={"Location": f"/topics/{topic.name}", **etag(topic)},
     )
     return answer(topic_read(topic), 201, notes)
 
 
-@router.get("/{topic}", responses=answers(TopicRead) | errors(404))
+@router.get(
+    "/{topic}",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(TopicRead, headers=ETAG_HEADER) | errors(404),
+)
 async def get_topic(topic: TopicName, services: ServicesOf) -> Response:
     """One topic."""
-    return answer(topic_read(await services.topics.get(topic)))
+    found = await services.topics.get(topic)
+    return answer(topic_read(found), notes=AnswerNotes(extra=etag(found)))
 
 
 @router.put(
     "/{topic}",
-    responses=answers(TopicRead, headers=IGNORED_HEADER) | errors(400, 404, 413, 415),
+    dependencies=[requires(Role.TOPIC_OWNER)],
+    responses=answers(TopicRead, headers=_NOTED) | errors(400, 404, 412, 413, 415),
     openapi_extra=takes(TopicBody, {"description": "what customers ordered"}, patch=True),
 )
-async def change_topic(request: Request, topic: TopicName, services: ServicesOf) -> Response:
+async def change_topic(
+    request: Request, topic: TopicName, services: ServicesOf, *, caller: CallerOf
+) -> Response:
     """Change a topic by a merge patch."""
     asked = await json_request(request)
-    changed = await services.topics.change(
-        topic, lambda current: changed_topic(current, asked.body, strict=asked.strict)
-    )
-    return answer(topic_read(changed), notes=AnswerNotes(ignored=ignored_in_topic(asked.body)))
+
+    def edit(current: Topic) -> Topic:
+        return changed_topic(current, asked.body, strict=asked.strict)
+
+    if asked.body.get("alternateTopic") is not None:
+        current = await services.topics.get(topic)
+        if (wanted := edit(current).alternate_topic) != current.alternate_topic:
+            await _require_alternate(services, caller, wanted)
+    changed = await services.topics.change(topic, if_unchanged(request, edit))
+    notes = AnswerNotes(ignored=ignored_in_topic(asked.body), extra=etag(changed))
+    return answer(topic_read(changed), notes=notes)
 
 
-@router.delete("/{topic}", responses=answers(None) | errors(403, 404))
-async def delete_topic(topic: TopicName, services: ServicesOf) -> Response:
+@router.delete(
+    "/{topic}",
+    dependencies=[requires(Role.TOPIC_OWNER)],
+    responses=answers(None) | errors(403, 404, 412),
+)
+async def delete_topic(request: Request, topic: TopicName, services: ServicesOf) -> Response:
     """Delete a topic that has no subscriptions, with its messages."""
-    await services.topics.delete(topic)
+    await services.topics.delete(topic, check=check(request))
     return answer()
 
 
-@router.get("/{topic}/metrics", responses=answers(TopicMetricsRead) | errors(404))
+@router.get(
+    "/{topic}/metrics",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(TopicMetricsRead) | errors(404),
+)
 async def topic_metrics(topic: TopicName, services: ServicesOf) -> Response:
     """What is known of its traffic."""
     return answer(TopicMetricsRead.of(await services.metrics.topic(topic)))
+
+
+async def _require_alternate(services: Services, caller: Caller, name: str | None) -> None:
+    """Who may not publish to a topic may not have others' messages go there."""
+    if name is not None:
+        await services.access.require_feeding(caller, name, path="alternateTopic")

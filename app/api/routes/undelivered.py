@@ -1,23 +1,57 @@
-"""`…/undelivered`: what a subscription did not get."""
+"""`…/undelivered`: what subscriptions did not get."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final
-from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, errors
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, limit_of, status_code_of
+from app.api.pages import next_link
 from app.api.schemas.undelivered import UndeliveredRead, undelivered_read
+from app.domain.access import Role
+from app.domain.undelivered import Undelivered, UndeliveredFilter
 from app.services.undelivered import Wanted
 
-router = APIRouter(prefix="/topics/{topic}/subscriptions/{name}/undelivered", tags=["undelivered"])
+router = APIRouter(tags=["undelivered"])
 
 _DISCARDED: Final = "DISCARDED"
+_OF_SUBSCRIPTION: Final = "/topics/{topic}/subscriptions/{name}/undelivered"
 
 
-@router.get("/last", responses=answers(UndeliveredRead) | errors(400, 404))
+def _wanted(
+    *,
+    since: Annotated[str | None, Query(description="RFC 3339 or ms, inclusive")] = None,
+    until: Annotated[str | None, Query(description="RFC 3339 or ms, exclusive")] = None,
+    status: Annotated[str | None, Query(description="the subscriber's answer, as 404")] = None,
+    reason: Annotated[str | None, Query(description="part of the reason")] = None,
+    key: Annotated[str | None, Query(description="the message's Partition-Key")] = None,
+    messageId: Annotated[str | None, Query(description="the message's id")] = None,  # noqa: N803 - as in bodies
+    limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
+    after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
+) -> Wanted:
+    asked = UndeliveredFilter(
+        since=instant_of(since, path="since"),
+        until=instant_of(until, path="until"),
+        status=None if status in {None, "", _DISCARDED} else status_code_of(status),
+        reason=reason,
+        key=None if key is None else key.encode("utf-8", "replace"),
+        message_id=messageId,
+    )
+    return Wanted(asked=asked, limit=limit_of(limit), after=after)
+
+
+WantedOf = Annotated[Wanted, Depends(_wanted)]
+
+
+@router.get(
+    _OF_SUBSCRIPTION + "/last",
+    dependencies=[requires(Role.READER)],
+    responses=answers(UndeliveredRead) | errors(400, 404),
+)
 async def last_undelivered(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
@@ -26,34 +60,50 @@ async def last_undelivered(
     return answer(undelivered_read(last)) if last else answer(None, 404)
 
 
-@router.get("", responses=answers(UndeliveredRead, many=True) | errors(400, 404))
-async def list_undelivered(  # noqa: PLR0913 - the path's names and the query's filters
+@router.get(
+    _OF_SUBSCRIPTION,
+    dependencies=[requires(Role.READER)],
+    responses=answers(UndeliveredRead, many=True) | errors(400, 404),
+)
+async def list_undelivered(
     topic: TopicName,
     name: SubscriptionName,
     *,
     request: Request,
     services: ServicesOf,
-    since: Annotated[str | None, Query(description="RFC 3339 or ms, inclusive")] = None,
-    until: Annotated[str | None, Query(description="RFC 3339 or ms, exclusive")] = None,
-    status: Annotated[str | None, Query(description="the subscriber's answer, as 404")] = None,
-    reason: Annotated[str | None, Query(description="part of the reason")] = None,
-    limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
-    after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
+    wanted: WantedOf,
 ) -> Response:
     """Discarded messages, newest first; `Link: rel="next"` leads to the next page."""
-    wanted = Wanted(
-        limit=limit_of(limit),
-        after=after,
-        since=instant_of(since, path="since"),
-        until=instant_of(until, path="until"),
-        status=None if status in {None, "", _DISCARDED} else status_code_of(status),
-        reason=reason,
-    )
     page = await services.undelivered.page(topic, name, wanted)
-    notes = AnswerNotes(extra=_next_link(request, page.after) if page.after else {})
-    return answer([undelivered_read(item).answered() for item in page.items], notes=notes)
+    return _answer(request, page.items, page.after)
 
 
-def _next_link(request: Request, after: str) -> dict[str, str]:
-    query = {**request.query_params, "after": after}
-    return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
+@router.get(
+    "/topics/{topic}/undelivered",
+    dependencies=[requires(Role.READER)],
+    responses=answers(UndeliveredRead, many=True) | errors(400, 404),
+)
+async def list_undelivered_of_topic(
+    topic: TopicName, *, request: Request, services: ServicesOf, wanted: WantedOf
+) -> Response:
+    """Discarded messages of all its subscriptions, deleted ones too; else as of one of them."""
+    page = await services.undelivered.of_topic(topic, wanted)
+    return _answer(request, page.items, page.after)
+
+
+@router.get(
+    "/undelivered",
+    dependencies=[requires(Role.READER)],
+    responses=answers(UndeliveredRead, many=True) | errors(400),
+)
+async def list_undelivered_of_message(
+    *, request: Request, services: ServicesOf, wanted: WantedOf
+) -> Response:
+    """The discards of the message `messageId`, whatever its topics and subscriptions."""
+    page = await services.undelivered.anywhere(wanted)
+    return _answer(request, page.items, page.after)
+
+
+def _answer(request: Request, items: Sequence[Undelivered], after: str | None) -> Response:
+    notes = AnswerNotes(extra=next_link(request, after) if after else {})
+    return answer([undelivered_read(item).answered() for item in items], notes=notes)

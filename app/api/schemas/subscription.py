@@ -17,16 +17,24 @@ from app.api.schemas.base import (
     checked,
     ignored_paths,
     merged,
-    never,
     off,
     only,
     parse,
 )
 from app.api.schemas.circuit import CircuitBreakerBody
+from app.api.schemas.client_certificate import (
+    READ_ONLY as CERTIFICATE_READ_ONLY,
+)
+from app.api.schemas.client_certificate import (
+    ClientCertificateBody,
+    ClientCertificateRead,
+    unmasked_key,
+)
 from app.api.schemas.endpoint import plain_endpoint
 from app.api.schemas.fetch import FetchBody
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.headers import HeaderBody, HeaderRead, unmasked
+from app.api.schemas.oauth import OAuthPolicyBody
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import BATCH_DEFAULTS, OLD_DEFAULT_RATE, PolicyBody, PolicyRead
 from app.api.schemas.tracking import (
@@ -64,15 +72,14 @@ OTHER_FIELDS: Final = OtherFields(
             "modifiedAt",
             "stateReason",
             *(f"subscriptionPolicy.{name}" for name in policy_schema.READ_ONLY),
+            *(f"clientCertificate.{name}" for name in CERTIFICATE_READ_ONLY),
         }
     ),
     unsupported={
         "contentType": Unsupported(harmless=only("JSON"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
-        "oAuthPolicy": Unsupported(harmless=never, refused=True),
         "monitoringDetails": Unsupported(harmless=only({}, _UNIMPORTANT)),
         "endpointAddressResolverMetadata": Unsupported(harmless=only({})),
-        "http2Enabled": Unsupported(harmless=off),
         "autoDeleteWithTopicEnabled": Unsupported(harmless=off),
         "profilingEnabled": Unsupported(harmless=off),
         "profilingThresholdMs": Unsupported(harmless=only(0)),
@@ -148,6 +155,12 @@ class SubscriptionBody(Schema):
             " of the messages, or a message a line"
         ),
     )
+    client_certificate: ClientCertificateBody | None = Field(
+        default=None, description="shown to endpoints that ask for one (mutual TLS); https only"
+    )
+    http2_enabled: bool = Field(
+        default=False, description="ask https endpoints for HTTP/2; those that have none get 1.1"
+    )
     fetch: FetchBody = FetchBody()
     content_mode: Literal["PLAIN", "CE_BINARY", "CE_STRUCTURED"] = Field(
         default="PLAIN",
@@ -177,6 +190,9 @@ class SubscriptionBody(Schema):
     idempotency_key_enabled: bool = Field(
         default=True, description="send the message id as Idempotency-Key, too"
     )
+    o_auth_policy: OAuthPolicyBody | None = Field(
+        default=None, description="requests carry an access token that is asked for so"
+    )
     tracking_mode: Mode | None = Field(default=None, description=MODE_TEXT)
     tracking_enabled: bool | None = Field(default=None, description=ENABLED_TEXT)
 
@@ -199,6 +215,8 @@ class SubscriptionBody(Schema):
             batch_format=subscription.batch_format.value,
             circuit_breaker=_circuit_breaker_body(subscription),
             dead_letter=_dead_letter_body(subscription),
+            client_certificate=_certificate_body(subscription),
+            http2_enabled=subscription.http2,
             fetch=FetchBody.of(subscription.fetch),
             content_mode=subscription.content_mode.value,
             retryable_status_codes=sorted(subscription.retryable_codes),
@@ -207,6 +225,7 @@ class SubscriptionBody(Schema):
             headers=[HeaderBody.of(each) for each in subscription.headers],
             subscription_identity_headers_enabled=subscription.identity_headers,
             idempotency_key_enabled=subscription.idempotency_key,
+            o_auth_policy=_oauth_body(subscription),
             tracking_mode=subscription.tracking.value,
         )
 
@@ -227,6 +246,12 @@ class SubscriptionBody(Schema):
             batch_format=BatchFormat(self.batch_format),
             circuit_breaker=self.circuit_breaker.to_domain() if self.circuit_breaker else None,
             dead_letter=DeadLetter(topic=self.dead_letter.topic) if self.dead_letter else None,
+            client_certificate=(
+                self.client_certificate.to_domain(base.client_certificate)
+                if self.client_certificate
+                else None
+            ),
+            http2=self.http2_enabled,
             fetch=self.fetch.to_domain(),
             content_mode=ContentMode(self.content_mode),
             retryable_codes=frozenset(self.retryable_status_codes),
@@ -235,6 +260,7 @@ class SubscriptionBody(Schema):
             headers=tuple(each.to_domain() for each in self.headers),
             identity_headers=self.subscription_identity_headers_enabled,
             idempotency_key=self.idempotency_key_enabled,
+            oauth=self.o_auth_policy.to_domain(base.oauth) if self.o_auth_policy else None,
             tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
         )
 
@@ -252,6 +278,21 @@ class SubscriptionBody(Schema):
 def _circuit_breaker_body(subscription: Subscription) -> CircuitBreakerBody | None:
     wanted = subscription.circuit_breaker
     return CircuitBreakerBody.of(wanted) if wanted else None
+
+
+def _oauth_body(subscription: Subscription) -> OAuthPolicyBody | None:
+    wanted = subscription.oauth
+    return OAuthPolicyBody.of(wanted) if wanted else None
+
+
+def _certificate_body(subscription: Subscription) -> ClientCertificateBody | None:
+    shown = subscription.client_certificate
+    return ClientCertificateBody.of(shown) if shown else None
+
+
+def _certificate_read(subscription: Subscription) -> ClientCertificateRead | None:
+    shown = subscription.client_certificate
+    return ClientCertificateRead.of(shown) if shown else None
 
 
 def _dead_letter_body(subscription: Subscription) -> DeadLetterBody | None:
@@ -288,6 +329,7 @@ class SubscriptionRead(Schema):
     headers: tuple[HeaderRead, ...] = ()
     subscription_identity_headers_enabled: bool = False
     idempotency_key_enabled: bool = True
+    o_auth_policy: OAuthPolicyBody | None = None
     content_type: Literal["JSON"] = "JSON"
     delivery_type: Literal["SERIAL", "BATCH"] = "SERIAL"
     batch_format: Literal["WRAPPED", "PLAIN", "NDJSON"] = "WRAPPED"
@@ -299,6 +341,7 @@ class SubscriptionRead(Schema):
     ordering: Literal["NONE", "KEY", "PARTITION"] = "NONE"
     circuit_breaker: CircuitBreakerBody | None = None
     dead_letter: DeadLetterBody | None = None
+    client_certificate: ClientCertificateRead | None = None
     fetch: FetchBody = FetchBody()
     content_mode: Literal["PLAIN", "CE_BINARY", "CE_STRUCTURED"] = "PLAIN"
     endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
@@ -329,6 +372,8 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         batch_format=subscription.batch_format.value,
         circuit_breaker=_circuit_breaker_body(subscription),
         dead_letter=_dead_letter_body(subscription),
+        client_certificate=_certificate_read(subscription),
+        http2_enabled=subscription.http2,
         fetch=FetchBody.of(subscription.fetch),
         content_mode=subscription.content_mode.value,
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
@@ -337,6 +382,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         headers=tuple(HeaderRead.of(each) for each in subscription.headers),
         subscription_identity_headers_enabled=subscription.identity_headers,
         idempotency_key_enabled=subscription.idempotency_key,
+        o_auth_policy=_oauth_body(subscription),
         tracking_enabled=subscription.tracking is not TrackingMode.OFF,
         tracking_mode=subscription.tracking.value,
         created_at=created.timestamp() if created else None,
@@ -367,6 +413,9 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
         wanted["endpoint"] = current.endpoint
     if "headers" in wanted:
         wanted["headers"] = unmasked(wanted["headers"], current.headers)
+    if "clientCertificate" in wanted:
+        shown = unmasked_key(wanted["clientCertificate"], current.client_certificate)
+        wanted["clientCertificate"] = shown
     return parse(SubscriptionBody, wanted, rules).to_domain(current)
 
 

@@ -1,6 +1,6 @@
 """Topic bodies (Hermes' Topic; limits as there)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Final, Literal
@@ -31,7 +31,7 @@ from app.api.schemas.tracking import (
     tracking_of,
 )
 from app.domain.errors import ValidationFailedError
-from app.domain.headers import HEADERS_MAX
+from app.domain.headers import AUTHORIZATION, HEADERS_MAX
 from app.domain.names import topic_name
 from app.domain.topic import (
     DEDUPLICATION_ENTRIES_MAX,
@@ -39,10 +39,13 @@ from app.domain.topic import (
     MESSAGE_SIZE_MAX,
     MESSAGE_SIZE_MIN,
     PARTITIONS_MAX,
+    PUBLISHER_LENGTH_MAX,
+    PUBLISHERS_MAX,
     THROUGHPUT_QUOTA_MAX,
     THROUGHPUT_QUOTA_MIN,
     Ack,
     Deduplication,
+    PublishAuth,
     Topic,
 )
 from app.domain.trace import TrackingMode
@@ -72,8 +75,6 @@ OTHER_FIELDS: Final = OtherFields(
         "fallbackToRemoteDatacenterEnabled": Unsupported(harmless=off),
         "offlineStorage": Unsupported(harmless=unless_enabled),
         "labels": Unsupported(harmless=only([])),
-        "auth": Unsupported(harmless=unless_enabled, refused=True),
-        "subscribingRestricted": Unsupported(harmless=off, refused=True),
         "chaos": Unsupported(harmless=_chaos_off, refused=True),
         "schema": Unsupported(harmless=only(""), refused=True),
     },
@@ -147,6 +148,36 @@ class DeduplicationBody(Schema):
         )
 
 
+class AuthBody(Schema):
+    """Who publishes: when `enabled`, only keys with the names of `publishers`, and admins.
+
+    `unauthenticatedAccessEnabled`: and whoever sends no key.
+    """
+
+    enabled: bool = False
+    publishers: list[Annotated[Text, Field(min_length=1, max_length=PUBLISHER_LENGTH_MAX)]] = Field(
+        default=[], max_length=PUBLISHERS_MAX, description="names of API keys", examples=[["shop"]]
+    )
+    unauthenticated_access_enabled: bool = True
+
+    def to_domain(self) -> PublishAuth:
+        """The rule it describes."""
+        return PublishAuth(
+            enabled=self.enabled,
+            publishers=tuple(self.publishers),
+            unauthenticated_access=self.unauthenticated_access_enabled,
+        )
+
+    @classmethod
+    def of(cls, auth: PublishAuth) -> "AuthBody":
+        """The body that describes `auth`."""
+        return cls(
+            enabled=auth.enabled,
+            publishers=list(auth.publishers),
+            unauthenticated_access_enabled=auth.unauthenticated_access,
+        )
+
+
 class TopicBody(Schema):
     """A topic to create, or as changed."""
 
@@ -179,6 +210,11 @@ class TopicBody(Schema):
     tracking_mode: Mode | None = Field(default=None, description=MODE_TEXT)
     tracking_enabled: bool | None = Field(default=None, description=ENABLED_TEXT)
 
+    auth: AuthBody = AuthBody()
+    subscribing_restricted: bool = Field(
+        default=False, description="only owners of the topic, and admins, subscribe to it"
+    )
+
     def to_domain(self) -> Topic:
         """The topic it describes; ValidationFailedError. Hermes treats NONE as LEADER."""
         return Topic(
@@ -192,7 +228,9 @@ class TopicBody(Schema):
             alternate_topic=self.alternate_topic,
             throughput_quota=self.throughput_quota,
             deduplication=self.deduplication.to_domain() if self.deduplication else None,
-            propagated_headers=tuple(self.propagated_headers),
+            propagated_headers=_without_keys(self.propagated_headers),
+            auth=self.auth.to_domain(),
+            subscribing_restricted=self.subscribing_restricted,
             tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
         )
 
@@ -213,25 +251,26 @@ class TopicBody(Schema):
                 DeduplicationBody.of(topic.deduplication) if topic.deduplication else None
             ),
             propagated_headers=list(topic.propagated_headers),
+            auth=AuthBody.of(topic.auth),
+            subscribing_restricted=topic.subscribing_restricted,
             tracking_mode=topic.tracking.value,
         )
 
 
-class AuthRead(Schema):
-    """Who may publish: everybody, so far."""
-
-    publishers: tuple[str, ...] = ()
-    enabled: bool = False
-    unauthenticated_access_enabled: bool = True
+def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
+    """`names`, unless one is that of the header in which publishers send their keys."""
+    for index, name in enumerate(names):
+        if name.lower() == AUTHORIZATION:
+            message = "must not be Authorization: subscribers would get the publishers' keys"
+            raise ValidationFailedError.of(f"propagatedHeaders.{index}", message)
+    return tuple(names)
 
 
 class TopicRead(TopicBody):
     """A topic as answered; times in decimal seconds since the epoch."""
 
     migrated_from_json_type: bool = False
-    subscribing_restricted: bool = False
     fallback_to_remote_datacenter_enabled: bool = False
-    auth: AuthRead = AuthRead()
     created_at: float | None = None
     modified_at: float | None = None
 

@@ -79,7 +79,7 @@ REQUESTS = {
     "a restricted topic": Bad(
         "POST",
         "/topics",
-        '{"name": "a.b", "auth": {"enabled": true}}',
+        '{"name": "a.b", "auth": {"enabled": "yes"}}',
         400,
         "VALIDATION_ERROR",
         "auth",

@@ -1,7 +1,12 @@
 from collections.abc import MutableMapping
+from types import SimpleNamespace
 from typing import Any
 
 from app.api.management import management_app
+from app.services.access import AccessService
+from app.services.known_keys import KnownKeys
+from app.storage.database import open_database
+from tests.fakes.access import nothing
 
 
 async def test_a_client_that_goes_away_in_its_body_is_no_defect() -> None:
@@ -20,6 +25,10 @@ async def test_a_client_that_goes_away_in_its_body_is_no_defect() -> None:
         "query_string": b"",
         "headers": [(b"content-type", b"application/json")],
     }
+    app = management_app()
+    async with open_database("postgresql://nobody@127.0.0.1:1/nothing") as database:
+        access = AccessService(database, KnownKeys(nothing), controlled=False)
+    app.state.services = SimpleNamespace(access=access)
     # What the application raises, the server logs as an error with a traceback.
-    await management_app()(scope, receive, send)
+    await app(scope, receive, send)
     assert sent[0]["status"] == 400

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
+from app.api.schemas.oauth import OAuthProviderBody
 from app.api.schemas.problems import schema_in
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
@@ -85,6 +86,12 @@ TOPIC: dict[str, Setting] = {
     "propagatedHeaders.0": Setting(
         wrong=[*wrong("must be a string", *NO_STRINGS), *HEADER_NAMES], required=True
     ),
+    "auth": Setting(wrong=objects()),
+    "auth.enabled": Setting(wrong=flag()),
+    "auth.publishers": Setting(wrong=lists(1000, "x")),
+    "auth.publishers.0": Setting(wrong=text(1, 100), required=True),
+    "auth.unauthenticatedAccessEnabled": Setting(wrong=flag()),
+    "subscribingRestricted": Setting(wrong=flag()),
     **TRACKING,
 }
 
@@ -138,6 +145,70 @@ CIRCUIT_BREAKER: dict[str, Setting] = {
     ),
     "tripTimeoutUnit": Setting(wrong=choice("MILLISECONDS", "SECONDS", "MINUTES", "HOURS")),
     "circuitName": Setting(wrong=words("1 to 100 letters", "", "a b", "x" * 101, "a\0")),
+}
+
+PLAIN_NAME = wrong("1 to 100 letters", "", "a b", "a/b", ".", "..", "x" * 101, "a\0")
+LOGIN = {"providerName": "login"}
+BY_USER = LOGIN | {"grantType": "password", "username": "me", "password": "x"}
+OAUTH_POLICY: dict[str, Setting] = {
+    "grantType": Setting(
+        wrong=choice("clientCredentials", "password", "usernamePassword"), beside=LOGIN
+    ),
+    "providerName": Setting(
+        wrong=[
+            *wrong("must be a string", *NO_STRINGS),
+            *PLAIN_NAME,
+            *wrong("an OAuth provider that exists", "none"),
+        ],
+        required=True,
+    ),
+    "scope": Setting(
+        wrong=words("printable ASCII", " ", "a  b", 'a"b', "a\\b", "ż", "a\0", "x" * 1001),
+        beside=LOGIN,
+    ),
+    "username": Setting(
+        wrong=[
+            *words("1 to 1000 printable", "", "a\nb", "a\0", "x" * 1001),
+        ],
+        beside=BY_USER,
+        required=True,
+    ),
+    "password": Setting(
+        wrong=[
+            *words("1 to 4096 printable", "", "a\nb", "a\0", "x" * 4097),
+            *wrong("masked", "******", "*****"),
+        ],
+        beside=BY_USER,
+        required=True,
+    ),
+}
+
+PROVIDER: dict[str, Setting] = {
+    "name": Setting(wrong=[*wrong("must be a string", *NO_STRINGS), *PLAIN_NAME], required=True),
+    "tokenEndpoint": Setting(
+        wrong=[
+            *words("http://", "", "ftp://h.test/", "h.test", "/token"),
+            *wrong("with a host", "http:///x", "http://h.test/ x", "http://ż.test/", "http://h/\0"),
+            *wrong("fragment", "http://h.test/#a", "http://u:p@h.test/", "http://u@h.test/"),
+            *wrong("port from 1", "http://h.test:0/", "http://h%41.test/"),
+            *wrong("at most 2000", "http://h.test/" + "x" * 2000),
+            *wrong("is not a URI", "http://h.test:x/", "http://[::1/"),
+        ],
+        required=True,
+    ),
+    "clientId": Setting(
+        wrong=words("1 to 1000 printable ASCII", "", "ż", "a\0", "x" * 1001), required=True
+    ),
+    "clientSecret": Setting(
+        wrong=words("1 to 4096 printable", "", "a\nb", "a\0", "x" * 4097), required=True
+    ),
+    "tokenEndpointAuthMethod": Setting(
+        wrong=choice("client_secret_post", "client_secret_basic")[1:]
+    ),
+    "tokenRequestInitialDelay": Setting(wrong=number(0, 3_600_000)),
+    "tokenRequestMaxDelay": Setting(wrong=number(0, 3_600_000)),
+    "requestTimeout": Setting(wrong=number(100, 60_000)),
+    "socketTimeout": Setting(wrong=number(0, 60_000)),
 }
 
 SUBSCRIPTION: dict[str, Setting] = {
@@ -225,6 +296,8 @@ SUBSCRIPTION: dict[str, Setting] = {
     ),
     "subscriptionIdentityHeadersEnabled": Setting(wrong=flag()),
     "idempotencyKeyEnabled": Setting(wrong=flag()),
+    "oAuthPolicy": Setting(wrong=objects()),
+    **{f"oAuthPolicy.{name}": setting for name, setting in OAUTH_POLICY.items()},
     **TRACKING,
 }
 
@@ -293,7 +366,7 @@ class Edited:
     async def all(self) -> dict[str, Any]:
         """What there is of them, but for when it was touched."""
         read: dict[str, Any] = (await self.api.get(self.path)).json()
-        del read["modifiedAt"]
+        read.pop("modifiedAt", None)
         return read | {"all": (await self.api.get(self.collection)).json()}
 
     async def complaints(self, settings: Mapping[str, Setting]) -> str:
@@ -328,9 +401,8 @@ class Edited:
             if not setting.required and ".0" not in path:
                 # What it is part of may not have been there: null takes that away again.
                 for each in (path, path.partition(".")[0]):
-                    answer = await self.api.put(
-                        self.path, json=body_of(each, None, Setting(wrong=()))
-                    )
+                    given = setting if each == path else Setting(wrong=())
+                    answer = await self.api.put(self.path, json=body_of(each, None, given))
                     failed += [f"{path}: {answer.text}"] if answer.is_error else []
         if (after := await self.all()) != before:
             failed.append(f"changed {differences(before, after)}")
@@ -343,7 +415,8 @@ def a_topic(api: httpx.AsyncClient, topic: str) -> Edited:
 
 
 @pytest.fixture
-async def a_subscription(api: httpx.AsyncClient, topic: str) -> Edited:
+async def a_subscription(api: httpx.AsyncClient, topic: str, a_provider: Edited) -> Edited:
+    del a_provider  # for its policy
     body = {"name": "billing", "endpoint": "http://h.test/"}
     collection = f"/topics/{topic}/subscriptions"
     (await api.post(collection, json=body)).raise_for_status()
@@ -351,6 +424,32 @@ async def a_subscription(api: httpx.AsyncClient, topic: str) -> Edited:
     for text_of_it in ("changed", ""):
         await api.put(f"{collection}/billing", json={"description": text_of_it})
     return Edited(api, collection, body)
+
+
+@pytest.fixture
+async def a_provider(api: httpx.AsyncClient) -> Edited:
+    body = {
+        "name": "login",
+        "tokenEndpoint": "http://h.test/token",
+        "clientId": "angelia",
+        "clientSecret": "x",
+    }
+    (await api.post("/oauth/providers", json=body)).raise_for_status()
+    return Edited(api, "/oauth/providers", body)
+
+
+def test_every_setting_of_a_provider_has_its_row() -> None:
+    assert set(PROVIDER) == set(settings_of(OAuthProviderBody)), "give it what it cannot be"
+
+
+async def test_a_provider_refuses_what_a_setting_cannot_be_and_says_what_it_can(
+    a_provider: Edited,
+) -> None:
+    assert await a_provider.complaints(PROVIDER) == ""
+
+
+async def test_null_is_the_default_of_every_setting_of_a_provider(a_provider: Edited) -> None:
+    assert await a_provider.not_reset(PROVIDER) == ""
 
 
 def test_every_setting_of_a_topic_has_its_row() -> None:

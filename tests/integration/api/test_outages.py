@@ -142,6 +142,7 @@ async def test_the_process_answers_on_the_embedded_log_and_ends_when_told_to(
         "ANGELIA_DATABASE_URL": postgres_url,
         "ANGELIA_HOME": str(tmp_path),
         "ANGELIA_PORT": str(unused_port),
+        "ANGELIA_AUTH": "off",
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "app.main", env=environment, stderr=asyncio.subprocess.DEVNULL

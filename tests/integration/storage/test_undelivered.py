@@ -6,21 +6,21 @@ import pytest
 
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
+from app.domain.undelivered import UndeliveredFilter
 from app.storage.database import Database
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.undelivered import MESSAGE_ID_MAX, UndeliveredRepository
-from tests.integration.storage.builders import NOON, an_undelivered
+from tests.integration.storage.builders import NOON, TOPIC, an_undelivered
 
+OF_S1 = UndeliveredFilter(subscription_id="s-1")
 STREAM = Partition("angelia.undelivered", 2)
 
 
 async def offsets(database: Database, **filters: Any) -> list[int]:  # noqa: ANN401 - of `page`
     async with database.transaction() as session:
-        page = await UndeliveredRepository(session).page(
-            "s-1",
-            limit=100,
-            **filters,
-        )
+        after = filters.pop("after", None)
+        asked = UndeliveredFilter(subscription_id="s-1", **filters)
+        page = await UndeliveredRepository(session).page(asked, limit=100, after=after)
     return [item.offset for item in page.items]
 
 
@@ -109,7 +109,7 @@ async def test_pages_run_from_newest_to_oldest_whatever_is_added_meanwhile(
     after: str | None = None
     while True:
         async with database.transaction() as session:
-            page = await UndeliveredRepository(session).page("s-1", limit=3, after=after)
+            page = await UndeliveredRepository(session).page(OF_S1, limit=3, after=after)
         seen += [item.offset for item in page.items]
         await record(database, 50 + len(seen), next_offset=50 + len(seen))
         if page.after is None:
@@ -123,8 +123,8 @@ async def test_discards_of_one_moment_are_paged_without_loss(database: Database)
     async with database.transaction() as session:
         repository = UndeliveredRepository(session)
         await repository.record(discards, STREAM, 5)
-        first = await repository.page("s-1", limit=2)
-        second = await repository.page("s-1", limit=100, after=first.after)
+        first = await repository.page(OF_S1, limit=2)
+        second = await repository.page(OF_S1, limit=100, after=first.after)
     assert [item.offset for item in (*first.items, *second.items)] == [4, 3, 2, 1, 0]
 
 
@@ -143,6 +143,27 @@ async def test_filters_narrow_what_is_listed(database: Database) -> None:
     assert await offsets(database, since=NOON + timedelta(seconds=1)) == [2, 1]
     assert await offsets(database, until=NOON + timedelta(seconds=1)) == [0]
     assert await offsets(database, until=datetime(2020, 1, 1, tzinfo=UTC)) == []
+
+
+async def test_a_message_and_a_topic_are_found_over_subscriptions(database: Database) -> None:
+    discards = [
+        an_undelivered(0, message_id="m", key=b"a"),
+        an_undelivered(1, message_id="n", key=b"b"),
+        an_undelivered(2, message_id="m", subscription_id="s-2"),
+        an_undelivered(3, message_id="m", topic="shop.other", subscription_id="s-3"),
+    ]
+
+    async def found(asked: UndeliveredFilter) -> list[int]:
+        page = await UndeliveredRepository(session).page(asked, limit=100)
+        return [item.offset for item in page.items]
+
+    async with database.transaction() as session:
+        await UndeliveredRepository(session).record(discards, STREAM, 4)
+        assert await found(UndeliveredFilter(message_id="m")) == [3, 2, 0]
+        assert await found(UndeliveredFilter(topic=TOPIC)) == [2, 1, 0]
+        assert await found(UndeliveredFilter(topic=TOPIC, message_id="m")) == [2, 0]
+        assert await found(UndeliveredFilter(topic=TOPIC, key=b"b")) == [1]
+        assert await found(UndeliveredFilter(message_id="m\0" + "x" * 900)) == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import WAITING_BYTES_MAX, Publisher
 from app.services.topics import log_topic
 from app.services.waiting import Waiters
+from tests.fakes.access import open_gate
 from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog
 
@@ -76,7 +77,10 @@ async def exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
     await log.create_topic(log_topic(TOPIC))
     async with Publisher(log) as publisher:
         route = PublishRoute(
-            TopicDirectory(look_up), IdempotentPublisher(publisher, no_claims), waiters=Waiters()
+            TopicDirectory(look_up),
+            IdempotentPublisher(publisher, no_claims),
+            waiters=Waiters(),
+            gate=open_gate(),
         )
         await route(exchange.scope, exchange.receive, exchange.send)
     return exchange
@@ -104,7 +108,11 @@ async def test_a_body_that_does_not_come_is_waited_for_only_so_long() -> None:
     async with Publisher(log) as publisher:
         idempotent = IdempotentPublisher(publisher, no_claims)
         route = PublishRoute(
-            TopicDirectory(look_up), idempotent, waiters=Waiters(), body_timeout_s=0.01
+            TopicDirectory(look_up),
+            idempotent,
+            waiters=Waiters(),
+            gate=open_gate(),
+            body_timeout_s=0.01,
         )
         await route(exchange.scope, receive, exchange.send)
     assert (exchange.status, exchange.json["code"]) == (408, "TIMEOUT")
@@ -145,7 +153,10 @@ async def test_a_topic_that_the_log_has_lost_is_not_found() -> None:
     async with Publisher(log) as publisher:
         exchange = Exchange(part(b"x"))
         route = PublishRoute(
-            TopicDirectory(look_up), IdempotentPublisher(publisher, no_claims), waiters=Waiters()
+            TopicDirectory(look_up),
+            IdempotentPublisher(publisher, no_claims),
+            waiters=Waiters(),
+            gate=open_gate(),
         )
         await route(exchange.scope, exchange.receive, exchange.send)
     assert (exchange.status, exchange.json["code"]) == (404, "TOPIC_NOT_EXISTS")

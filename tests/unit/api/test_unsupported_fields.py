@@ -12,7 +12,6 @@ TOPIC = {"name": "a.b"}
 WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"contentType": "AVRO"},
     {"mode": "BROADCAST"},
-    {"oAuthPolicy": {"grantType": "clientCredentials"}},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [
     {"monitoringDetails": {"severity": "CRITICAL"}},
@@ -56,8 +55,6 @@ def test_null_means_the_default_for_fields_that_are_not_supported_too(name: str)
 @pytest.mark.parametrize(
     "extra",
     [
-        {"auth": {"enabled": True, "publishers": ["me"]}},
-        {"subscribingRestricted": True},
         {"schema": "{}"},
         {"chaos": {"mode": "GLOBAL"}},
     ],

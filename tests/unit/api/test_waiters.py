@@ -18,6 +18,7 @@ from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import Publisher
 from app.services.topics import log_topic
 from app.services.waiting import Waiters
+from tests.fakes.access import open_gate
 from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog
 
@@ -75,7 +76,9 @@ async def publishing(log: MemoryLog, *, waiters_max: int) -> AsyncIterator[Publi
     directory.apply(Changes(number=2, topics=(TOPIC,), subscriptions=(BILLING,)))
     async with Publisher(log) as publisher:
         idempotent = IdempotentPublisher(publisher, no_claims)
-        yield PublishRoute(directory, idempotent, waiters=Waiters(waiters_max=waiters_max))
+        yield PublishRoute(
+            directory, idempotent, waiters=Waiters(waiters_max=waiters_max), gate=open_gate()
+        )
 
 
 async def asked(route: PublishRoute, client: Client) -> Client:

@@ -1,0 +1,123 @@
+"""Who a request is from, and what its caller must be: each route declares a role.
+
+::
+
+    @router.delete("/{topic}", dependencies=[requires(Role.TOPIC_OWNER)], …)
+
+A route without a role is not served: the application refuses to be made.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+from fastapi import Depends
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+
+from app.api.dependencies import Services
+from app.domain.access import Caller, Role
+from app.domain.errors import KeyRefusedError
+from app.services.access import Target
+from app.services.audit import act_as
+
+_BEARER: Final = b"Bearer "
+_READING: Final = frozenset({"GET", "HEAD"})
+
+
+class Requires:
+    """A dependency that lets callers pass who have a role for what the path names.
+
+    `writes`: whether what another method than GET does is a change, which read-only modes refuse.
+    """
+
+    def __init__(self, role: Role, *, writes: bool = True) -> None:
+        self.role = role
+        self.writes = writes
+
+    async def __call__(self, request: Request) -> Caller:
+        """Who asks; KeyMissingError, KeyRefusedError, PermissionDeniedError, ReadOnlyError."""
+        access = _services(request).access
+        caller = await access.caller(token_of(_authorization(request)))
+        act_as(caller)
+        await access.require(caller, self.role, _target(request))
+        if self.writes and request.method not in _READING:
+            access.require_writable(caller)
+        request.state.caller = caller
+        return caller
+
+
+def requires(role: Role, *, writes: bool = True) -> Any:  # noqa: ANN401 - as FastAPI's Depends
+    """For the `dependencies` of a route: see `Requires`."""
+    return Depends(Requires(role, writes=writes))
+
+
+def role_of(route: APIRoute) -> Role:
+    """The role that the route declares; LookupError if it does not."""
+    found = [each.dependency for each in route.dependencies]
+    roles = [each.role for each in found if isinstance(each, Requires)]
+    if len(roles) != 1:
+        raise LookupError(f"{route.path} must say who may use it: dependencies=[requires(Role.…)]")
+    return roles[0]
+
+
+def require_roles(routes: Iterable[object]) -> None:
+    """Return if every route declares its role; LookupError."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            role_of(route)
+
+
+def token_of(authorization: bytes | None) -> bytes | None:
+    """The token in an `Authorization` header: Bearer, or the password of Basic; None without one.
+
+    KeyRefusedError when it is of another kind.
+    """
+    if authorization is None:
+        return None
+    if authorization.startswith(_BEARER):  # as nearly all are
+        return authorization[len(_BEARER) :]
+    scheme, _, given = authorization.partition(b" ")
+    match scheme.lower():
+        case b"bearer":
+            return given.strip()
+        case b"basic":
+            return _password(given.strip())
+        case _:
+            raise KeyRefusedError("Authorization must be Bearer, or Basic with the key as password")
+
+
+def _password(given: bytes) -> bytes:
+    try:
+        return base64.b64decode(given, validate=True).partition(b":")[2]
+    except (binascii.Error, ValueError) as exc:
+        raise KeyRefusedError("What follows Basic is not base64") from exc
+
+
+def _authorization(request: Request) -> bytes | None:
+    found = request.headers.get("authorization")
+    return None if found is None else found.encode("latin-1")
+
+
+def _target(request: Request) -> Target:
+    named = request.path_params
+    topic = named.get("topic")
+    return Target(
+        group=named.get("group"),
+        topic=topic,
+        subscription=named.get("name") if topic is not None else None,
+    )
+
+
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+CallerOf = Annotated[Caller, Depends(_caller)]

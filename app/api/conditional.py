@@ -1,0 +1,57 @@
+"""`ETag` and `If-Match`: whoever changes a resource may say which state of it is meant."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from starlette.requests import Request
+
+from app.domain.errors import ChangedMeanwhileError
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+
+Numbered = TypeVar("Numbered", Topic, Subscription)
+
+ETAG_HEADER: Final[dict[str, Any]] = {
+    "ETag": {
+        "description": "this state of it, for `If-Match`",
+        "schema": {"type": "string"},
+        "example": '"42"',
+    }
+}
+IF_MATCH: Final[dict[str, Any]] = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "an `ETag`: 412 when it has changed since",
+}
+
+
+def etag(resource: Topic | Subscription) -> dict[str, str]:
+    """The header: no two changes have one number, also when what was deleted is created again."""
+    return {"ETag": f'"{resource.change}"'}
+
+
+def check(request: Request) -> Callable[[Topic | Subscription], None]:
+    """Raises ChangedMeanwhileError unless a resource is as the request's `If-Match` says."""
+    given = ",".join(request.headers.getlist("if-match"))
+    wanted = {each.strip() for each in given.split(",")} - {""}
+
+    def require(current: Topic | Subscription) -> None:
+        if wanted and "*" not in wanted and etag(current)["ETag"] not in wanted:
+            raise ChangedMeanwhileError(f"{current.name} has changed meanwhile: read it again")
+
+    return require
+
+
+def if_unchanged(
+    request: Request, edit: Callable[[Numbered], Numbered]
+) -> Callable[[Numbered], Numbered]:
+    """`edit`, for a resource that is as the request's `If-Match` says; ChangedMeanwhileError."""
+    require = check(request)
+
+    def checked(current: Numbered) -> Numbered:
+        require(current)
+        return edit(current)
+
+    return checked

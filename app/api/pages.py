@@ -1,0 +1,37 @@
+"""Lists page by page: `?limit=&after=`, and a `Link` to the next page."""
+
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
+from app.domain.paging import NamePage
+
+
+def next_link(request: Request, after: str, **fixed: str) -> dict[str, str]:
+    """The header that leads to what comes after `after`, with `fixed` parameters."""
+    query = {**request.query_params, **fixed, "after": after}
+    return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
+
+
+def _page(
+    limit: Annotated[
+        str | None, Query(description=f"1 to {LIMIT_MAX} names on a page; without it, all")
+    ] = None,
+    after: Annotated[str | None, Query(description="names after this one")] = None,
+) -> NamePage:
+    return NamePage(limit=None if limit is None else limit_of(limit), after=after)
+
+
+NamePageOf = Annotated[NamePage, Depends(_page)]
+
+
+def names_answer(request: Request, names: Sequence[str], page: NamePage) -> Response:
+    """A list of names, with a link to the next page if this one is full."""
+    full = page.limit is not None and len(names) == page.limit
+    link = next_link(request, names[-1]) if full else {}
+    return answer(list(names), notes=AnswerNotes(extra=link))

@@ -1,0 +1,112 @@
+"""`/console`: what Hermes' console asks before it shows anything."""
+
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.dependencies import ServicesOf
+from app.api.documented import Responses, errors
+from app.api.media import answer
+from app.domain.access import Role
+from app.domain.batching import DeliveryType
+from app.domain.console import ConsoleSettings
+from app.domain.owner import Owner
+from app.domain.subscription import DeliveryPolicy
+from app.domain.topic import Topic
+
+router = APIRouter(tags=["access"])
+
+# Beyond this the console warns of a long requestTimeout, in milliseconds.
+_TIMEOUT_WARNING_MS: Final = 1001
+_UNITS: Final = ("SECONDS", "MINUTES", "HOURS", "DAYS")
+_ANSWER: Final[Responses] = {
+    200: {
+        "description": "The console's configuration, in Hermes' form",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+}
+
+
+@router.get("/console", dependencies=[requires(Role.OPEN)], responses=_ANSWER | errors(401))
+async def console(services: ServicesOf) -> Response:
+    """What a console shows and offers here: defaults, choices, and what there is not."""
+    return answer(_configuration(services.console))
+
+
+def _configuration(settings: ConsoleSettings) -> dict[str, Any]:
+    return {
+        "console": {
+            "title": settings.title,
+            "environmentName": settings.environment_name,
+            "criticalEnvironment": False,
+            "contactLink": "",
+            "knownEnvironments": [],
+        },
+        "dashboard": {"metrics": "", "docs": "/docs"},
+        "metrics": {"fetchingDashboardUrlEnabled": False},
+        # Callers have API keys; nobody is sent elsewhere to log in.
+        "auth": {"oauth": _no_login()},
+        "owner": {"sources": [{"name": Owner().source, "placeholder": "name of a team"}]},
+        "topic": _topic_configuration(),
+        "subscription": _subscription_configuration(),
+        "consistency": {"maxGroupBatchSize": 10},
+        "group": {"nonAdminCreationEnabled": not settings.groups_restricted},
+        "costs": _no_costs(),
+    }
+
+
+def _topic_configuration() -> dict[str, Any]:
+    defaults = Topic(name="group.topic")
+    return {
+        "messagePreviewEnabled": False,
+        "offlineClientsEnabled": False,
+        "authEnabled": True,
+        "defaults": {
+            "ack": defaults.ack.value,
+            "contentType": "JSON",
+            "retentionTime": {"duration": defaults.retention.days, "retentionUnit": "DAYS"},
+            "offlineStorage": {"enabled": False, "retentionTime": {"duration": 0}},
+        },
+        "contentTypes": _choices("JSON"),
+        "readOnlyModeEnabled": False,
+        "retentionUnits": _choices(*_UNITS),
+        "offlineRetransmission": {
+            "enabled": False,
+            "description": "",
+            "fromViewDocsUrl": "",
+            "globalTaskQueueUrl": "",
+            "monitoringDocsUrl": "",
+        },
+    }
+
+
+def _subscription_configuration() -> dict[str, Any]:
+    defaults = DeliveryPolicy()
+    return {
+        "endpointAddressResolverMetadata": {},
+        "requestTimeoutWarningThreshold": _TIMEOUT_WARNING_MS,
+        "defaults": {
+            "subscriptionPolicy": {
+                "messageTtl": int(defaults.message_ttl.total_seconds()),
+                "requestTimeout": int(defaults.request_timeout.total_seconds() * 1000),
+            },
+            "deliveryType": DeliveryType.SERIAL.value,
+        },
+        "deliveryTypes": _choices(*DeliveryType),
+    }
+
+
+def _choices(*values: str) -> list[dict[str, str]]:
+    return [{"value": str(value), "label": str(value)} for value in values]
+
+
+def _no_login() -> dict[str, Any]:
+    names = ("url", "authorizationEndpoint", "tokenEndpoint", "clientId", "scope")
+    return {"enabled": False, **dict.fromkeys(names, "")}
+
+
+def _no_costs() -> dict[str, Any]:
+    names = ("topicIframeUrl", "topicDetailsUrl", "subscriptionIframeUrl", "subscriptionDetailsUrl")
+    return {"enabled": False, "globalDetailsUrl": "", **dict.fromkeys(names, "")}

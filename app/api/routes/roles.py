@@ -1,0 +1,90 @@
+"""`/roles` and `/mode`: what the caller may do, and whether anything may be changed."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+from starlette.responses import PlainTextResponse, Response
+
+from app.api.access import CallerOf, requires
+from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
+from app.api.documented import Responses, answers, errors
+from app.api.media import answer
+from app.domain.access import Caller, Mode, Role
+from app.domain.errors import ValidationFailedError
+from app.services.access import AccessService, Target
+
+router = APIRouter(tags=["access"])
+
+_MODES: Final = ", ".join(Mode)
+_MODE: Final[Responses] = {
+    200: {
+        "description": "The mode",
+        "content": {"text/plain": {"schema": {"type": "string", "enum": [*Mode]}}},
+    }
+}
+_ROLES: Final[Responses] = {
+    200: {
+        "description": "The caller's roles",
+        "content": {
+            "application/json": {
+                "schema": {"type": "array", "items": {"type": "string"}},
+                "example": ["any", "topicOwner"],
+            }
+        },
+    }
+}
+
+
+@router.get("/roles", dependencies=[requires(Role.OPEN)], responses=_ROLES | errors(401))
+async def roles(services: ServicesOf, caller: CallerOf) -> Response:
+    """The caller's roles everywhere (as in Hermes): `any`, `admin`; none without a key."""
+    return await _answer(services.access, caller, Target())
+
+
+@router.get(
+    "/roles/topics/{topic}", dependencies=[requires(Role.OPEN)], responses=_ROLES | errors(401)
+)
+async def roles_of_topic(topic: TopicName, services: ServicesOf, caller: CallerOf) -> Response:
+    """The caller's roles for a topic: `topicOwner`, too."""
+    return await _answer(services.access, caller, Target(topic=topic))
+
+
+@router.get(
+    "/roles/topics/{topic}/subscriptions/{name}",
+    dependencies=[requires(Role.OPEN)],
+    responses=_ROLES | errors(401),
+)
+async def roles_of_subscription(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf, *, caller: CallerOf
+) -> Response:
+    """The caller's roles for a subscription: `subscriptionOwner`, too."""
+    return await _answer(services.access, caller, Target(topic=topic, subscription=name))
+
+
+@router.get("/mode", dependencies=[requires(Role.OPEN)], responses=_MODE | errors(401))
+async def get_mode(services: ServicesOf) -> Response:
+    """`readWrite`, `readOnly` or `readOnlyAdmin`: in the last two only admins change anything."""
+    return PlainTextResponse(services.access.mode.value)
+
+
+@router.post(
+    "/mode",
+    dependencies=[requires(Role.ADMIN, writes=False)],
+    responses=answers(None) | errors(400),
+)
+async def set_mode(
+    services: ServicesOf,
+    *,
+    mode: Annotated[str | None, Query(description=f"one of {_MODES}")] = None,
+) -> Response:
+    """Change the mode, of all API processes; publishing and deliveries go on."""
+    try:
+        wanted = Mode(mode or "")
+    except ValueError as exc:
+        raise ValidationFailedError.of("mode", f"must be one of {_MODES}") from exc
+    await services.access.set_mode(wanted)
+    return answer()
+
+
+async def _answer(access: AccessService, caller: Caller, target: Target) -> Response:
+    return answer([role.value for role in await access.roles(caller, target)])

@@ -1,0 +1,228 @@
+"""Who may do what: API keys, the scopes they have, and what scopes allow."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from app.domain.errors import ValidationFailedError
+from app.domain.names import group_of, is_group_name, is_plain_name, subscription_name, topic_name
+from app.domain.owner import Owner
+from app.domain.secrets import SECRET
+
+KEY_NAME_LENGTH_MAX: Final = 100
+SCOPES_MAX: Final = 100
+OWNER_TEXT_MAX: Final = 256
+SCOPE_RULE: Final = (
+    "must be admin, read, owner:id, owner:source/id, group:name, topic:group.name,"
+    " subscription:group.topic/name, or publish:group.name (also publish:group.* and publish:*)"
+)
+
+# A token is its key's id, to find it by, and 256 random bits in base64, to know it by.
+TOKEN_PREFIX: Final = "ang_"  # noqa: S105 - what every token begins with
+ID_LENGTH: Final = 12
+_TOKEN: Final = re.compile(rb"ang_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
+
+_NAME: Final = re.compile(r"[ -~]{1,100}")
+_SOURCE_OF_OWNERS: Final = Owner().source
+_ALL: Final = "*"
+
+
+class ScopeKind(StrEnum):
+    """What a scope is about."""
+
+    ADMIN = "admin"
+    READ = "read"
+    OWNER = "owner"
+    GROUP = "group"
+    TOPIC = "topic"
+    SUBSCRIPTION = "subscription"
+    PUBLISH = "publish"
+
+
+_KINDS: Final = frozenset(kind.value for kind in ScopeKind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """One thing that a key may do; written `kind` or `kind:target`."""
+
+    kind: ScopeKind
+    target: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.target}" if self.target else self.kind.value
+
+    @classmethod
+    def parse(cls, text: str, *, path: str = "scopes") -> "Scope":
+        """The scope that `text` is; ValidationFailedError for the field `path`."""
+        word, colon, target = text.partition(":")
+        if word not in _KINDS or bool(colon) == (word in {ScopeKind.ADMIN, ScopeKind.READ}):
+            raise ValidationFailedError.of(path, SCOPE_RULE)
+        kind = ScopeKind(word)
+        return cls(kind=kind, target=_target(kind, target, path) if colon else "")
+
+
+def _target(kind: ScopeKind, text: str, path: str) -> str:
+    match kind:
+        case ScopeKind.OWNER if owner := _owner_in(text):
+            return f"{owner.source}/{owner.id}"
+        case ScopeKind.GROUP if is_group_name(text):
+            return text
+        case ScopeKind.TOPIC:
+            return topic_name(text, path=path)
+        case ScopeKind.SUBSCRIPTION if "/" in text:
+            topic, _, name = text.partition("/")
+            return f"{topic_name(topic, path=path)}/{subscription_name(name, path=path)}"
+        case ScopeKind.PUBLISH if text == _ALL or is_plain_name(text.removesuffix(_ALL)):
+            return text
+        case _:
+            raise ValidationFailedError.of(path, SCOPE_RULE)
+
+
+def _owner_in(text: str) -> Owner | None:
+    """`id`, or `source/id`."""
+    source, slash, below = text.partition("/")
+    owner = Owner(source=source, id=below) if slash else Owner(id=text)
+    lengths = (len(owner.source), len(owner.id))
+    fits = text.isprintable() and all(1 <= length <= OWNER_TEXT_MAX for length in lengths)
+    return owner if fits else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """What scopes allow together, as it is looked up."""
+
+    admin: bool = False
+    read: bool = False
+    owners: frozenset[Owner] = frozenset()
+    groups: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    subscriptions: frozenset[str] = frozenset()
+    publishes: frozenset[str] = frozenset()
+    publish_prefixes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, scopes: Iterable[Scope]) -> "Grants":
+        """Those of all the scopes."""
+        by_kind: dict[ScopeKind, set[str]] = {kind: set() for kind in ScopeKind}
+        for scope in scopes:
+            by_kind[scope.kind].add(scope.target)
+        publish = by_kind[ScopeKind.PUBLISH]
+        owners = (each.partition("/") for each in by_kind[ScopeKind.OWNER])
+        return cls(
+            admin=bool(by_kind[ScopeKind.ADMIN]),
+            read=bool(by_kind[ScopeKind.READ]),
+            owners=frozenset(Owner(source=source, id=below) for source, _, below in owners),
+            groups=frozenset(by_kind[ScopeKind.GROUP]),
+            topics=frozenset(by_kind[ScopeKind.TOPIC]),
+            subscriptions=frozenset(by_kind[ScopeKind.SUBSCRIPTION]),
+            publishes=frozenset(each for each in publish if not each.endswith(_ALL)),
+            publish_prefixes=tuple(
+                sorted(each.removesuffix(_ALL) for each in publish if each.endswith(_ALL))
+            ),
+        )
+
+    @property
+    def owns_some(self) -> bool:
+        """Whether anything can be its own: not so for those who only read or publish."""
+        owning = (self.owners, self.groups, self.topics, self.subscriptions)
+        return self.admin or any(owning)
+
+    def owns_group(self, name: str) -> bool:
+        """Whether it may do with the group what it likes."""
+        return self.admin or name in self.groups
+
+    def owns_topic(self, name: str, owner: Owner) -> bool:
+        """Whether it may do with the topic, which is `owner`'s, what it likes."""
+        return name in self.topics or owner in self.owners or self.owns_group(group_of(name))
+
+    def owns_subscription(self, topic: str, name: str, owner: Owner) -> bool:
+        """Whether the subscription, which is `owner`'s, is its own: its topic may be, besides."""
+        return self.admin or owner in self.owners or f"{topic}/{name}" in self.subscriptions
+
+    def publishes_to(self, topic: str) -> bool:
+        """Whether it has leave to publish there."""
+        return self.admin or topic in self.publishes or topic.startswith(self.publish_prefixes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks: the name of a key, or nobody in particular (`key_id` None)."""
+
+    name: str
+    key_id: str | None = None
+    grants: Grants = field(default_factory=Grants)
+
+
+# Where access is not controlled, everybody may do everything.
+EVERYBODY: Final = Caller(name="anonymous", grants=Grants(admin=True, read=True))
+# Where it is, and no key was given.
+NOBODY: Final = Caller(name="anonymous")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A key: all that is known of it. The token itself is nowhere kept, only its digest."""
+
+    id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    digest: bytes = field(repr=False, metadata=SECRET)
+    created_by: str = ""
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or self.name != self.name.strip():
+            raise ValidationFailedError.of(
+                "name", f"must be 1 to {KEY_NAME_LENGTH_MAX} printable ASCII characters"
+            )
+        if not 1 <= len(self.scopes) <= SCOPES_MAX:
+            raise ValidationFailedError.of("scopes", f"must be 1 to {SCOPES_MAX}")
+
+    def is_live(self, now: datetime) -> bool:
+        """Whether it opens anything at `now`."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    @property
+    def caller(self) -> Caller:
+        """Who uses it."""
+        return Caller(name=self.name, key_id=self.id, grants=Grants.of(self.scopes))
+
+
+def is_token(given: bytes) -> bool:
+    """Whether `given` has the form of a token."""
+    return _TOKEN.fullmatch(given) is not None
+
+
+class Mode(StrEnum):
+    """Whether what is managed may be changed (Hermes' modes); publishing is not concerned.
+
+    Only admins write while it is READ_ONLY or READ_ONLY_ADMIN: the two differ in name alone.
+    """
+
+    READ_WRITE = "readWrite"
+    READ_ONLY = "readOnly"
+    READ_ONLY_ADMIN = "readOnlyAdmin"
+
+
+class Role(StrEnum):
+    """What a caller must be to use a route: Hermes' roles, and three of ours.
+
+    OPEN: no key is needed. ANY: any key. READER: an owner of the subscription, or a key that may
+    read everything. CREATOR: a key that can own things; what it may create depends on the body.
+    """
+
+    OPEN = "open"
+    ANY = "any"
+    READER = "reader"
+    CREATOR = "creator"
+    GROUP_OWNER = "groupOwner"
+    TOPIC_OWNER = "topicOwner"
+    SUBSCRIPTION_OWNER = "subscriptionOwner"
+    ADMIN = "admin"

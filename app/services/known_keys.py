@@ -1,0 +1,138 @@
+"""All API keys in memory: who a request is from, without a question to the database."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from hmac import compare_digest
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from app.domain.access import ID_LENGTH, TOKEN_PREFIX, ApiKey, Caller, Mode, is_token
+from app.domain.errors import KeyRefusedError, StorageUnavailableError
+from app.storage.access import AccessRepository, AccessState
+from app.storage.database import Database
+
+_log = structlog.get_logger(__name__)
+
+# A key that is not known here may be new. It is asked for at most this often, for all of them.
+ASK_EVERY: Final = timedelta(seconds=1)
+
+_ID: Final = slice(len(TOKEN_PREFIX), len(TOKEN_PREFIX) + ID_LENGTH)
+_NO_DIGEST: Final = bytes(32)
+
+Load = Callable[[int], Awaitable[AccessState | None]]
+Now = Callable[[], datetime]
+
+
+class KnownKeys:
+    """The keys and the mode, as the database had them last.
+
+    A right key is found without waiting, whether the database answers or not; a wrong one costs
+    the database one small question a second, however many there are. Revocations and new keys are
+    known within moments by notices, and by looking now and then where a notice was lost.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        now: Now = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._load = load
+        self._now = now
+        self._clock = clock
+        self._keys: dict[bytes, tuple[ApiKey, Caller]] = {}
+        self._number = -1
+        self._asked_at = float("-inf")
+        self._asking = asyncio.Lock()
+        self._used: set[str] = set()
+        self._refused = 0
+        self.mode = Mode.READ_WRITE
+
+    def known(self, token: bytes) -> Caller | None:
+        """Who it is, if the key is known here and opens something now."""
+        found = self._keys.get(token[_ID])
+        # Compared also where there is no such key: the time it takes tells nobody which there are.
+        same = compare_digest(sha256(token).digest(), found[0].digest if found else _NO_DIGEST)
+        if found is None or not same:
+            return None
+        key, caller = found
+        if key.expires_at is not None and not key.is_live(self._now()):
+            return None
+        self._used.add(key.id)
+        return caller
+
+    async def caller(self, token: bytes) -> Caller:
+        """Who it is; KeyRefusedError, StorageUnavailableError while no key was ever read."""
+        if caller := self.known(token):
+            return caller
+        if is_token(token):
+            await self._look_again()
+            if caller := self.known(token):
+                return caller
+        if self._number < 0:
+            raise StorageUnavailableError("The database has not said yet which keys there are")
+        self._refused += 1
+        raise KeyRefusedError("The API key is wrong, has expired, or was revoked")
+
+    async def refresh(self) -> None:
+        """Read what has changed; nothing happens when the database does not answer."""
+        async with self._asking:
+            await self._read()
+
+    def take_used(self) -> set[str]:
+        """The ids of the keys that were used since the last call."""
+        used, self._used = self._used, set()
+        if self._refused:
+            _log.warning("keys_refused", requests=self._refused)
+            self._refused = 0
+        return used
+
+    async def _look_again(self) -> None:
+        asked = self._asked_at
+        if self._clock() - asked < ASK_EVERY.total_seconds():
+            return
+        async with self._asking:
+            # Somebody else may have asked while this one waited for its turn.
+            if self._asked_at == asked:
+                await self._read()
+
+    async def _read(self) -> None:
+        self._asked_at = self._clock()
+        try:
+            state = await self._load(self._number)
+        except StorageUnavailableError as error:
+            _log.warning("keys_not_refreshed", reason=error.message)
+            return
+        if state is not None:
+            self._keys = {key.id.encode(): (key, key.caller) for key in state.keys}
+            self._number = state.number
+            self.mode = state.mode
+
+
+def known_keys(database: Database) -> KnownKeys:
+    """The keys in `database`: none, until they are refreshed."""
+
+    async def load(number: int) -> AccessState | None:
+        async with database.transaction() as session:
+            return await AccessRepository(session).since(number)
+
+    return KnownKeys(load)
+
+
+class KeyUse:
+    """Tells the database which of the keys were used."""
+
+    def __init__(self, database: Database, keys: KnownKeys) -> None:
+        self._database = database
+        self._keys = keys
+
+    async def note(self) -> None:
+        """Tell it now; StorageUnavailableError: these uses are never told, later ones are."""
+        if used := self._keys.take_used():
+            async with self._database.transaction() as session:
+                await AccessRepository(session).used(sorted(used))

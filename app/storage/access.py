@@ -1,0 +1,154 @@
+"""API keys and the mode of the API: what every API process keeps in memory, and numbers by."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.access import ApiKey, Mode, Scope
+from app.domain.errors import KeyNotFoundError, ValidationFailedError
+from app.storage.access_models import AccessStateRow, ApiKeyRow
+from app.storage.notices import ACCESS
+
+# Every API process has all of them in memory.
+KEYS_MAX: Final = 10_000
+# The last use of a key is known to this.
+USED_EVERY: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessState:
+    """The mode and all keys that may open something, as they are at change `number`."""
+
+    number: int
+    mode: Mode
+    keys: Sequence[ApiKey]
+
+
+class AccessRepository:
+    """The keys and the mode. Each change is numbered, and wakes the API processes at commit."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def since(self, number: int) -> AccessState | None:
+        """What is known now; None if nothing has changed since `number`."""
+        query = select(AccessStateRow.number, AccessStateRow.mode)
+        current, mode = (await self._session.execute(query)).one()
+        if current == number:
+            return None
+        # Read after the number: what changes in between is in it, and will be again.
+        rows = await self._session.scalars(select(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None)))
+        keys = [key_of(row) for row in rows]
+        return AccessState(number=current, mode=Mode(mode), keys=keys)
+
+    async def changed(self) -> int:
+        """Number a change that this transaction makes; the changes of others wait for its end."""
+        row = AccessStateRow
+        counted = update(row).values(number=row.number + 1).returning(row.number)
+        number = await self._session.scalar(counted)
+        if number is None:
+            raise LookupError("access_state has lost its row")
+        await self._session.execute(select(func.pg_notify(ACCESS, "")))
+        return int(number)
+
+    async def set_mode(self, mode: Mode) -> Mode:
+        """Change the mode; what it was."""
+        await self.changed()
+        before = await self._session.scalar(select(AccessStateRow.mode))
+        await self._session.execute(update(AccessStateRow).values(mode=mode.value))
+        return Mode(before or Mode.READ_WRITE)
+
+    async def add(self, key: ApiKey) -> ApiKey:
+        """Store it; its `created_at` is set here. ValidationFailedError beyond KEYS_MAX."""
+        await self.changed()
+        count = select(func.count()).select_from(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None))
+        if (await self._session.scalar(count) or 0) >= KEYS_MAX:
+            raise ValidationFailedError.of("keys", f"must be at most {KEYS_MAX}: revoke some")
+        added = insert(ApiKeyRow).values(
+            id=key.id,
+            name=key.name,
+            scopes=[str(scope) for scope in key.scopes],
+            digest=key.digest,
+            created_by=key.created_by,
+            expires_at=key.expires_at,
+        )
+        await self._session.execute(update(AccessStateRow).values(had_keys=True))
+        row = await self._session.scalar(added.returning(ApiKeyRow))
+        if row is None:
+            raise LookupError("the key was not returned")
+        return key_of(row)
+
+    async def had_keys(self) -> bool:
+        """Whether there ever was a key; no other can be made before this transaction ends."""
+        held = select(AccessStateRow.had_keys).with_for_update()
+        return bool(await self._session.scalar(held))
+
+    async def get(self, key_id: str, *, for_update: bool = False) -> ApiKey:
+        """One key, revoked ones too; KeyNotFoundError.
+
+        `for_update`: no key is changed before this transaction ends.
+        """
+        if for_update:
+            await self._session.execute(select(AccessStateRow.id).with_for_update())
+        row = await self._session.get(ApiKeyRow, key_id)
+        if row is None:
+            raise _not_found(key_id)
+        return key_of(row)
+
+    async def page(self, *, limit: int, after: str | None) -> Sequence[ApiKey]:
+        """Keys by id, revoked ones too, those after the id `after`."""
+        query = select(ApiKeyRow).order_by(ApiKeyRow.id).limit(limit)
+        if after is not None:
+            query = query.where(ApiKeyRow.id > after)
+        return [key_of(row) for row in await self._session.scalars(query)]
+
+    async def revoke(self, key_id: str) -> ApiKey:
+        """Revoke it, if it is not; KeyNotFoundError."""
+        await self.changed()
+        revoked = (
+            update(ApiKeyRow)
+            .where(ApiKeyRow.id == key_id)
+            .values(revoked_at=func.coalesce(ApiKeyRow.revoked_at, func.clock_timestamp()))
+            .returning(ApiKeyRow)
+        )
+        row = await self._session.scalar(revoked.execution_options(populate_existing=True))
+        if row is None:
+            raise _not_found(key_id)
+        return key_of(row)
+
+    async def used(self, key_ids: Collection[str]) -> None:
+        """Note that these were used now, those of which it is not known to USED_EVERY."""
+        row = ApiKeyRow
+        known = row.last_used_at > func.clock_timestamp() - USED_EVERY
+        noted = update(row).where(row.id.in_(key_ids), or_(row.last_used_at.is_(None), ~known))
+        await self._session.execute(noted.values(last_used_at=func.clock_timestamp()))
+
+    async def drop_ended(self, kept: timedelta) -> None:
+        """Forget keys that have opened nothing for `kept`."""
+        row = ApiKeyRow
+        ended = func.least(row.revoked_at, row.expires_at)
+        await self._session.execute(delete(row).where(ended < func.clock_timestamp() - kept))
+
+
+def key_of(row: ApiKeyRow) -> ApiKey:
+    """The key in the row."""
+    return ApiKey(
+        id=row.id,
+        name=row.name,
+        scopes=tuple(Scope.parse(text) for text in row.scopes),
+        digest=row.digest,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        last_used_at=row.last_used_at,
+    )
+
+
+def _not_found(key_id: str) -> KeyNotFoundError:
+    return KeyNotFoundError(f"Key {key_id} does not exist")

@@ -1,0 +1,84 @@
+"""The tables of access control, beside those in `models`."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Identity,
+    Index,
+    Integer,
+    func,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.models import Base, Json
+from app.storage.models import metadata as metadata  # noqa: PLC0414 - of all tables, these included
+
+
+class AccessStateRow(Base):
+    """One row: the number of the last change of keys or mode, whose lock puts them in order."""
+
+    __tablename__ = "access_state"
+    __table_args__ = (
+        CheckConstraint("id = 1", name="single_row"),
+        CheckConstraint("mode IN ('readWrite', 'readOnly', 'readOnlyAdmin')", name="mode"),
+    )
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    number: Mapped[int] = mapped_column(BigInteger)
+    mode: Mapped[str]
+    had_keys: Mapped[bool]
+
+
+class ApiKeyRow(Base):
+    """An API key, by the digest of its token. Kept for a while when it opens nothing any more."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    scopes: Mapped[list[str]]
+    digest: Mapped[bytes]
+    created_by: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+
+
+class AuditEventRow(Base):
+    """A change, as it was made in the same transaction."""
+
+    __tablename__ = "audit_events"
+    __table_args__ = (
+        Index("ix_audit_events_resource", "kind", "name", "id"),
+        Index("ix_audit_events_at", "at"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    actor: Mapped[str]
+    key_id: Mapped[str | None]
+    action: Mapped[str]
+    kind: Mapped[str]
+    name: Mapped[str]
+    before: Mapped[Json | None]
+    after: Mapped[Json | None]
+
+
+class IdempotentRequestRow(Base):
+    """A request that may be sent again under its key: claimed, then answered (`status`)."""
+
+    __tablename__ = "idempotent_requests"
+    __table_args__ = (Index("ix_idempotent_requests_claimed_at", "claimed_at"),)
+
+    caller: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    request: Mapped[bytes]
+    claim: Mapped[str]
+    claimed_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    status: Mapped[int | None] = mapped_column(Integer)
+    headers: Mapped[Json] = mapped_column(server_default=text("'{}'::jsonb"))
+    body: Mapped[bytes | None]

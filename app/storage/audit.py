@@ -1,0 +1,86 @@
+"""Audit events."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from operator import eq, ge, lt
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, delete, func, insert, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.access import Caller
+from app.domain.audit import Action, AuditEvent, AuditFilter, Change
+from app.storage.access_models import AuditEventRow
+
+# Dropped in one transaction.
+DROP_MAX: Final = 5_000
+
+
+class AuditRepository:
+    """What was changed by whom, newest first."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def add(self, by: Caller, change: Change) -> None:
+        """Note a change of this transaction: it is noted if and only if it is made."""
+        states = {"before": change.before, "after": change.after}
+        values = {
+            "actor": by.name,
+            "key_id": by.key_id,
+            "action": change.action.value,
+            "kind": change.kind,
+            "name": change.name,
+            # Left out rather than None, which would be stored as a JSON null.
+            **{name: dict(state) for name, state in states.items() if state is not None},
+        }
+        await self._session.execute(insert(AuditEventRow).values(values))
+
+    async def page(
+        self, wanted: AuditFilter, *, limit: int, before_id: int | None
+    ) -> Sequence[AuditEvent]:
+        """The newest events, of those with an id below `before_id` if that is given."""
+        query = select(AuditEventRow).order_by(AuditEventRow.id.desc()).limit(limit)
+        for condition in _conditions(wanted, before_id):
+            query = query.where(condition)
+        return [_event_of(row) for row in await self._session.scalars(query)]
+
+    async def drop_older(self, kept: timedelta) -> int:
+        """Forget events older than `kept`; how many, at most DROP_MAX."""
+        old = (
+            select(AuditEventRow.id)
+            .where(AuditEventRow.at < func.clock_timestamp() - kept)
+            .limit(DROP_MAX)
+        )
+        dropped = delete(AuditEventRow).where(AuditEventRow.id.in_(old)).returning(AuditEventRow.id)
+        return len((await self._session.scalars(dropped)).all())
+
+
+def _conditions(wanted: AuditFilter, before_id: int | None) -> list[ColumnElement[bool]]:
+    row = AuditEventRow
+    asked: list[tuple[Any, Callable[[Any, Any], Any], object]] = [
+        (row.kind, eq, wanted.kind),
+        (row.name, eq, wanted.name),
+        (row.actor, eq, wanted.actor),
+        (row.action, eq, wanted.action),
+        (row.at, ge, wanted.since),
+        (row.at, lt, wanted.until),
+        (row.id, lt, before_id),
+    ]
+    return [compare(column, value) for column, compare, value in asked if value is not None]
+
+
+def _event_of(row: AuditEventRow) -> AuditEvent:
+    return AuditEvent(
+        id=row.id,
+        at=row.at,
+        actor=row.actor,
+        key_id=row.key_id,
+        change=Change(
+            action=Action(row.action),
+            kind=row.kind,
+            name=row.name,
+            before=row.before,
+            after=row.after,
+        ),
+    )

@@ -1,0 +1,33 @@
+"""Who owns topics and subscriptions: what access control asks, and no more."""
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
+from app.domain.owner import Owner
+from app.storage.models import SubscriptionRow, TopicRow
+
+
+class OwnerRepository:
+    """Owners by the names of what they own."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def of_topic(self, name: str) -> Owner:
+        """The topic's; TopicNotFoundError."""
+        row = TopicRow
+        query = select(row.owner_source, row.owner_id).where(row.name == name)
+        found = (await self._session.execute(query)).one_or_none()
+        if found is None:
+            raise TopicNotFoundError(f"Topic {name} does not exist")
+        return Owner(source=found.owner_source, id=found.owner_id)
+
+    async def of_subscription(self, topic: str, name: str) -> Owner:
+        """The subscription's; SubscriptionNotFoundError."""
+        row = SubscriptionRow
+        query = select(row.owner_source, row.owner_id).where(row.topic == topic, row.name == name)
+        found = (await self._session.execute(query)).one_or_none()
+        if found is None:
+            raise SubscriptionNotFoundError(f"Subscription {name} of {topic} does not exist")
+        return Owner(source=found.owner_source, id=found.owner_id)
