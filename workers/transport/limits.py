@@ -27,7 +27,8 @@ class TransportLimits:
     long `aclose` lets requests in the air finish.
     """
 
-    connections_max: int = 1000
+    # As many as a subscription may have in flight.
+    connections_max: int = 10_000
     idle_expiry: timedelta = timedelta(seconds=30)
     timeout: timedelta = timedelta(seconds=10)
     close_grace: timedelta = timedelta(seconds=5)
