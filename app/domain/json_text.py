@@ -32,6 +32,8 @@ def value_end(text: str, at: int) -> int:
 
 def skip_space(text: str, at: int) -> int:
     """The place of the next character that is no white space."""
+    if text[at : at + 1] not in _SPACES:
+        return at
     end: int = _SPACE(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
     return end
 
@@ -40,6 +42,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+_SPACES: Final = frozenset(" \t\n\r")
 _SPACE: Final = re.compile(r"[ \t\n\r]*").match
 # Only where a value ends is wanted: numbers stay text.
 _DECODER: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)

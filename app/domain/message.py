@@ -57,9 +57,13 @@ class Record:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class NewRecord:
-    """A record to append. Without `key` it goes to any partition; with one, always to the same."""
+    """A record to append. Without `key` it goes to any partition; with one, always to the same.
+
+    Nothing changes it once it is made. It is not frozen because one is made for every message that
+    is published, and that would take four times as long.
+    """
 
     value: bytes
     key: bytes | None = None

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from zlib import crc32
 
 import structlog
@@ -39,8 +38,7 @@ KEYED_CALLS_MAX: Final = 16
 _LATE: Final = "Message not acknowledged in time"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
+class Publication(NamedTuple):
     """A message as its publisher sent it."""
 
     id: bytes

@@ -22,7 +22,7 @@ from app.log.patience import Patience
 # A broker answers the requests of a connection one after the other: one is with it, and the next
 # is there already when it is done. What comes meanwhile goes together.
 IN_FLIGHT_MAX: Final = 2
-CONNECT_TIMEOUT_S: Final = 1.0
+CONNECT_TIMEOUT: Final = timedelta(seconds=1)
 RECONNECT_AFTER_S: Final = 0.05
 
 
@@ -51,7 +51,30 @@ class _Request:
     batches: Sequence[Batch]
 
 
-class Broker(asyncio.Protocol):
+class _Link(asyncio.Protocol):
+    """One connection of a broker's, which hears nothing of those before it."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._received = bytearray()
+        self.transport: Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        try:
+            for frame in frames(self._received):
+                self._broker.hear(frame)
+        except MalformedAnswerError as error:
+            self._broker.misunderstood(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._broker.disconnected(self, exc)
+
+
+class Broker:
     """Sends produce requests and reads their answers, which come in the same order.
 
     A connection that does not answer in time is closed: then its requests fail, and the next one
@@ -65,10 +88,11 @@ class Broker(asyncio.Protocol):
         self._owner = owner
         self._tasks = tasks
         self._patience = Patience(answer_timeout)
+        self._connect_patience = Patience(CONNECT_TIMEOUT)
+        self._link: _Link | None = None
         self._transport: Transport | None = None
         self._connecting = False
         self._in_flight: deque[_Request] = deque()
-        self._received = bytearray()
         self._correlation = 0
         self._preparing = 0
 
@@ -111,38 +135,33 @@ class Broker(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It can be sent to."""
-        self._transport = cast("Transport", transport)
-        self._received.clear()
+    # ---- what its connection says ---------------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
-        """Hand over each answer that is complete."""
-        self._received += data
-        try:
-            for frame in frames(self._received):
-                self._hear(frame)
-        except MalformedAnswerError as error:
-            _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
-            self.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """What is in flight may be stored or not."""
-        self._transport = None
-        lost, self._in_flight = self._in_flight, deque()
-        for request in lost:
-            self._patience.end(request)
-        batches = [batch for request in lost for batch in request.batches]
-        error = LogUnavailableError(f"Kafka did not acknowledge: {exc or 'connection closed'}")
-        self._owner.lost(batches, error)
-
-    def _hear(self, frame: bytes) -> None:
+    def hear(self, frame: bytes) -> None:
+        """An answer came; MalformedAnswerError if it is not the next one's."""
         correlation, answers = read_answer(frame)
         if not self._in_flight or self._in_flight[0].correlation != correlation:
             raise MalformedAnswerError(f"an answer to request {correlation}, which was not next")
         request = self._in_flight.popleft()
         self._patience.end(request)
         self._owner.answered(request.batches, answers)
+
+    def misunderstood(self, error: MalformedAnswerError) -> None:
+        """Nothing that comes after it can be trusted."""
+        _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
+        self.close()
+
+    def disconnected(self, link: _Link, exc: Exception | None) -> None:
+        """What is in flight may be stored or not."""
+        if link is not self._link:
+            return
+        self._link = self._transport = None
+        lost, self._in_flight = self._in_flight, deque()
+        for request in lost:
+            self._patience.end(request)
+        batches = [batch for request in lost for batch in request.batches]
+        error = LogUnavailableError(f"Kafka did not acknowledge: {exc or 'connection closed'}")
+        self._owner.lost(batches, error)
 
     def _too_late(self) -> None:
         _log.warning("kafka_append_timed_out", node=self._node)
@@ -163,10 +182,15 @@ class Broker(asyncio.Protocol):
     async def _try_to_connect(self, address: tuple[str, int] | None) -> bool:
         if address is None:
             return False
+        loop, link = asyncio.get_running_loop(), _Link(self)
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await asyncio.get_running_loop().create_connection(lambda: self, *address)
+            with self._connect_patience.limit():
+                await loop.create_connection(lambda: link, *address)
         except OSError as error:
-            _log.warning("kafka_broker_unreachable", node=self._node, error=str(error))
+            _log.warning("kafka_broker_unreachable", node=self._node, error=repr(error))
             return False
+        # It may be gone again already: then nobody would hear of that any more.
+        if link.transport is None or link.transport.is_closing():
+            return False
+        self._link, self._transport = link, link.transport
         return True

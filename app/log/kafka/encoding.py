@@ -41,16 +41,20 @@ class EncodedRecord(NamedTuple):
 
 def encode_record(record: NewRecord, now_ms: int) -> EncodedRecord:
     """The record, in parts so that its body is copied once; without a time it gets `now_ms`."""
-    key, value, headers = record.key, record.value, record.headers
+    key, value, stamp = record.key, record.value, record.timestamp_ms
     front = _NULL if key is None else varint(len(key)) + key
-    around = [varint(len(headers))]
-    for name, text in headers:
-        around += (varint(len(name)), name, varint(len(text)), text)
+    around = [varint(len(record.headers))]
+    for name, text in record.headers:
+        around += (_named(name), varint(len(text)), text)
     parts = (front + varint(len(value)), value, b"".join(around))
-    stamp = record.timestamp_ms
-    return EncodedRecord(
-        now_ms if stamp is None else stamp, parts, len(parts[0]) + len(value) + len(parts[2])
-    )
+    length = len(parts[0]) + len(value) + len(parts[2])
+    return EncodedRecord(now_ms if stamp is None else stamp, parts, length)
+
+
+@lru_cache(maxsize=1_024)
+def _named(name: bytes) -> bytes:
+    """The name of a header, which many records share."""
+    return varint(len(name)) + name
 
 
 @lru_cache(maxsize=16_384)
