@@ -122,6 +122,9 @@ class Settings(BaseSettings):
         description="networks that deliveries reach without the egress proxy",
     )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
+    kafka_compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
+        default="none", description="how messages are packed for Kafka: less disk, more CPU"
+    )
 
     @cached_property
     def egress(self) -> EgressPolicy:

@@ -4,7 +4,7 @@ from contextlib import AbstractAsyncContextManager
 
 from app.config import Settings
 from app.log.interface import MessageLog
-from app.log.kafka import kafka_log
+from app.log.kafka import Compression, kafka_log
 from app.log.postgres import postgres_log
 
 
@@ -15,5 +15,6 @@ def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextMa
             settings.kafka_bootstrap,
             namespace=settings.namespace,
             replication_factor=settings.replication_factor,
+            compression=Compression[settings.kafka_compression.upper()],
         )
     return postgres_log(database_url, namespace=settings.namespace)
