@@ -16,7 +16,7 @@ FUNCTION_LINES_MEDIAN_MAX: Final = 10
 # Every exception to a rule, by the place as the rule reports it, with its reason.
 ALLOWED: Final[Mapping[str, Mapping[str, str]]] = {
     "banned_calls": {
-        "tests/benchmarks/bench_transport.py::_await_port": (
+        "tests/benchmarks/receivers.py::_await_port": (
             "a server process that has only its port to say that it is ready"
         ),
         "tests/benchmarks/pace.py::until": "a measurement at a fixed rate waits for time itself",

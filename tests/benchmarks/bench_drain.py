@@ -1,122 +1,91 @@
 """CPU per delivery of a whole worker that drains a backlog, and the plain loop a user would write.
 
-One process on one loop: reading, cursors, limiter, tracker, deadlines, counters and commits are
-those of production; the control plane is in memory, the receiver is nginx (or the tests' own, in a
-process of its own). Beside it `kafka-python` and one `httpx` client in a loop. CPU is this
-process's user and system time. Also written to `build/bench/drain.json`.
+From Kafka and from the embedded log, with nothing and with everything traced, to nginx; beside it
+`kafka-python` and one `httpx` client in a loop. Also written to `build/bench/drain*`.
 """
 
-import json
 import time
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import httpx
-import pytest
 import uvloop
 from kafka import KafkaConsumer
 
-from app.log.interface import MessageLog
-from app.log.kafka import kafka_log
-from app.log.postgres import postgres_log
-from tests.benchmarks.bench_transport import receiver
-from tests.fakes.egress import LOOPBACK
-from tests.fakes.worker import World, delivered
+from app.domain.trace import TrackingMode
+from tests.benchmarks import cores
+from tests.benchmarks.drains import BODY, Drain, Logs, drained, embedded_logs, kafka_logs
+from tests.benchmarks.figures import Report
+from tests.benchmarks.receivers import receiver
+from tests.fakes.worker import World
 from tests.servers.kafka import KafkaBroker
-from workers.delivery.sender import Sender
 
-REPORT: Final = Path("build/bench/drain.json")
-MESSAGES: Final = 60_000
-PLAIN_MESSAGES: Final = 2_000
-BODY: Final = b"x" * 1_000
-IN_FLIGHT: Final = 64
-
-_figures: dict[str, Mapping[str, float]] = {}
+ROUNDS: Final = 3
+MESSAGES: Final = 50_000
+PLAIN_MESSAGES: Final = 1_500
+ALL: Final = TrackingMode.ALL
+PLAIN: Final = "kafka-python + httpx in a loop"
+RATIO: Final = "times the plain loop"
 
 
-def report(name: str, *, deliveries: int, cpu: float, took: float) -> None:
-    """Print what one run cost, and write all so far down."""
-    _figures[name] = {"cpu_us": cpu / deliveries * 1e6, "per_second": deliveries / took}
-    print(f"\n{name:40} {cpu / deliveries * 1e6:8.1f} us/delivery {deliveries / took:8.0f}/s")
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(_figures, indent=2) + "\n")
+def test_draining(kafka_broker: KafkaBroker, kafka_namespace: str, postgres_url: str) -> None:
+    kafka, embedded = kafka_logs(kafka_broker, kafka_namespace), embedded_logs(postgres_url)
+    with receiver() as (name, url):
+        one = Drain(url=url, messages=MESSAGES)
+        ten = Drain(url=url, messages=MESSAGES // 10, subscriptions=10)
+        traced = Drain(url=url, messages=MESSAGES, tracking=ALL)
+        cases: dict[str, tuple[Logs, Drain]] = {
+            "Kafka": (kafka, one),
+            "Kafka, all traced": (kafka, traced),
+            "Kafka, 10 subscriptions": (kafka, ten),
+            "embedded log": (embedded, one),
+            "embedded log, all traced": (embedded, traced),
+        }
+        found = dict[str, list[dict[str, float]]]()
+        for number in range(ROUNDS):
+            plain = plain_loop(kafka_broker, f"{kafka_namespace}plain{number}.", url)
+            for case, (logs, drain) in cases.items():
+                figures = drained(logs, drain)
+                figures[RATIO] = plain["CPU us/delivery"] / figures["CPU us/delivery"]
+                found.setdefault(case, []).append(figures)
+            found.setdefault(PLAIN, []).append(plain)
+    report = Report("drain", f"A backlog of 1-KB messages to {name}, 64 in flight")
+    for case, rounds in found.items():
+        report.add(case, rounds)
+    report.write(plots=("CPU us/delivery", "deliveries/s"))
 
 
-async def drain(log: MessageLog, url: str, *, name: str, subscriptions: int) -> None:
-    """Publish a backlog, then let a worker deliver it."""
-    async with Sender(egress=LOOPBACK) as sender:
-        world = World(log, sender=sender)
-        topic = await world.topic(partitions=4)
-        subscribed = [
-            await world.subscribe(topic, f"s{n}", endpoint=url, in_flight_max=IN_FLIGHT)
-            for n in range(subscriptions)
-        ]
-        messages = MESSAGES // subscriptions
-        for _ in range(messages // 500):
-            await world.publish(topic, *[BODY] * 500)
-        total = messages // 500 * 500
-        cpu, start = time.process_time(), time.perf_counter()
-        async with world.worker():
-            await world.plane.until(
-                lambda: all(delivered(world, s.id) == total for s in subscribed)
-            )
-            cpu, took = time.process_time() - cpu, time.perf_counter() - start
-    report(name, deliveries=total * subscriptions, cpu=cpu, took=took)
-
-
-@pytest.mark.parametrize("subscriptions", [1, 10])
-def test_draining_kafka(
-    kafka_broker: KafkaBroker, kafka_namespace: str, subscriptions: int
-) -> None:
-    async def run() -> None:
-        async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as log:
-            await drain(
-                log, url, name=f"Kafka, {subscriptions} subscriptions", subscriptions=subscriptions
-            )
-
-    with receiver() as (_, url):
-        uvloop.run(run())
-
-
-def test_draining_the_embedded_log(postgres_url: str) -> None:
-    async def run() -> None:
-        async with postgres_log(postgres_url, namespace="") as log:
-            await drain(log, url, name="embedded log, 1 subscription", subscriptions=1)
-
-    with receiver() as (_, url):
-        uvloop.run(run())
-
-
-def test_a_plain_loop_for_comparison(kafka_broker: KafkaBroker, kafka_namespace: str) -> None:
-    async def publish() -> None:
-        async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as log:
-            world = World(log)
-            topic = await world.topic(partitions=4)
-            for _ in range(PLAIN_MESSAGES // 500):
-                await world.publish(topic, *[BODY] * 500)
-
-    uvloop.run(publish())
-    consumer = KafkaConsumer(
-        f"{kafka_namespace}shop.orders",
-        bootstrap_servers=kafka_broker.bootstrap,
-        group_id=f"{kafka_namespace}plain",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
-    with receiver() as (_, url), httpx.Client() as client:
+def plain_loop(broker: KafkaBroker, namespace: str, url: str) -> dict[str, float]:
+    """What a user would write; the first poll, which joins the group, does not count."""
+    uvloop.run(_published(kafka_logs(broker, namespace)))
+    with cores.on_cores(cores.MEASURED), httpx.Client() as client:
+        consumer = KafkaConsumer(
+            f"{namespace}0.bench.plain",
+            bootstrap_servers=broker.bootstrap,
+            group_id=f"{namespace}plain",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
         done = 0
         while done == 0:
-            done += post_all(consumer, client, url)
+            done += _post_all(consumer, client, url)
         cpu, start, first = time.process_time(), time.perf_counter(), done
         while done < PLAIN_MESSAGES:
-            done += post_all(consumer, client, url)
+            done += _post_all(consumer, client, url)
         cpu, took = time.process_time() - cpu, time.perf_counter() - start
-    consumer.close()
-    report("plain kafka-python + httpx loop", deliveries=done - first, cpu=cpu, took=took)
+        consumer.close()
+    count = done - first
+    return {"CPU us/delivery": cpu / count * 1e6, "deliveries/s": count / took, RATIO: 1.0}
 
 
-def post_all(consumer: KafkaConsumer, client: httpx.Client, url: str) -> int:
+async def _published(logs: Logs) -> None:
+    async with logs() as log:
+        world = World(log)
+        topic = await world.topic("bench.plain", partitions=4)
+        for _ in range(PLAIN_MESSAGES // 500):
+            await world.publish(topic, *[BODY] * 500)
+
+
+def _post_all(consumer: KafkaConsumer, client: httpx.Client, url: str) -> int:
     """Deliver what one poll brings, and commit it."""
     records = [
         r for batch in consumer.poll(timeout_ms=500, max_records=100).values() for r in batch

@@ -27,9 +27,10 @@ import psutil
 import pytest
 import uvloop
 
-from tests.benchmarks import bench_transport, pace
+from tests.benchmarks import clients, pace
 from tests.benchmarks.open_loop import publish_backlog, publishing
 from tests.benchmarks.percentiles import percentile
+from tests.benchmarks.receivers import receiver
 from tests.benchmarks.stopwatch import Stopwatch, stopwatch
 from tests.e2e.service import Service
 
@@ -56,7 +57,7 @@ class Scene(NamedTuple):
 async def test_one_that_catches_up_beside_others(
     configuration: Mapping[str, str], logs: Path, request: pytest.FixtureRequest, rate: int
 ) -> None:
-    with bench_transport.receiver() as (_, late):
+    with receiver() as (_, late):
         async with Service(configuration, logs) as service, stopwatch() as live:
             await service.api()
             worker = psutil.Process((await service.worker()).pid)
@@ -153,7 +154,7 @@ def report(name: str, rounds: Sequence[Mapping[str, Sequence[float]]]) -> None:
 
 
 async def _send(url: str) -> None:
-    async with bench_transport.sender(url, AT_ONCE) as post:
+    async with clients.sender(url, AT_ONCE) as post:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         numbers = count()

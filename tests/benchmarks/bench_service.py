@@ -1,8 +1,8 @@
-"""The whole service, measured from outside, on both logs: latency, first deliveries, suspensions.
+"""The whole service, measured from outside, on both logs: first deliveries, suspensions.
 
-Prints publish → receive at a fixed rate, how soon a new subscription and a new topic get their
-first message, and how soon a suspension is answered and takes effect. The figures stand beside
-those of Hermes 2.21.0 on a machine of the same kind. Also written to `build/bench/service-*.json`.
+Prints how soon a new subscription and a new topic get their first message, and how soon a
+suspension is answered and takes effect. The figures stand beside those of Hermes 2.21.0 on a
+machine of the same kind. Also written to `build/bench/service-*.json`.
 """
 
 import asyncio
@@ -17,16 +17,11 @@ import httpx
 import pytest
 
 from tests.benchmarks import pace
-from tests.benchmarks.percentiles import percentile
 from tests.e2e.service import Service, running
-from tests.fakes.subscriber import Received, Subscriber
+from tests.fakes.subscriber import Subscriber
 
 REPORTS: Final = Path("build/bench")
-RATE: Final = 200
-SECONDS: Final = 15
 HERMES: Final = {
-    "publish → receive p50 ms": 20.9,
-    "publish → receive p99 ms": 162.0,
     "new subscription s": 23.5,
     "suspended: last delivery s": 32.0,
 }
@@ -66,35 +61,6 @@ class Publisher:
         for number in range(int(rate * seconds)):
             await pace.until(start + number / rate)
             await self.publish()
-
-
-def latency_ms(received: Received) -> float:
-    begun: float = json.loads(received.body)["at"]
-    return (received.at - begun) * 1000
-
-
-async def test_latency_at_a_fixed_rate(
-    configuration: Mapping[str, str],
-    logs: Path,
-    request: pytest.FixtureRequest,
-) -> None:
-    async with running(configuration, logs) as service, Subscriber() as receiver:
-        topic = await service.topic("bench.latency")
-        await service.subscribe(topic, "s", receiver.url)
-        async with Publisher(service, topic) as publisher:
-            await publisher.at_rate(RATE, 2)
-            receiver.received.clear()
-            await publisher.at_rate(RATE, SECONDS)
-        await receiver.wait_for(RATE * SECONDS)
-    latencies = [latency_ms(received) for received in receiver.received]
-    report(
-        f"latency-{request.node.callspec.id}",
-        {
-            "publish → receive p50 ms": percentile(latencies, 50),
-            "publish → receive p99 ms": percentile(latencies, 99),
-            "publish → receive max ms": max(latencies),
-        },
-    )
 
 
 async def test_first_deliveries_and_suspensions(

@@ -1,213 +1,96 @@
-"""CPU per request of our transport and of stock httpx, in one run against one receiver.
+"""CPU per request of our transport, of stock httpx, aiohttp and wrk, against one receiver.
 
-    python -m tests.benchmarks.bench_transport [--seconds 1.5] [--connections 1 16 64 256]
+    python -m tests.benchmarks.bench_transport [--seconds 1] [--rounds 3] [--connections 1 64 256]
 
-The receiver is nginx when it is installed, otherwise the tests' own subscriber in a process of its
-own. CPU is this process's user and system time; it is the figure to compare, because it hardly
-depends on what else the machine does. Results are printed and written to
-`build/bench/transport.json`.
+Rounds go around all clients, so that a machine that is busy for a while spoils a round of each, not
+all of one. CPU is this process's user and system time (wrk: its own); it is the figure to compare,
+because it hardly depends on what else the machine does. `make bench` also measures 2,000
+connections to a receiver that answers after 20 ms, where stock httpx would take minutes and is left
+out. Also written to `build/bench/transport*`.
 """
 
 import argparse
-import asyncio
-import json
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
-from socket import create_connection, create_server
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
-import httpx
 import uvloop
 
-from app.domain.message import Message, Partition, Record
-from app.domain.subscription import Subscription
-from tests.fakes.egress import LOOPBACK
-from workers.delivery.sender import Sender
-from workers.transport.transport import DeliveryTransport
+from tests.benchmarks import cores
+from tests.benchmarks.clients import CLIENTS, SENDER, STOCK, WRK, Case, by_wrk, has_wrk, measure
+from tests.benchmarks.figures import Report
+from tests.benchmarks.receivers import receiver, slow_receiver
 
-BODY: Final = b'{"payload":"' + b"x" * 1010 + b'"}'
-REPORT: Final = Path("build/bench/transport.json")
-STOCK: Final = "stock httpx"
-
-_NGINX: Final = """
-daemon off; worker_processes 1; pid {home}/pid; error_log {home}/error.log;
-events {{ worker_connections 8192; }}
-http {{
-  access_log off; keepalive_requests 1000000000; client_body_temp_path {home}/body;
-  proxy_temp_path {home}/p; fastcgi_temp_path {home}/f; uwsgi_temp_path {home}/u;
-  scgi_temp_path {home}/s;
-  server {{ listen 127.0.0.1:{port} backlog=8192; location / {{ return 200; }} }}
-}}
-"""
-
-Post = Callable[[], Awaitable[object]]
+ROUNDS = 3
+SECONDS = 1.0
+# What stock httpx is compared at, and is not too slow for.
+STOCK_MAX = 256
+YARDSTICK_CONNECTIONS = 64
+MANY = 2_000
+FAR_MS = 20
 
 
-class Figures(NamedTuple):
-    """What one client did with so many connections."""
-
-    client: str
-    connections: int
-    requests: int
-    cpu_us: float
-    per_second: float
-    p50_ms: float
-    p99_ms: float
-
-
-@asynccontextmanager
-async def stock(url: str, connections: int) -> AsyncIterator[Post]:
-    """httpx as it comes, with as many connections as there are requests at once."""
-    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    headers = {"Content-Type": "application/json"}
-    async with httpx.AsyncClient(limits=limits) as client:
-        yield lambda: client.post(url, content=BODY, headers=headers)
+def compare(report: Report, cases: Iterable[Case], *, rounds: int) -> dict[str, float]:
+    """Measure every client in each case, add the rows; the last medians of CPU by row."""
+    medians = dict[str, float]()
+    for case in cases:
+        found = defaultdict[str, list[dict[str, float]]](list)
+        for _ in range(rounds):
+            for client in clients(case):
+                found[client].append(one(client, case))
+        stock = found.get(STOCK)
+        for client, figures in found.items():
+            row = f"{case.connections} connections, {client}"
+            if stock:
+                for mine, theirs in zip(figures, stock, strict=True):
+                    mine["times stock"] = theirs["CPU us/request"] / mine["CPU us/request"]
+            report.add(row, figures)
+            medians[row] = report.median(row, "CPU us/request")
+    return medians
 
 
-@asynccontextmanager
-async def transport(url: str, connections: int) -> AsyncIterator[Post]:
-    """Our transport under httpx's public request and response."""
-    del connections
-    target = httpx.URL(url)
-    headers = httpx.Headers(
-        [(b"Host", target.netloc), (b"Content-Type", b"application/json"), (b"X-Id", b"0123456789")]
-    )
-    extensions = {"timeout": {"read": 10.0}}
-    ours = DeliveryTransport(egress=LOOPBACK)
-
-    def post() -> Awaitable[object]:
-        stream = httpx.ByteStream(BODY)
-        return ours.handle_async_request(
-            httpx.Request("POST", target, headers=headers, stream=stream, extensions=extensions)
-        )
-
-    yield post
-    await ours.aclose()
+def clients(case: Case) -> list[str]:
+    """Those that are worth measuring there."""
+    names = [name for name in CLIENTS if name != STOCK or case.connections <= STOCK_MAX]
+    return [*names, WRK] if has_wrk() else names
 
 
-@asynccontextmanager
-async def sender(url: str, connections: int) -> AsyncIterator[Post]:
-    """The worker's sender: a message with its headers in, an outcome out."""
-    del connections
-    headers = [(b"id", b"0b2ff1a5-7a3c-4f0e-9b8e-6a5b4c3d2e1f"), (b"ct", b"application/json")]
-    message = Message(Record(1, 1, None, BODY, headers), Partition("bench.topic", 0))
-    async with Sender(egress=LOOPBACK) as ours:
-        bench = Subscription(id="b", topic="bench.topic", name="b", endpoint=url)
-        destination = ours.destination(bench)
-        yield lambda: destination.attempt(message, retry_count=0)
+def one(client: str, case: Case) -> dict[str, float]:
+    """One round of one client."""
+    with cores.on_cores(cores.MEASURED):
+        return by_wrk(case) if client == WRK else uvloop.run(measure(client, case))
 
 
-CLIENTS: Final = {STOCK: stock, "our transport": transport, "our sender": sender}
-
-
-async def measure(client: str, url: str, *, connections: int, seconds: float) -> Figures:
-    """Closed loop: `connections` coroutines that post one after the other, for `seconds`."""
-    async with CLIENTS[client](url, connections) as post:
-        await _run(post, connections, seconds / 3)
-        cpu, start = time.process_time(), time.perf_counter()
-        latencies = sorted(await _run(post, connections, seconds))
-        cpu, elapsed = time.process_time() - cpu, time.perf_counter() - start
-    count = len(latencies)
-    return Figures(
-        client=client,
-        connections=connections,
-        requests=count,
-        cpu_us=cpu / count * 1e6,
-        per_second=count / elapsed,
-        p50_ms=latencies[count // 2] * 1e3,
-        p99_ms=latencies[count * 99 // 100] * 1e3,
-    )
-
-
-async def _run(post: Post, connections: int, seconds: float) -> list[float]:
-    end, latencies = time.perf_counter() + seconds, list[float]()
-
-    async def one_after_the_other() -> None:
-        start = time.perf_counter()
-        while start < end:
-            await post()
-            now = time.perf_counter()
-            latencies.append(now - start)
-            start = now
-
-    await asyncio.gather(*(one_after_the_other() for _ in range(connections)))
-    return latencies
-
-
-@contextmanager
-def receiver() -> Iterator[tuple[str, str]]:
-    """A receiver on loopback: its name and its URL."""
-    nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-    with tempfile.TemporaryDirectory() as home, create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-        probe.close()
-        if nginx:
-            config = Path(home, "nginx.conf")
-            config.write_text(_NGINX.format(home=home, port=port))
-            command = [nginx, "-p", home, "-c", str(config)]
-        else:
-            command = [sys.executable, "-m", "tests.fakes.subscriber", "--port", str(port)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        try:
-            _await_port(port)
-            yield "nginx" if nginx else "the tests' subscriber", f"http://127.0.0.1:{port}/"
-        finally:
-            process.terminate()
-            process.wait(timeout=10)
-
-
-def _await_port(port: int) -> None:
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        try:
-            create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    message = f"the receiver does not listen on port {port}"
-    raise RuntimeError(message)
-
-
-def compare(connections: Sequence[int], seconds: float) -> list[Figures]:
-    """Measure every client at each number of connections, print the table, write the report."""
-    figures = list[Figures]()
+def near(connections: Sequence[int], *, seconds: float, rounds: int) -> None:
+    """Against a receiver that answers at once."""
     with receiver() as (name, url):
-        print(f"\nreceiver: {name}; {len(BODY)}-byte POSTs; uvloop")
-        print("connections  client         CPU us/request  vs stock   req/s   p50 ms   p99 ms")
-        for count in connections:
-            of_stock = 0.0
-            for client in CLIENTS:
-                one = uvloop.run(measure(client, url, connections=count, seconds=seconds))
-                of_stock = of_stock or one.cpu_us
-                figures.append(one)
-                print(
-                    f"{count:11}  {client:13}  {one.cpu_us:14.1f}  {of_stock / one.cpu_us:7.1f}x"
-                    f"  {one.per_second:6.0f}  {one.p50_ms:7.2f}  {one.p99_ms:7.2f}"
-                )
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    report = {"receiver": name, "results": [one._asdict() for one in figures]}
-    REPORT.write_text(json.dumps(report, indent=2) + "\n")
-    return figures
+        report = Report("transport", f"1-KB POSTs to {name}, uvloop")
+        cases = [Case(url, count, seconds) for count in connections]
+        medians = compare(report, cases, rounds=rounds)
+        stock_us = medians.get(f"{YARDSTICK_CONNECTIONS} connections, {STOCK}")
+    report.write(plots=("CPU us/request", "p99 ms"), stock_us=stock_us)
 
 
-def test_transport_against_stock_httpx() -> None:
-    assert len(compare((1, 16, 64, 256), 1.5)) == 4 * len(CLIENTS)
+def test_transport_against_others() -> None:
+    near((1, 16, 64, 256), seconds=SECONDS, rounds=ROUNDS)
+
+
+def test_many_connections_to_a_receiver_that_takes_its_time() -> None:
+    with slow_receiver(FAR_MS) as (name, url):
+        report = Report("transport-far", f"1-KB POSTs to one that {name}, uvloop")
+        cases = [Case(url, connections, 2.0) for connections in (YARDSTICK_CONNECTIONS, MANY)]
+        medians = compare(report, cases, rounds=ROUNDS)
+    report.write(plots=("CPU us/request", "requests/s"))
+    assert f"{MANY} connections, {SENDER}" in medians
 
 
 def main() -> None:
     """Run with other figures than `make bench` does."""
-    parser = argparse.ArgumentParser(description="Our transport against stock httpx.")
-    parser.add_argument("--seconds", type=float, default=1.5)
+    parser = argparse.ArgumentParser(description="Our transport against stock httpx and others.")
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 16, 64, 256])
     arguments = parser.parse_args()
-    compare(arguments.connections, arguments.seconds)
+    near(arguments.connections, seconds=arguments.seconds, rounds=arguments.rounds)
 
 
 if __name__ == "__main__":
