@@ -35,9 +35,8 @@ from app.config import Settings
 from app.domain.console import ConsoleSettings
 from app.domain.status import WorkerStatus
 from app.domain.streams import TRACES
-from app.domain.topic import Ack
 from app.domain.subscription import Subscription
-from app.domain.topic import Topic
+from app.domain.topic import Ack, Topic
 from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.services.access import AccessService, Gate

@@ -43,6 +43,7 @@
     └── UnavailableError            a part we need did not answer in time
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
         ├── TooManyWaitersError         TOO_MANY_WAITERS
+        ├── TooManySearchesError        TOO_MANY_SEARCHES
         ├── ReadOnlyError               OTHER
         └── StorageUnavailableError     STORAGE_UNAVAILABLE
 
@@ -313,6 +314,12 @@ class TooManyWaitersError(UnavailableError):
     """No more publishers can wait for deliveries now; nothing is stored."""
 
     code = "TOO_MANY_WAITERS"
+
+
+class TooManySearchesError(UnavailableError):
+    """Other searches of messages are running."""
+
+    code = "TOO_MANY_SEARCHES"
 
 
 class ReadOnlyError(UnavailableError):

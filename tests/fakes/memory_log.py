@@ -87,7 +87,7 @@ class MemoryLog:
         self.topics: dict[str, LogTopic] = {}
         self._now_ms = now_ms
         self._stored: dict[Partition, Stored] = {}
-        self._changed = Signal()
+        self.changed = Signal()
         self._turns = count()
         self._group = MemoryGroup(self._partitions_of)
 
@@ -98,7 +98,7 @@ class MemoryLog:
     def come_back(self) -> None:
         """Answer again, with all that was stored."""
         self.down = False
-        self._changed.send()
+        self.changed.send()
 
     def trim(self, partition: Partition, offset: int) -> None:
         """Drop the records before `offset`, as retention does."""
@@ -128,7 +128,7 @@ class MemoryLog:
             raise MessageTooLargeError(f"a record is larger than {topic} allows")
         positions = [self._append(partitions, record) for record in records]
         self.stats.appended_records += len(positions)
-        self._changed.send()
+        self.changed.send()
         return positions
 
     async def fetch(
@@ -141,7 +141,7 @@ class MemoryLog:
             remaining = deadline - time.monotonic()
             if chunk.records or chunk.gap or remaining <= 0:
                 break
-            await self._changed.wait(remaining)
+            await self.changed.wait(remaining)
             self._answer()
         self._count(chunk)
         return chunk
@@ -219,7 +219,7 @@ class MemoryLog:
         self.topics[topic.name] = topic
         for index in range(topic.partitions):
             self._stored.setdefault(Partition(topic.name, index), Stored())
-        self._changed.send()
+        self.changed.send()
         self._group.rebalance()
 
     async def delete_topic(self, name: str) -> None:
@@ -269,7 +269,7 @@ class MemoryLog:
 
     @asynccontextmanager
     async def _tail(self) -> AsyncIterator[MemoryTail]:
-        yield MemoryTail(self._read, self._changed)
+        yield MemoryTail(self._read, self.changed)
 
     def _read(self, partition: Partition, offset: int) -> Chunk | None:
         """The next chunk of a tail, or None while there is none."""

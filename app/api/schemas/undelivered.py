@@ -36,21 +36,26 @@ class UndeliveredRead(Schema):
 
 def undelivered_read(item: Undelivered) -> UndeliveredRead:
     """The answer for one discard."""
-    text = item.body.decode(errors="replace")
     return UndeliveredRead(
         message_id=item.message_id,
         timestamp=epoch_ms(item.discarded_at),
         subscription=item.subscription,
         topic_name=item.topic,
         reason=item.reason,
-        message=text,
-        message_base64=None if text.encode() == item.body else b64encode(item.body).decode(),
+        message=item.body.decode(errors="replace"),
+        message_base64=in_base64(item.body),
         partition=item.partition,
         offset=item.offset,
         status_code=item.status,
         attempts=item.attempts,
         redriven_at=None if item.redriven_at is None else epoch_ms(item.redriven_at),
     )
+
+
+def in_base64(body: bytes) -> str | None:
+    """A body that is not UTF-8, which text cannot say; None for any other."""
+    text = body.decode(errors="replace")
+    return None if text.encode() == body else b64encode(body).decode()
 
 
 def epoch_ms(moment: datetime) -> int:

@@ -7,6 +7,7 @@ from sqlalchemy import text
 from app.domain.circuit import SharedCircuit
 from app.domain.message import Partition
 from app.domain.names import group_of
+from app.domain.undelivered import UndeliveredFilter
 from app.services.groups import GroupService
 from app.services.pruning import Pruner
 from app.storage.changes import ChangeFeed
@@ -39,7 +40,8 @@ async def record(database: Database, *ages: timedelta) -> None:
 
 async def kept(database: Database) -> list[int]:
     async with database.transaction() as session:
-        page = await UndeliveredRepository(session).page("s-1", limit=100)
+        asked = UndeliveredFilter(subscription_id="s-1")
+        page = await UndeliveredRepository(session).page(asked, limit=100)
     return [item.offset for item in page.items]
 
 

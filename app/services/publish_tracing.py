@@ -1,0 +1,117 @@
+"""Publications of topics that are traced: what became of each message, said and not waited for."""
+
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from app.domain.errors import AngeliaError
+from app.domain.message import HEADER_ID, NewRecord
+from app.domain.topic import Topic
+from app.domain.trace import (
+    TEXT_LENGTH_MAX,
+    TraceSource,
+    TraceStatus,
+    TrackingMode,
+    traced_id,
+)
+from app.services.publish_deduplication import Claims, IdempotentPublisher
+from app.services.publishing import Publisher
+from app.tracing.buffer import TraceBuffer
+
+DUPLICATE: Final = "Stored before, under this id"
+
+_SUCCESS: Final = TraceStatus.SUCCESS.value
+_ERROR: Final = TraceStatus.ERROR.value
+
+
+class TracedPublisher(IdempotentPublisher):
+    """As an `IdempotentPublisher`; of topics that want it, it leaves traces."""
+
+    def __init__(self, publisher: Publisher, claims: Claims, traces: TraceBuffer) -> None:
+        super().__init__(publisher, claims)
+        self._traces = traces
+
+    def publish(
+        self, topic: Topic, record: NewRecord, own_id: bytes | None
+    ) -> Coroutine[Any, Any, bool]:
+        """As `IdempotentPublisher.publish`."""
+        # No coroutine in between for topics that nobody traces.
+        if topic.tracking is TrackingMode.OFF:
+            return super().publish(topic, record, own_id)
+        return self._traced(topic, record, own_id)
+
+    def publish_all(
+        self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
+    ) -> Coroutine[Any, Any, Sequence[AngeliaError | bool]]:
+        """As `IdempotentPublisher.publish_all`."""
+        if topic.tracking is TrackingMode.OFF:
+            return super().publish_all(topic, records, own_ids)
+        return self._all_traced(topic, records, own_ids)
+
+    async def _traced(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
+        began = time.monotonic()
+        try:
+            duplicate = await super().publish(topic, record, own_id)
+        except AngeliaError as error:
+            self._say(topic, [record], [error], began=began)
+            raise
+        self._say(topic, [record], [duplicate], began=began)
+        return duplicate
+
+    async def _all_traced(
+        self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
+    ) -> Sequence[AngeliaError | bool]:
+        began = time.monotonic()
+        try:
+            answers = await super().publish_all(topic, records, own_ids)
+        except AngeliaError as error:
+            self._say(topic, records, [error] * len(records), began=began)
+            raise
+        self._say(topic, records, answers, began=began)
+        return answers
+
+    def _say(
+        self,
+        topic: Topic,
+        records: Sequence[NewRecord],
+        answers: Sequence[AngeliaError | bool],
+        *,
+        began: float,
+    ) -> None:
+        everything = topic.tracking is TrackingMode.ALL
+        source = self._traces.source(TraceSource(topic=topic.name))
+        at, took = time.time_ns() // 1_000, int((time.monotonic() - began) * 1e6)
+        for record, answer in zip(records, answers, strict=True):
+            status, reason = _said(answer)
+            if not everything and status != _ERROR:
+                continue
+            self._traces.add(
+                (
+                    source,
+                    at,
+                    status,
+                    traced_id(_id_of(record)),
+                    -1,
+                    -1,
+                    0,
+                    None,
+                    reason,
+                    None,
+                    None,
+                    None,
+                    took,
+                    "",
+                    "",
+                    "",
+                )
+            )
+
+
+def _said(answer: AngeliaError | bool) -> tuple[str, str]:  # noqa: FBT001 - whether a duplicate
+    if isinstance(answer, AngeliaError):
+        return _ERROR, answer.message[:TEXT_LENGTH_MAX]
+    return _SUCCESS, DUPLICATE if answer else ""
+
+
+def _id_of(record: NewRecord) -> bytes:
+    return next((value for name, value in record.headers if name == HEADER_ID), b"")

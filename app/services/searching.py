@@ -1,0 +1,210 @@
+"""Looking for messages in the log by their key, or by a value in their bodies: within bounds."""
+
+import asyncio
+import base64
+import binascii
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import orjson
+
+from app.domain.errors import TooManySearchesError, ValidationFailedError
+from app.domain.message import Message, Partition
+from app.filtering.bodies import BodyError, parsed
+from app.filtering.paths import Path, PathError
+from app.log.interface import MessageLog
+from app.storage.database import Database
+from app.storage.topics import TopicRepository
+
+# What one search reads at most; the next one goes on behind it.
+BYTES_MAX: Final = 32 * 1024 * 1024
+TIME_MAX: Final = timedelta(seconds=3)
+# Bodies that one answer has at most.
+FOUND_BYTES_MAX: Final = 4 * 1024 * 1024
+SEARCHES_MAX: Final = 2
+
+_CHUNK: Final = 512 * 1024
+# Between other requests, so many bytes are looked at.
+_BYTES_PER_TURN: Final = 32 * 1024
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00+00:00")
+
+Matches = Callable[[Message], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """Messages published from `since` to before `until` that have all that is given.
+
+    `path` is a JSONPath that finds `value` in the body, or anything if that is None. A `value` is
+    the text of a string, or any other JSON as it is written.
+    """
+
+    since: datetime
+    until: datetime
+    key: bytes | None = None
+    path: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPage:
+    """What was found, by partition and offset; `after` goes on, and is None at the end."""
+
+    messages: Sequence[Message]
+    after: str | None
+
+
+class _Place(NamedTuple):
+    partition: int
+    offset: int
+
+
+class MessageSearch:
+    """Reads a topic's log between two times, a bounded piece at a time."""
+
+    def __init__(self, database: Database, log: MessageLog) -> None:
+        self._database = database
+        self._log = log
+        self._running = 0
+
+    async def page(
+        self, topic: str, sought: Sought, *, limit: int, after: str | None = None
+    ) -> SearchPage:
+        """Up to `limit` of them, in what can be read within BYTES_MAX and TIME_MAX.
+
+        TopicNotFoundError, ValidationFailedError, LogUnavailableError, TooManySearchesError.
+        """
+        matches = _matcher(sought)
+        start = _Place(0, 0) if after is None else _decoded(after)
+        async with self._database.transaction() as session:
+            await TopicRepository(session).get(topic)
+        if self._running >= SEARCHES_MAX:
+            raise TooManySearchesError("Other searches are running: try again")
+        self._running += 1
+        try:
+            return await self._searched(topic, matches, sought, limit=limit, start=start)
+        finally:
+            self._running -= 1
+
+    async def _searched(
+        self, topic: str, matches: Matches, sought: Sought, *, limit: int, start: _Place
+    ) -> SearchPage:
+        partitions = await self._log.partitions(topic)
+        firsts = await self._log.offsets_at(partitions, _ms(sought.since))
+        ends = await self._log.offsets_at(partitions, _ms(sought.until))
+        round_ = _Round(self._log, matches, limit)
+        for partition in partitions:
+            if partition.index < start.partition:
+                continue
+            offset = firsts.get(partition, 0)
+            if partition.index == start.partition:
+                offset = max(offset, start.offset)
+            stopped = await round_.read(partition, offset, ends.get(partition, 0))
+            if stopped is not None:
+                after = _encoded(_Place(partition.index, stopped))
+                return SearchPage(messages=round_.found, after=after)
+        return SearchPage(messages=round_.found, after=None)
+
+
+class _Round:
+    """One bounded piece of a search."""
+
+    def __init__(self, log: MessageLog, matches: Matches, limit: int) -> None:
+        self._log = log
+        self._matches = matches
+        self._limit = limit
+        self._until = time.monotonic() + TIME_MAX.total_seconds()
+        self._left = BYTES_MAX
+        self._found_bytes = 0
+        self.found: list[Message] = []
+
+    async def read(self, partition: Partition, offset: int, end: int) -> int | None:
+        """Look through [offset, end); where it stopped before that, if a bound is reached."""
+        while offset < end:
+            if self._left <= 0 or time.monotonic() >= self._until:
+                return offset
+            chunk = await self._log.fetch(partition, offset, bytes_max=_CHUNK)
+            if chunk.next_offset <= offset:
+                return None  # nothing is there any more
+            self._left -= max(chunk.size, 1)
+            turn = 0
+            for record in chunk.records:
+                if record.offset >= end:
+                    return None
+                if self._is_full:
+                    return record.offset
+                self._look_at(Message(record, partition))
+                turn += len(record.value or b"")
+                if turn > _BYTES_PER_TURN:
+                    turn = 0
+                    await asyncio.sleep(0)
+            offset = chunk.next_offset
+        return None
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.found) >= self._limit or self._found_bytes >= FOUND_BYTES_MAX
+
+    def _look_at(self, message: Message) -> None:
+        # One that was sent again is another record of a message that is found.
+        if message.addressed is None and self._matches(message):
+            self.found.append(message)
+            self._found_bytes += len(message.body or b"")
+
+
+def _matcher(sought: Sought) -> Matches:
+    since_ms, until_ms = _ms(sought.since), _ms(sought.until)
+    conditions: list[Matches] = [lambda message: since_ms <= message.published_ms < until_ms]
+    if sought.since >= sought.until:
+        raise ValidationFailedError.of("until", "must be after since")
+    if sought.key is not None:
+        conditions.append(lambda message: message.key == sought.key)
+    if sought.path is not None:
+        conditions.append(_in_body(sought.path, sought.value))
+    elif sought.value is not None:
+        raise ValidationFailedError.of("path", "must be given with value")
+    if len(conditions) == 1:
+        raise ValidationFailedError.of("key", "must be given, or path")
+    return lambda message: all(condition(message) for condition in conditions)
+
+
+def _in_body(text: str, value: str | None) -> Matches:
+    try:
+        path = Path(text)
+    except PathError as exc:
+        raise ValidationFailedError.of("path", str(exc)) from exc
+
+    def matches(message: Message) -> bool:
+        try:
+            found = path.values(parsed(message.body))
+        except (BodyError, PathError):
+            return False
+        return bool(found) if value is None else any(_written(each) == value for each in found)
+
+    return matches
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def _encoded(place: _Place) -> str:
+    return base64.urlsafe_b64encode(f"{place.partition}.{place.offset}".encode()).decode().rstrip("=")
+
+
+def _decoded(after: str) -> _Place:
+    try:
+        text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode("ascii")
+        index, offset = (int(part) for part in text.split(".") if part.isdigit())
+        offset.to_bytes(8, signed=True)
+    except (ValueError, OverflowError, binascii.Error) as exc:
+        raise ValidationFailedError.of("after", "must be from the page before") from exc
+    return _Place(index, offset)

@@ -1,0 +1,228 @@
+"""Traces in the database: each entry once, by day, within their time and their room."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from app.domain.message import Partition
+from app.domain.trace import TraceEntry, TraceSource, TraceStatus, traced_id
+from app.storage.database import Database
+from app.storage.recorder_positions import RecorderPositions
+from app.storage.trace_days import TraceDay, TraceDays, outdated, over_budget, wanted_days
+from app.storage.traces import TraceRepository
+from app.tracing.packing import Pack, Row
+from workers.recorder.traces import DatabaseTraces
+
+STREAM = Partition("angelia.traces", 1)
+BILLING = TraceSource(topic="shop.orders", subscription_id="s-1", subscription="billing")
+AUDIT = TraceSource(topic="shop.orders", subscription_id="s-2", subscription="audit")
+PUBLISHED = TraceSource(topic="shop.orders")
+DAY = timedelta(days=1)
+GIB = 1 << 30
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=123_456)
+
+
+def a_row(message_id: str = "m", source: int = 0, **settings: Any) -> Row:  # noqa: ANN401 - fields of the value
+    row = Row(
+        source=source,
+        at=micros(now()),
+        status="SUCCESS",
+        message_id=message_id,
+        partition=3,
+        offset=4_000_000_000,
+        attempt=1,
+        status_code=200,
+        reason="",
+        queued=1_500,
+        waited=250,
+        connect=None,
+        took=2_000,
+        address="127.0.0.1:80",
+        batch_id="",
+        retransmission="",
+    )
+    return row._replace(**settings)
+
+
+def micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def a_pack(*rows: Row, lost: int = 0) -> Pack:
+    return Pack(
+        "w-1",
+        micros(now()),
+        lost,
+        "why" if lost else "",
+        {0: BILLING, 1: AUDIT, 2: PUBLISHED},
+        rows,
+    )
+
+
+def a_store(database: Database, *, days: int = 7, bytes_max: int = GIB) -> DatabaseTraces:
+    return DatabaseTraces(database, kept=timedelta(days=days), bytes_max=bytes_max)
+
+
+async def stored(database: Database, *packs: Pack, **settings: Any) -> DatabaseTraces:  # noqa: ANN401 - of `a_store`
+    store = a_store(database, **settings)
+    await store.positions()
+    await store.record(packs, STREAM, len(packs))
+    return store
+
+
+async def found(database: Database, message_id: str = "m", **wanted: Any) -> Sequence[TraceEntry]:  # noqa: ANN401 - of `of_message`
+    async with database.transaction() as session:
+        return await TraceRepository(session).of_message(message_id, limit=100, **wanted)
+
+
+async def losses(database: Database) -> int:
+    async with database.transaction() as session:
+        return await TraceRepository(session).lost(now() - 30 * DAY, now() + DAY)
+
+
+async def days_there(database: Database) -> Sequence[date]:
+    async with database.transaction() as session:
+        return [each.day for each in await TraceDays(session).all()]
+
+
+async def test_an_entry_comes_back_as_it_was(database: Database) -> None:
+    row = a_row(
+        "id\N{SNOWMAN}", reason="no\tway\\", status="FAILED", status_code=None, batch_id="b",
+        retransmission="r", connect=7,
+    )  # fmt: skip
+    await stored(database, a_pack(row))
+    (entry,) = await found(database, "id\N{SNOWMAN}")
+    assert entry == TraceEntry(
+        source=BILLING,
+        message_id="id\N{SNOWMAN}",
+        at=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=row.at),
+        status=TraceStatus.FAILED,
+        partition=3,
+        offset=4_000_000_000,
+        attempt=1,
+        status_code=None,
+        reason="no\tway\\",
+        queued=timedelta(milliseconds=1.5),
+        waited=timedelta(milliseconds=0.25),
+        connect=timedelta(microseconds=7),
+        took=timedelta(milliseconds=2),
+        worker="w-1",
+        address="127.0.0.1:80",
+        batch_id="b",
+        retransmission="r",
+    )
+
+
+async def test_what_postgres_cannot_hold_stops_nothing(database: Database) -> None:
+    strange = "\0" + "\U0001f600" * 400
+    message_id = traced_id(strange.encode())
+    await stored(database, a_pack(a_row(message_id, reason="a\0b\ud800c")))
+    (entry,) = await found(database, message_id)
+    assert entry.reason == "a\N{REPLACEMENT CHARACTER}b?c"
+
+
+async def test_a_pack_is_stored_once_whoever_stores_it(database: Database) -> None:
+    store = await stored(database, a_pack(a_row()))
+    other = a_store(database)
+    await other.positions()
+    await asyncio.gather(*(each.record([a_pack(a_row())], STREAM, 1) for each in (store, other)))
+    assert len(await found(database)) == 1
+    async with database.transaction() as session:
+        assert await RecorderPositions(session).all() == {STREAM: 1}
+
+
+async def test_entries_are_found_by_topic_and_subscription(database: Database) -> None:
+    rows = [a_row(source=source, attempt=source) for source in range(3)]
+    await stored(database, a_pack(*rows, a_row("other")))
+    everywhere = {each.source for each in await found(database, topic="shop.orders")}
+    assert everywhere == {BILLING, AUDIT, PUBLISHED}
+    one = await found(database, topic="shop.orders", subscription_id="s-2")
+    assert {each.source for each in one} == {AUDIT, PUBLISHED}
+    assert await found(database, topic="shop.none") == []
+    assert await found(database, "none") == []
+
+
+async def test_entries_of_days_that_are_not_kept_are_counted_among_the_losses(
+    database: Database,
+) -> None:
+    old, ahead = micros(now() - 9 * DAY), micros(now() + 9 * DAY)
+    late = micros(now() - 6 * DAY)
+    await stored(database, a_pack(a_row(at=old), a_row(at=late), a_row(at=ahead), lost=5))
+    assert len(await found(database)) == 1
+    assert await losses(database) == 7
+
+
+async def test_without_room_for_today_nothing_is_stored_and_all_is_counted(
+    database: Database,
+) -> None:
+    store = await stored(database, a_pack(a_row("kept")), bytes_max=1)
+    await store.record([a_pack(a_row(), a_row())], STREAM, 2)
+    assert await found(database) == []
+    assert await losses(database) == 3
+    async with database.transaction() as session:
+        assert (await RecorderPositions(session).all())[STREAM] == 2
+
+
+async def test_days_are_made_ahead_and_dropped_when_they_are_too_old(database: Database) -> None:
+    today = now().date()
+    await a_store(database, days=5).keep()
+    assert await days_there(database) == [today + n * DAY for n in range(-5, 3)]
+    await stored(database, a_pack(a_row(at=micros(now() - 4 * DAY)), a_row(at=micros(now()))))
+    assert len(await found(database)) == 2
+    await a_store(database, days=2).keep()
+    there = await days_there(database)
+    assert there[0] == today - 2 * DAY
+    assert len(await found(database)) == 1
+
+
+async def test_the_oldest_day_goes_first_when_there_is_no_room(database: Database) -> None:
+    many = [
+        a_row(f"{age}", at=micros(now() - age * DAY)) for age in (3, 2, 0) for _ in range(1_000)
+    ]
+    store = await stored(database, a_pack(*many))
+    async with database.transaction() as session:
+        sizes = {each.day: each.size for each in await TraceDays(session).all()}
+    room = sum(sizes.values()) - sizes[now().date() - 3 * DAY] // 2
+    await a_store(database, bytes_max=room).keep()
+    assert await found(database, "3") == []
+    assert len(await found(database, "2")) == 100
+    assert len(await found(database, "0")) == 100
+    await store.record([a_pack(a_row("late", at=micros(now() - 3 * DAY)))], STREAM, 2)
+    assert len(await found(database, "late")) == 1
+
+
+async def test_processes_keep_days_at_once(database: Database) -> None:
+    await asyncio.gather(*(a_store(database).keep() for _ in range(4)))
+    assert len(await days_there(database)) == 10
+
+
+async def test_entries_are_stored_while_days_are_made_and_dropped(database: Database) -> None:
+    store = a_store(database)
+    await store.positions()
+
+    async def record() -> None:
+        for number in range(20):
+            await store.record([a_pack(a_row())], Partition("angelia.traces", 2), number + 1)
+
+    async def keep() -> None:
+        for days in (3, 7, 3, 7):
+            await a_store(database, days=days).keep()
+
+    await asyncio.gather(record(), keep())
+    assert len(await found(database)) == 20
+
+
+def test_what_is_too_old_and_what_is_too_much() -> None:
+    today = date(2026, 3, 1)
+    wanted = wanted_days(today, kept=2 * DAY)
+    assert wanted == [date(2026, 2, 27) + n * DAY for n in range(5)]
+    days = [TraceDay(day, 100_000) for day in wanted]
+    assert outdated(days, today + DAY, kept=2 * DAY) == [date(2026, 2, 27)]
+    assert over_budget(days, today, bytes_max=500_000) is None
+    assert over_budget(days, today, bytes_max=499_999) == date(2026, 2, 27)
+    only_today = [TraceDay(wanted[0], 24_576), TraceDay(today, 10**9)]
+    assert over_budget(only_today, today, bytes_max=1) is None
