@@ -15,7 +15,6 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [
     {"monitoringDetails": {"severity": "CRITICAL"}},
-    {"http2Enabled": True},
     {"autoDeleteWithTopicEnabled": True},
     {"metricsConfig": {"messageProcessing": {"enabled": True}}},
     {"unknown": 1},
