@@ -17,6 +17,7 @@ from app.domain.batching import (
     DeliveryType,
 )
 from app.domain.circuit import CircuitBreaker
+from app.domain.client_certificate import ClientCertificate
 from app.domain.dead_letter import DeadLetter
 from app.domain.errors import ValidationFailedError
 from app.domain.fetch import FetchPolicy
@@ -218,6 +219,9 @@ class Subscription:
     With `oauth` its requests carry an access token. `oauth_provider` is who issues it, as far as
     that is known here: it is for those who send.
 
+    To endpoints that ask by TLS who it is it shows its `client_certificate`. With `http2` they are
+    asked for HTTP/2, if they are https.
+
     `headers` are sent with every message; with `identity_headers` so are the names of topic and
     subscription, and with `idempotency_key` the message id under the name that others know.
 
@@ -253,6 +257,8 @@ class Subscription:
     content_mode: ContentMode = ContentMode.PLAIN
     circuit_breaker: CircuitBreaker | None = None
     dead_letter: DeadLetter | None = None
+    client_certificate: ClientCertificate | None = None
+    http2: bool = False
     oauth: OAuthPolicy | None = None
     oauth_provider: OAuthProvider | None = None
     tracking: TrackingMode = TrackingMode.OFF
@@ -275,6 +281,8 @@ class Subscription:
             self._check_authorization()
         if self.delivery_type is DeliveryType.BATCH:
             self._check_batches()
+        if self.client_certificate is not None and not is_https(self.endpoint):
+            raise ValidationFailedError.of("clientCertificate", "needs an https:// endpoint")
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
             # All its subscriptions would get again what one of them could not take.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
@@ -356,6 +364,11 @@ class Subscription:
     def group(self) -> str:
         """The consumer group its offsets are committed under: `{topic}_{subscription}`."""
         return f"{self.topic}_{self.name}"
+
+
+def is_https(endpoint: str) -> bool:
+    """Whether it is reached by TLS."""
+    return endpoint[:6].lower() == "https:"
 
 
 def endpoint_url(text: str) -> str:

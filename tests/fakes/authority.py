@@ -1,7 +1,7 @@
 """Certificates for tests' servers, by an authority of their own."""
 
 import ssl
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trustme
@@ -23,6 +23,8 @@ class Authority:
         return ClientCertificate(
             chain="".join(blob.bytes().decode() for blob in issued.cert_chain_pems),
             private_key=issued.private_key_pem.bytes().decode(),
+            subject=f"CN={name}",
+            not_after=expired or datetime.now(UTC) + timedelta(days=365),
         )
 
     def files(self, folder: Path, *names: str) -> tuple[Path, Path]:

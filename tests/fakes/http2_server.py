@@ -101,3 +101,10 @@ def scripted(script: Callable[[Scripted], Awaitable[None]]) -> Act:
         await script(server)
 
     return act
+
+
+async def answering(server: Scripted) -> None:
+    """A script that answers each request with 200."""
+    while stream := await server.next_request():
+        server.answer(stream)
+        await server.flush()

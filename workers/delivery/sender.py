@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+import structlog
 
 from app.domain.delivery import Answered, Discarded, Outcome, Unanswered
 from app.domain.egress import EgressPolicy
@@ -31,10 +32,13 @@ from workers.transport.dialing import Origin
 from workers.transport.failures import failure_reason
 from workers.transport.limits import TransportLimits
 from workers.transport.resolving import RefusedAddressError
+from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
 from workers.transport.wire import request_start, whole_request
 
 Clock = Callable[[], datetime]
+
+_log = structlog.get_logger()
 
 
 class LateHeaders(Mapping[str, str]):
@@ -59,6 +63,13 @@ class LateHeaders(Mapping[str, str]):
         if self._read is None:
             self._read = httpx.Headers(self._raw)
         return self._read
+
+
+def _warn_of_certificate(subscription: Subscription, now: datetime) -> None:
+    shown = subscription.client_certificate
+    warning = shown.warning(now) if shown else None
+    if warning:
+        _log.warning("client_certificate_ends", subscription=subscription.group, problem=warning)
 
 
 def _utc_now() -> datetime:
@@ -110,7 +121,8 @@ class Destination:
         )
         self._signer = Signer.of(subscription)
         self._shape = SHAPES[subscription.content_mode]
-        self._origin = Origin.of(url)
+        credentials = Credentials(subscription.client_certificate, subscription.http2)
+        self._origin = Origin.of(url, credentials)
         self._start = request_start(b"POST", url.raw_path, self._headers.constant)
         self._total_s = subscription.policy.request_timeout.total_seconds()
 
@@ -272,6 +284,7 @@ class Sender:
             )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             return UnusableDestination(str(exc))
+        _warn_of_certificate(subscription, self._clock())
         if subscription.oauth is None or self._tokens is None:
             return found
         bearer = Bearer(self._tokens.source(subscription.oauth_provider, subscription.oauth))

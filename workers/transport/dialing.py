@@ -29,14 +29,17 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, url: httpx.URL, credentials: Credentials = PLAIN) -> "Origin":
-        """The origin of `url`; httpx.UnsupportedProtocol when it is not an HTTP URL with a host."""
+        """The origin of `url`; httpx.UnsupportedProtocol when it is not an HTTP URL with a host.
+
+        Without TLS there are no credentials.
+        """
         # Not `url.host`: it decodes IDNA, and raises for some names that are merely unknown.
         host = url.raw_host.decode("ascii")
         port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port
         if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= _PORT_MAX:
             message = f"not an http:// or https:// URL with a host: {url.scheme}://{host}:{port}"
             raise httpx.UnsupportedProtocol(message)
-        return cls(url.scheme, host, port, credentials)
+        return cls(url.scheme, host, port, credentials if url.scheme == "https" else PLAIN)
 
 
 class Dialer:

@@ -275,6 +275,25 @@ SUBSCRIPTION: dict[str, Setting] = {
     "deadLetter.topic": Setting(
         wrong=[*TOPIC_NAME, *wrong("topic that exists", "shop.none")], required=True
     ),
+    "clientCertificate": Setting(wrong=objects()),
+    "clientCertificate.certificate": Setting(
+        wrong=[
+            *words("1 to 10 certificates in PEM form", "", "x", "ż", "-----BEGIN CERTIFICATE-----"),
+            *wrong("at most 32768", "x" * 32_769),
+        ],
+        beside={"privateKey": "x"},
+        required=True,
+    ),
+    "clientCertificate.privateKey": Setting(
+        wrong=[
+            *words("private key in PEM form", "", "x", "ż", "-----BEGIN PRIVATE KEY-----"),
+            *wrong("at most 32768", "x" * 32_769),
+            *wrong("masked", "*****"),
+        ],
+        beside={"certificate": "x"},
+        required=True,
+    ),
+    "http2Enabled": Setting(wrong=flag()),
     "failureExpression": Setting(wrong=[*wrong("true or false", "1", "body"), *EXPRESSION]),
     "headers": Setting(wrong=lists(50, {"name": "X", "value": ""})),
     "headers.0": Setting(wrong=objects(), required=True),

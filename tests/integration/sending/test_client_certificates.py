@@ -1,23 +1,31 @@
 """Client certificates: shown to who asks, and what is said where they are not accepted."""
 
 import ssl
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from app.domain.client_certificate import ClientCertificate
+from app.domain.delivery import Delivered
+from app.domain.message import Message, Partition, Record
+from app.domain.subscription import Subscription
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.handshakes import outspoken
 from tests.fakes.hostile import Hostile, Visit, keeps_alive
+from tests.fakes.http2_server import answering, scripted
+from workers.delivery.sender import Sender
 from workers.transport.dialing import Origin
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
 from workers.transport.wire import request_start, whole_request
 
 REQUEST = whole_request(request_start(b"POST", b"/", [(b"Host", b"h")]), [], b"{}")
+MESSAGE = Message(Record(7, 1, None, b"{}", [(b"id", b"m-1")]), Partition("g.t", 0))
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
@@ -94,6 +102,57 @@ async def test_a_server_that_asks_for_a_certificate_says_so(
 
 async def test_a_key_that_is_not_the_certificate_s_is_named(authority: Authority) -> None:
     joe, ann = authority.client("joe"), authority.client("ann")
-    mixed = ClientCertificate(chain=joe.chain, private_key=ann.private_key)
+    mixed = replace(joe, private_key=ann.private_key)
     problem = await refusal(authority, ssl.TLSVersion.TLSv1_3, mixed)
     assert problem == "the client certificate or its key cannot be used"
+
+
+@pytest.mark.parametrize("http2", [False, True])
+async def test_a_subscription_shows_its_certificate_by_either_protocol(
+    authority: Authority, *, http2: bool
+) -> None:
+    tls = authority.server_for(authority, "127.0.0.1")
+    tls.set_alpn_protocols(["h2", "http/1.1"])
+    act = scripted(answering) if http2 else keeps_alive()
+    async with (
+        Hostile(act, reading=not http2, tls=tls) as server,
+        Sender(egress=LOOPBACK, ca_file=authority.ca_file) as sender,
+    ):
+        if not http2:
+            tls.set_alpn_protocols(["http/1.1"])
+        subscription = Subscription(
+            id="s",
+            topic="g.t",
+            name="s",
+            endpoint=server.url,
+            client_certificate=authority.client("joe"),
+            http2=http2,
+        )
+        for _ in range(3):
+            outcome = await sender.destination(subscription).attempt(MESSAGE, retry_count=0)
+            assert outcome == Delivered(status=200)
+        assert server.connections_total == 1
+
+
+async def test_a_worker_says_which_certificates_end_soon(authority: Authority) -> None:
+    soon = replace(authority.client("joe"), not_after=datetime.now(UTC) + timedelta(days=3.5))
+    with capture_logs() as logs:
+        async with Sender(egress=LOOPBACK) as sender:
+            for certificate in (authority.client("ann"), soon):
+                sender.destination(
+                    Subscription(
+                        id="s",
+                        topic="g.t",
+                        name="s",
+                        endpoint="https://h.test/",
+                        client_certificate=certificate,
+                    )
+                )
+    assert logs == [
+        {
+            "event": "client_certificate_ends",
+            "log_level": "warning",
+            "subscription": "g.t_s",
+            "problem": "expires in 3 days",
+        }
+    ]

@@ -16,7 +16,7 @@ from app.domain.egress_proxy import EgressProxy
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import OK, Act, Hostile, hangs, keeps_alive, says
-from tests.fakes.http2_server import Scripted, hypercorn, scripted
+from tests.fakes.http2_server import Scripted, answering, hypercorn, scripted
 from tests.fakes.proxy import Proxy
 from tests.integration.sending.conftest import Wire
 from workers.transport.answer import RawAnswer
@@ -105,12 +105,6 @@ async def test_a_real_server_gets_the_request_by_the_protocol_it_chooses(
             assert (len(answer.body), answer.truncated) == (BODY_MAX, True)
         answers = await asyncio.gather(*(post(transport, url) for _ in range(50)))
         assert {answer.body for answer in answers} == {b"{}"}
-
-
-async def answering(server: Scripted) -> None:
-    while stream := await server.next_request():
-        server.answer(stream)
-        await server.flush()
 
 
 @asynccontextmanager
