@@ -124,6 +124,15 @@ class Api:
             address = answer.links.get("next", {}).get("url")
         return found[:limit]
 
+    async def trace(
+        self, message_id: str, *, topic: str | None = None, subscription: str | None = None
+    ) -> list[Json]:
+        """What happened to a message, oldest first: anywhere, in a topic, at a subscription."""
+        where = "" if topic is None else _topic(topic)
+        if topic is not None and subscription is not None:
+            where = _subscription(topic, subscription)
+        return list(await self._json("GET", f"{where}/events/{quote(message_id, safe='')}/trace"))
+
     async def _exists(self, path: str, code: str) -> bool:
         try:
             await self._call("GET", path)

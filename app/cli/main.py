@@ -18,6 +18,7 @@ from app.cli.secrets import secrets
 from app.cli.spark import spark
 from app.cli.subscriptions import subscriptions
 from app.cli.topics import topics
+from app.cli.trace import trace
 from app.cli.up.command import up
 from app.domain.errors import AngeliaError
 from app.telemetry import configure_logging
@@ -26,7 +27,7 @@ _USE: Final = "Use it"
 _PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
     "Run it": (up, api, worker, spark, migrate, check),
     "See it work": (listen, demo),
-    _USE: (publish, undelivered),
+    _USE: (publish, undelivered, trace),
 }
 
 app = typer.Typer(
