@@ -15,7 +15,7 @@ INTERIM_MAX: Final = 16
 # Requests at a time on one connection by HTTP/2, if the other side takes as many.
 STREAMS_MAX: Final = 100
 # Bytes that wait to be read by the other side of HTTP/2 while it goes on asking.
-UNREAD_MAX: Final = 1024 * 1024
+UNREAD_MAX: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from h2.exceptions import FrameTooLargeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
 from workers.transport.exchange import Exchange
 from workers.transport.http2 import Http2Connection
@@ -31,30 +32,6 @@ PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8)
 class Tls:
     def selected_alpn_protocol(self) -> str:
         return "h2"
-
-
-class Unread(asyncio.Transport):
-    """Takes what is written, and lets nobody read it."""
-
-    def __init__(self) -> None:
-        super().__init__({"ssl_object": Tls()})
-        self.written = b""
-        self.closed = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-
-    def get_write_buffer_size(self) -> int:
-        return len(self.written)
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def abort(self) -> None:
-        self.closed = True
 
 
 class Pool:
@@ -75,7 +52,7 @@ class Client:
         self.loop = asyncio.get_running_loop()
         self.sweep = Sweep(self.loop)
         self.pool = Pool()
-        self.socket = Unread()
+        self.socket = Unread({"ssl_object": Tls()})
         self.connection = Http2Connection(self.pool, self.sweep)
         self.connection.connection_made(self.socket)
         self.answers: list[asyncio.Future[RawAnswer]] = []
