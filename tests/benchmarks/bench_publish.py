@@ -2,176 +2,183 @@
 
 Single publishes on 1 and on 64 connections, batches of 500 on 1 and on 16, driven by `wrk` when it
 is installed and by plain sockets otherwise. CPU is the user and system time of the API process; it
-is the figure to compare, because it hardly depends on what else the machine does. Also written to
-`build/bench/publish-*.json`.
+is the figure to compare, because it hardly depends on what else the machine does. Beside it, round
+by round, stands an application that does nothing on the same server: what it takes no publish can
+do without. `packed` is on Kafka with compression.
 """
 
 import asyncio
-import json
-import re
-import shutil
+import os
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
 import pytest
 
-from tests.benchmarks.percentiles import percentile
-from tests.e2e.service import Service
+from tests.benchmarks import cores
+from tests.benchmarks.figures import Report
+from tests.benchmarks.loads import Load, driven
+from tests.e2e.cli import free_port
+from tests.e2e.service import ROOT, Service, eventually
+from tests.servers.kafka import KafkaBroker
 
-REPORTS: Final = Path("build/bench")
-SECONDS: Final = 5
+TOPIC: Final = "bench.publish"
+ROUNDS: Final = 3
+SECONDS: Final = 4
 WARM_UP_SECONDS: Final = 1
 BATCH: Final = 500
 MESSAGE: Final = b'{"order":4711,"filler":"' + b"x" * 975 + b'"}'
-_UNITS_MS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+HERMES: Final = {"Hermes CPU us/message": 107.0, "Hermes p99 ms": 18.0}
 
-
-class Load(NamedTuple):
-    """What is sent again and again: `messages` in each request."""
-
-    name: str
-    path: str
-    content_type: str
-    body: bytes
-    messages: int = 1
-    connections: Sequence[int] = (1, 64)
-
-
-class Answered(NamedTuple):
-    """What a client saw: answers that were good, and how long they took."""
-
-    requests: int
-    failed: int
-    p50_ms: float
-    p99_ms: float
-
-
-SINGLE: Final = Load("single", "/topics/bench.publish", "application/json", MESSAGE)
-# More batches at once are more than may wait for the log.
-FEW: Final = (1, 16)
-BATCHES: Final = (
-    Load(
-        "array",
-        "/topics/bench.publish/batch",
-        "application/json",
-        b"[" + b",".join([MESSAGE] * BATCH) + b"]",
-        BATCH,
-        FEW,
-    ),
-    Load(
-        "ndjson",
-        "/topics/bench.publish/batch",
-        "application/x-ndjson",
-        b"\n".join([MESSAGE] * BATCH),
-        BATCH,
-        FEW,
-    ),
+SINGLE: Final = Load("single", f"/topics/{TOPIC}", "application/json", MESSAGE)
+ARRAY: Final = Load(
+    "array",
+    f"/topics/{TOPIC}/batch",
+    "application/json",
+    b"[" + b",".join([MESSAGE] * BATCH) + b"]",
+    BATCH,
+)
+LINES: Final = Load(
+    "ndjson",
+    f"/topics/{TOPIC}/batch",
+    "application/x-ndjson",
+    b"\n".join([MESSAGE] * BATCH),
+    BATCH,
 )
 
 
-async def driven(service: Service, load: Load, *, connections: int, seconds: float) -> Answered:
-    """The load for so many seconds, as fast as it is answered."""
-    drive = _by_wrk if shutil.which("wrk") else _by_sockets
-    return await drive(service.port, load, connections=connections, seconds=seconds)
+class Case(NamedTuple):
+    """A load on so many connections; more batches at once are more than may wait for the log."""
+
+    load: Load
+    connections: int
+
+    @property
+    def row(self) -> str:
+        return f"{self.load.name}, c={self.connections}"
 
 
-async def _by_wrk(port: int, load: Load, *, connections: int, seconds: float) -> Answered:
-    script = REPORTS / f"{load.name}.lua"
-    body = REPORTS / f"{load.name}.body"
-    body.write_bytes(load.body)
-    script.write_text(
-        f'wrk.method = "POST"\nlocal file = io.open("{body}", "rb")\n'
-        'wrk.body = file:read("*a")\nfile:close()\n'
-        f'wrk.headers["Content-Type"] = "{load.content_type}"\n'
-    )
-    arguments = [f"-d{seconds}s", f"-c{connections}", "-t1", "--latency", "-s", str(script)]
-    process = await asyncio.create_subprocess_exec(
-        "wrk",
-        *arguments,
-        f"http://127.0.0.1:{port}{load.path}",
-        stdout=asyncio.subprocess.PIPE,
-    )
-    said = (await process.communicate())[0].decode()
-    requests = re.search(r"(\d+) requests in", said)
-    failed = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
-    assert requests, said
-    return Answered(
-        int(requests[1]), int(failed[1]) if failed else 0, _latency(said, 50), _latency(said, 99)
-    )
+class Target(NamedTuple):
+    """A process that answers on a port."""
+
+    port: int
+    process: psutil.Process
 
 
-def _latency(said: str, percent: int) -> float:
-    found = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)", said)
-    assert found, said
-    return float(found[1]) * _UNITS_MS[found[2]]
+CASES: Final = (
+    Case(SINGLE, 1),
+    Case(SINGLE, 64),
+    Case(ARRAY, 1),
+    Case(ARRAY, 16),
+    Case(LINES, 1),
+    Case(LINES, 16),
+)
 
 
-async def _by_sockets(port: int, load: Load, *, connections: int, seconds: float) -> Answered:
-    head = (
-        f"POST {load.path} HTTP/1.1\r\nHost: x\r\nContent-Type: {load.content_type}\r\n"
-        f"Content-Length: {len(load.body)}\r\n\r\n"
-    )
-    until = time.monotonic() + seconds
-    took: list[float] = []
-    failed = 0
-
-    async def client() -> None:
-        nonlocal failed
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.monotonic() < until:
-            begun = time.monotonic()
-            writer.write(head.encode() + load.body)
-            answer = await reader.readuntil(b"\r\n\r\n")
-            length = re.search(rb"content-length: (\d+)", answer.lower())
-            await reader.readexactly(int(length[1]) if length else 0)
-            took.append((time.monotonic() - begun) * 1000)
-            failed += not answer.startswith(b"HTTP/1.1 201")
-        writer.close()
-
-    await asyncio.gather(*(client() for _ in range(connections)))
-    return Answered(len(took), failed, percentile(took, 50), percentile(took, 99))
-
-
-@pytest.mark.parametrize("load", [SINGLE, *BATCHES], ids=lambda load: load.name)
 async def test_publishing(
-    configuration: Mapping[str, str],
-    logs: Path,
-    request: pytest.FixtureRequest,
-    load: Load,
+    configuration: Mapping[str, str], logs: Path, request: pytest.FixtureRequest
 ) -> None:
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    async with Service(configuration, logs) as service:
-        api = await service.api()
-        await service.topic("bench.publish")
-        process = psutil.Process(api.pid)
-        figures = [await measured(service, process, (load, each)) for each in load.connections]
-    (REPORTS / f"publish-{request.node.callspec.id}.json").write_text(
-        json.dumps(figures, indent=2) + "\n"
+    await compared(
+        Report(f"publish-{_id(request)}", f"Publishing on {_id(request)}"), configuration, logs
     )
 
 
-async def measured(
-    service: Service, api: psutil.Process, case: tuple[Load, int]
-) -> dict[str, float]:
-    """Measure after a warm-up, and print."""
+@pytest.mark.parametrize("codec", ["lz4", "zstd", "gzip"])
+async def test_publishing_packed(on_kafka: Mapping[str, str], logs: Path, codec: str) -> None:
+    report = Report(f"publish-packed-{codec}", f"Publishing on Kafka, packed by {codec}")
+    await compared(report, {**on_kafka, "ANGELIA_KAFKA_COMPRESSION": codec}, logs)
+
+
+@pytest.fixture(autouse=True)
+def _broker_aside(kafka_broker: KafkaBroker) -> Iterator[None]:
+    """Keep the broker off the core of what is measured."""
+    _keep(kafka_broker, cores.OTHERS)
+    yield
+    _keep(kafka_broker, cores.MEASURED | cores.OTHERS)
+
+
+def _keep(broker: KafkaBroker, on: frozenset[int]) -> None:
+    for thread in Path(f"/proc/{broker.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), on)
+
+
+async def compared(report: Report, configuration: Mapping[str, str], logs: Path) -> None:
+    """Each case in rounds, every round beside the application that does nothing."""
+    async with Service(configuration, logs) as service, trivial() as nothing:
+        with cores.on_cores(cores.MEASURED):
+            api = await service.api()
+        await service.topic(TOPIC)
+        target = Target(service.port, psutil.Process(api.pid))
+        for case in CASES:
+            rounds = []
+            for _ in range(ROUNDS):
+                least = await measured(nothing, case)
+                rounds.append(beside(await measured(target, case), least, case))
+            report.add(case.row, rounds)
+    report.write(plots=("CPU us/message", "messages/s"))
+
+
+def beside(found: Mapping[str, float], least: Mapping[str, float], case: Case) -> dict[str, float]:
+    """The figures with what the bare server took, and Hermes' for single publishes."""
+    cpu = found["CPU us/message"]
+    bare = {"bare us/message": least["CPU us/message"], "times bare": cpu / least["CPU us/message"]}
+    hermes = HERMES if case == Case(SINGLE, 64) else {}
+    return {**found, **bare, **hermes}
+
+
+async def measured(target: Target, case: Case) -> dict[str, float]:
+    """One round, after a warm-up."""
     load, connections = case
-    await driven(service, load, connections=connections, seconds=WARM_UP_SECONDS)
-    before, begun = api.cpu_times(), time.monotonic()
-    seen = await driven(service, load, connections=connections, seconds=SECONDS)
-    after, took = api.cpu_times(), time.monotonic() - begun
+    await driven(target.port, load, connections=connections, seconds=WARM_UP_SECONDS)
+    before, begun = _used_s(target.process), time.monotonic()
+    seen = await driven(target.port, load, connections=connections, seconds=SECONDS)
+    used, took = _used_s(target.process) - before, time.monotonic() - begun
     assert seen.requests, "nothing was answered"
     messages = seen.requests * load.messages
-    cpu_s = after.user + after.system - before.user - before.system
-    figures = {
-        "connections": connections,
-        "cpu_us_per_message": cpu_s / messages * 1e6,
-        "messages_per_second": messages / took,
-        "p50_ms": seen.p50_ms,
-        "p99_ms": seen.p99_ms,
-        "failed_requests": seen.failed,
+    return {
+        "CPU us/message": used / messages * 1e6,
+        "messages/s": messages / took,
+        "p50 ms": seen.p50_ms,
+        "p99 ms": seen.p99_ms,
+        "failed": seen.failed,
     }
-    print(f"\n{load.name}: " + "  ".join(f"{key} {value:.1f}" for key, value in figures.items()))
-    return figures
+
+
+@asynccontextmanager
+async def trivial() -> AsyncIterator[Target]:
+    """The application that does nothing, in a process of its own."""
+    port = free_port()
+    with cores.on_cores(cores.MEASURED):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.benchmarks.trivial", str(port), cwd=ROOT
+        )
+    try:
+        await eventually(partial(_listens, port))
+        yield Target(port, psutil.Process(process.pid))
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _used_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _id(request: pytest.FixtureRequest) -> str:
+    name: str = request.node.callspec.id
+    return name
