@@ -12,6 +12,7 @@
     │   ├── SubscriptionNotFoundError   SUBSCRIPTION_NOT_EXISTS
     │   ├── OAuthProviderNotFoundError  OAUTH_PROVIDER_NOT_EXISTS
     │   ├── JobNotFoundError            JOB_NOT_EXISTS
+    │   ├── SigningSecretNotFoundError  SIGNING_SECRET_NOT_EXISTS
     │   ├── KeyNotFoundError            KEY_NOT_EXISTS
     │   ├── OwnerSourceNotFoundError    OWNER_SOURCE_NOT_FOUND
     │   └── AnalysisNotFoundError       ANALYSIS_NOT_EXISTS
@@ -37,12 +38,14 @@
     ├── MessageTooLargeError        VALIDATION_ERROR, a body over the topic's limit
     ├── ThroughputQuotaError        THROUGHPUT_QUOTA_VIOLATION
     ├── JobQueueFullError           JOB_QUEUE_FULL
+    ├── PingTooSoonError            PING_TOO_SOON
     ├── SecretKeyError              the keys of this process do not do for a secret
     │   ├── SecretKeyMissingError       SECRET_KEY_MISSING
     │   └── SecretUnreadableError       SECRET_UNREADABLE
     └── UnavailableError            a part we need did not answer in time
         ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
         ├── TooManyWaitersError         TOO_MANY_WAITERS
+        ├── NoWorkerError               NO_WORKER
         ├── TooManySearchesError        TOO_MANY_SEARCHES
         ├── ReadOnlyError               OTHER
         └── StorageUnavailableError     STORAGE_UNAVAILABLE
@@ -130,6 +133,12 @@ class OAuthProviderNotFoundError(NotFoundError):
     """No such OAuth provider."""
 
     code = "OAUTH_PROVIDER_NOT_EXISTS"
+
+
+class SigningSecretNotFoundError(NotFoundError):
+    """The subscription has no such signing secret, or it has expired."""
+
+    code = "SIGNING_SECRET_NOT_EXISTS"
 
 
 class JobNotFoundError(NotFoundError):
@@ -284,6 +293,12 @@ class JobQueueFullError(AngeliaError):
     code = "JOB_QUEUE_FULL"
 
 
+class PingTooSoonError(AngeliaError):
+    """The subscription has just been sent a test message, or too many are under way."""
+
+    code = "PING_TOO_SOON"
+
+
 class SecretKeyError(AngeliaError):
     """A secret cannot be stored, or not be read, with the keys that this process was given."""
 
@@ -324,6 +339,12 @@ class TooManySearchesError(UnavailableError):
 
 class ReadOnlyError(UnavailableError):
     """Nothing may be changed for the time being."""
+
+
+class NoWorkerError(UnavailableError):
+    """No worker has done what was asked of one in time."""
+
+    code = "NO_WORKER"
 
 
 class StorageUnavailableError(UnavailableError):

@@ -17,6 +17,7 @@ CHANGES: Final = "angelia_changes"
 APPLIED: Final = "angelia_applied"
 CIRCUITS: Final = "angelia_circuits"
 JOBS: Final = "angelia_jobs"
+PINGS: Final = "angelia_pings"
 ACCESS: Final = "angelia_access"
 
 CONNECT_TIMEOUT_S: Final = 2

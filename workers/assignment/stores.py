@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from app.domain.circuit import SharedCircuit
 from app.domain.errors import NotFoundError
 from app.domain.feed import Changes
+from app.domain.ping import Ping, Pong
 from app.domain.receipt import Receipt
 from app.domain.sharing import RateNote
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
@@ -16,6 +17,7 @@ from app.storage.changes import ChangeFeed
 from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.notices import Notices
+from app.storage.pings import notify_pong
 from app.storage.rate_notes import RateNoteRepository
 from app.storage.receipts import notify_receipts
 from app.storage.statuses import StatusRepository
@@ -138,6 +140,18 @@ class DatabaseNotes:
             await repository.say(notes)
             if drop:
                 await repository.drop(self._worker_id, drop)
+
+
+class DatabasePongs:
+    """Tells those who asked for pings, by the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def tell(self, ping: Ping, pong: Pong) -> None:
+        """Tell who asked."""
+        async with self._database.transaction() as session:
+            await notify_pong(session, ping, pong)
 
 
 class DatabaseSuspensions:

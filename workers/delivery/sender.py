@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import httpx
 import structlog
@@ -224,6 +224,14 @@ class UnusableDestination:
         return self._outcome
 
 
+class Reach(NamedTuple):
+    """Where a transport may go, whom it believes, and through which proxy."""
+
+    egress: EgressPolicy
+    ca_file: Path | None
+    proxy: EgressProxy | None
+
+
 class Sender:
     """Owns the connections to all subscribers; enter it on the loop that sends."""
 
@@ -274,13 +282,24 @@ class Sender:
             raise RuntimeError(message)
         return self._transport
 
+    @property
+    def reach(self) -> Reach:
+        """How far its transport reaches."""
+        return Reach(self._egress, self._ca_file, self._proxy)
+
     def destination(
-        self, subscription: Subscription
+        self, subscription: Subscription, *, transport: DeliveryTransport | None = None
     ) -> Destination | AuthorizedDestination | UnusableDestination:
-        """Where to send its messages, and how. Never raises for what the endpoint is."""
+        """Where to send its messages, and how. Never raises for what the endpoint is.
+
+        With a `transport` they go by that one; tokens are asked for by ours.
+        """
         try:
             found = Destination(
-                subscription, transport=self.transport, clock=self._clock, bodies=self._bodies
+                subscription,
+                transport=transport or self.transport,
+                clock=self._clock,
+                bodies=self._bodies,
             )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             return UnusableDestination(str(exc))

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from socket import socket
 from typing import Final, NamedTuple
@@ -17,6 +18,8 @@ from workers.transport.tunneling import Tunneler
 _PORT_MAX: Final = 65_535
 # How long a polite end of TLS may take before the socket is closed without it.
 _TLS_SHUTDOWN_S: Final = 1.0
+
+Watch = Callable[[asyncio.BaseTransport], None]
 
 
 class Origin(NamedTuple):
@@ -51,8 +54,14 @@ class Dialer:
     """
 
     def __init__(
-        self, resolver: Resolver, ca_file: Path | None = None, tunneler: Tunneler | None = None
+        self,
+        resolver: Resolver,
+        ca_file: Path | None = None,
+        tunneler: Tunneler | None = None,
+        *,
+        watch: Watch | None = None,
     ) -> None:
+        self._watch = watch
         self._resolver = resolver
         self._contexts = TlsContexts(ca_file)
         self._tunneler = tunneler
@@ -67,10 +76,12 @@ class Dialer:
             connected = await self._connected(origin, deadline)
             try:
                 async with asyncio.timeout_at(deadline):
-                    await self._speak(origin, connection, connected)
+                    made = await self._speak(origin, connection, connected)
             except BaseException:
                 connected.close()
                 raise
+            if self._watch is not None:
+                self._watch(made)
         except TimeoutError as exc:
             message = f"no connection to {origin.host}:{origin.port} in time"
             raise httpx.ConnectTimeout(message) from exc
@@ -103,14 +114,16 @@ class Dialer:
                 return await connected_to(addresses, origin.port)
         return await self._tunneler.open(addresses, origin.port, deadline=deadline)
 
-    async def _speak(self, origin: Origin, connection: asyncio.Protocol, connected: socket) -> None:
+    async def _speak(
+        self, origin: Origin, connection: asyncio.Protocol, connected: socket
+    ) -> asyncio.BaseTransport:
         loop = asyncio.get_running_loop()
         if origin.scheme == "http":
-            await loop.create_connection(lambda: connection, sock=connected)
-            return
+            made, _ = await loop.create_connection(lambda: connection, sock=connected)
+            return made
         context = await self._contexts.of(origin.credentials)
         try:
-            await loop.create_connection(
+            made, _ = await loop.create_connection(
                 lambda: connection,
                 sock=connected,
                 ssl=context,
@@ -123,3 +136,4 @@ class Dialer:
             if isinstance(exc, ConnectionError):
                 raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc
             raise
+        return made

@@ -1,0 +1,69 @@
+"""Test messages that somebody waits for: this worker sends those that it is asked for."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import UnavailableError
+from app.domain.ping import Ping, Pong, ping_in
+from app.domain.subscription import Subscription
+
+# Asked for and not begun; who asks for more waits in vain, and is told so.
+WAITING_MAX: Final = 100
+UNDER_WAY_MAX: Final = 10
+
+_log = structlog.get_logger()
+
+
+class Pinging(Protocol):
+    """Who sends test messages."""
+
+    async def ping(self, subscription: Subscription) -> Pong:
+        """What comes of one; never raises for what a subscriber or a network does."""
+
+
+class PongBoard(Protocol):
+    """Where those who asked look."""
+
+    async def tell(self, ping: Ping, pong: Pong) -> None:
+        """Tell who asked; raises UnavailableError."""
+
+
+class PingDesk:
+    """Takes what one worker is asked for: `hear` is called with what is notified."""
+
+    def __init__(self, worker_id: str, pinging: Pinging, board: PongBoard) -> None:
+        self._worker_id = worker_id
+        self._pinging = pinging
+        self._board = board
+        self._asked: asyncio.Queue[Ping] = asyncio.Queue(WAITING_MAX)
+        self._free = asyncio.Semaphore(UNDER_WAY_MAX)
+
+    def hear(self, payload: str) -> None:
+        """Something was notified; what is not for this worker, or too much, is passed over."""
+        ping = ping_in(payload) if payload else None
+        if ping is not None and ping.worker == self._worker_id and not self._asked.full():
+            self._asked.put_nowait(ping)
+
+    async def run(self, known: Callable[[str], Subscription | None]) -> None:
+        """Send what is asked for until cancelled; `known` finds subscriptions by their ids."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                ping = await self._asked.get()
+                subscription = known(ping.subscription_id)
+                if subscription is not None:
+                    await self._free.acquire()
+                    tasks.create_task(self._answer(ping, subscription))
+
+    async def _answer(self, ping: Ping, subscription: Subscription) -> None:
+        try:
+            pong = await self._pinging.ping(subscription)
+            await self._board.tell(ping, pong)
+        except UnavailableError as exc:
+            _log.warning("pong_not_told", subscription=subscription.group, error=exc.message)
+        except Exception:  # noqa: BLE001 - a test message is not to end a worker
+            _log.exception("ping_broke", subscription=subscription.group)
+        finally:
+            self._free.release()

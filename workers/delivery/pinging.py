@@ -1,0 +1,159 @@
+"""A test message, sent as deliveries are, and all that can be told of its way."""
+
+import asyncio
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import orjson
+
+from app.domain.delivery import Delivered, Outcome
+from app.domain.message import (
+    HEADER_CONTENT_TYPE,
+    HEADER_ID,
+    HEADER_PROPAGATED_PREFIX,
+    Message,
+    Partition,
+    Record,
+)
+from app.domain.ping import PING_TIMEOUT_MAX, Pong, Security
+from app.domain.subscription import Subscription
+from workers.delivery.batch import MessageBatch, framing_of
+from workers.delivery.sender import Reach, Sender
+from workers.transport.answer import RawAnswer
+from workers.transport.dialing import Origin
+from workers.transport.transport import DeliveryTransport
+
+# What tells a test message from others.
+PING_HEADER: Final = b"Angelia-Ping"
+
+
+class Pinger:
+    """Sends test messages by what `sender` has, each on a connection of its own.
+
+    `worker` is who says so.
+    """
+
+    def __init__(self, sender: Sender, *, worker: str) -> None:
+        self._sender = sender
+        self._worker = worker
+
+    async def ping(self, subscription: Subscription) -> Pong:
+        """What comes of a test message; never raises for what a subscriber or a network does."""
+        wanted = _patient(subscription)
+        message = _message(wanted)
+        pong = Pong(
+            worker=self._worker,
+            message_id=message.id.decode("ascii"),
+            delivered=False,
+            seconds=0.0,
+            reason=subscription.locked,
+        )
+        return pong if subscription.locked else await self._sent(wanted, message, pong)
+
+    async def _sent(self, subscription: Subscription, message: Message, pong: Pong) -> Pong:
+        transport = _SeenTransport(self._sender.reach)
+        try:
+            endpoint = self._sender.destination(subscription, transport=transport)
+            begun = time.monotonic()
+            outcome = await endpoint.attempt(message, retry_count=0)
+            seconds = time.monotonic() - begun
+        finally:
+            await transport.aclose()
+        return _told(replace(pong, seconds=seconds), outcome, transport)
+
+
+class _Way(NamedTuple):
+    """What a request went by."""
+
+    address: str
+    protocol: str
+    tls: Security | None
+
+
+class _SeenTransport(DeliveryTransport):
+    """A transport for one request, which remembers what it went by, and its answer."""
+
+    def __init__(self, reach: Reach) -> None:
+        super().__init__(
+            egress=reach.egress, ca_file=reach.ca_file, proxy=reach.proxy, watch=self._connected
+        )
+        self.way: _Way | None = None
+        self.answer: RawAnswer | None = None
+
+    async def exchange(self, origin: Origin, payload: bytes, *, total_s: float) -> RawAnswer:
+        """As any, and it is remembered."""
+        self.answer = await super().exchange(origin, payload, total_s=total_s)
+        return self.answer
+
+    def _connected(self, connection: asyncio.BaseTransport) -> None:
+        # Now: once it is closed, it tells nothing any more.
+        self.way = _way_of(connection)
+
+
+def _patient(subscription: Subscription) -> Subscription:
+    """The subscription, if a test message takes no longer than whoever asked for it may wait."""
+    policy = subscription.policy
+    timeout = min(policy.request_timeout, PING_TIMEOUT_MAX)
+    return replace(subscription, policy=replace(policy, request_timeout=timeout))
+
+
+def _message(subscription: Subscription) -> Message:
+    now = datetime.now(UTC)
+    body = {
+        "ping": True,
+        "topic": subscription.topic,
+        "subscription": subscription.name,
+        "time": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+    headers = [
+        (HEADER_ID, f"ping-{uuid4()}".encode("ascii")),
+        (HEADER_CONTENT_TYPE, b"application/json"),
+        (HEADER_PROPAGATED_PREFIX + PING_HEADER, b"true"),
+    ]
+    record = Record(0, int(now.timestamp() * 1000), None, orjson.dumps(body), headers)
+    message = Message(record, Partition(subscription.topic, 0))
+    return message if subscription.batching is None else _batch_of(message, subscription)
+
+
+def _batch_of(message: Message, subscription: Subscription) -> Message:
+    batching = subscription.batching
+    if batching is None:
+        return message
+    framing = framing_of(batching)
+    return MessageBatch(
+        [message],
+        framing.body([framing.piece(message)]),
+        content_type=framing.content_type,
+        subscription_id=subscription.id,
+    )
+
+
+def _told(pong: Pong, outcome: Outcome, transport: _SeenTransport) -> Pong:
+    delivered = isinstance(outcome, Delivered)
+    answer = transport.answer
+    headers = answer.headers if answer is not None else []
+    told = replace(
+        pong,
+        delivered=delivered,
+        status=outcome.status,
+        reason="" if isinstance(outcome, Delivered) else outcome.reason,
+        headers=tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
+    )
+    return told if transport.way is None else replace(told, **transport.way._asdict())
+
+
+def _way_of(connection: asyncio.BaseTransport) -> _Way:
+    host, port = connection.get_extra_info("peername")[:2]
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    tls = connection.get_extra_info("ssl_object")
+    if tls is None:
+        return _Way(address, "HTTP/1.1", None)
+    cipher = tls.cipher()
+    return _Way(
+        address,
+        "HTTP/2" if tls.selected_alpn_protocol() == "h2" else "HTTP/1.1",
+        Security(version=tls.version() or "", cipher=cipher[0] if cipher else ""),
+    )
