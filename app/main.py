@@ -52,6 +52,7 @@ from app.services.known_keys import KeyUse, known_keys
 from app.services.metrics import MetricsService
 from app.services.oauth import OAuthProviderService
 from app.services.periodic import repeat
+from app.services.pinging import PingService
 from app.services.pruning import PRUNE_EVERY, Pruner
 from app.services.publish_deduplication import FORGET_EVERY, IdForgetter
 from app.services.publish_tracing import TracedPublisher
@@ -184,7 +185,9 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             partial(claimed_ids, await stack.enter_async_context(open_database(database_url))),
             traces,
         )
-        notices = await stack.enter_async_context(listen(database_url, (CHANGES, APPLIED, ACCESS)))
+        pings = PingService(database)
+        channels = (CHANGES, APPLIED, ACCESS, pings.channel)
+        notices = await stack.enter_async_context(listen(database_url, channels, hear=pings.hear))
         keys = known_keys(database)
         key_service = KeyService(database, keys)
         controlled = settings.access_controlled
@@ -214,6 +217,7 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
                 egress=settings.egress,
                 describe=_subscription_described,
             ),
+            pings=pings,
             oauth=OAuthProviderService(
                 database, applied, egress=settings.egress, describe=provider_described
             ),

@@ -24,11 +24,12 @@ from app.log.interface import LogTopic, MessageLog
 from app.services.periodic import repeat
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
-from app.storage.notices import CHANGES, CIRCUITS, listen
+from app.storage.notices import CHANGES, CIRCUITS, PINGS, listen
 from app.tracing.buffer import TraceBuffer
 from app.tracing.packing import Pack, unpacked
 from workers.assignment.changes import ChangeFollower, ChangeSource
 from workers.assignment.circuits import CircuitSharing, CircuitStore
+from workers.assignment.pings import PingDesk
 from workers.assignment.renewal import Renewal
 from workers.assignment.reporter import INTERVAL as REPORT_INTERVAL
 from workers.assignment.reporter import Reporter, StatusStore
@@ -38,6 +39,7 @@ from workers.assignment.stores import (
     DatabaseChanges,
     DatabaseCircuits,
     DatabaseNotes,
+    DatabasePongs,
     DatabaseStatus,
     DatabaseSuspensions,
 )
@@ -48,6 +50,7 @@ from workers.consumer.dead_letters import DeadLetterTopics
 from workers.consumer.lines import Endpoints, Lines
 from workers.consumer.receipts import ReceiptBoard, Receipts
 from workers.consumer.undelivered import UndeliveredStream
+from workers.delivery.pinging import Pinger
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
@@ -107,6 +110,7 @@ class Seams:
     undelivered: StreamStore[Undelivered]
     traces: TraceStore
     endpoints: Endpoints
+    pings: PingDesk
     report_interval: timedelta = REPORT_INTERVAL
 
 
@@ -117,7 +121,12 @@ async def run(settings: Settings, *, database_url: str) -> None:
         stopping = await stack.enter_async_context(stop_signals())
         vault = open_vault(settings)
         database = await stack.enter_async_context(open_database(database_url, vault=vault))
-        notices = await stack.enter_async_context(listen(database_url, [CHANGES]))
+        sender = Sender(egress=settings.egress, ca_file=settings.ca_file, proxy=settings.proxy)
+        pinger = Pinger(sender, worker=worker_id)
+        pings = PingDesk(worker_id, pinger, DatabasePongs(database))
+        notices = await stack.enter_async_context(
+            listen(database_url, [CHANGES, PINGS], hear=pings.hear)
+        )
         # Few subscriptions share circuits.
         turns = await stack.enter_async_context(listen(database_url, [CIRCUITS], at_once=False))
         seams = Seams(
@@ -134,9 +143,8 @@ async def run(settings: Settings, *, database_url: str) -> None:
                 kept=timedelta(days=settings.traces_days),
                 bytes_max=settings.traces_gib_max << 30,
             ),
-            endpoints=await stack.enter_async_context(
-                Sender(egress=settings.egress, ca_file=settings.ca_file, proxy=settings.proxy)
-            ),
+            endpoints=await stack.enter_async_context(sender),
+            pings=pings,
         )
         await Worker(seams).run(stopping)
 
@@ -213,6 +221,7 @@ class Worker:
             trace_recorder=trace_recorder,
             supervisor=supervisor,
             rates=rates,
+            pings=self._seams.pings,
             follower=ChangeFollower(self._seams.changes, supervisor),
             sharing=CircuitSharing(lines.circuits, self._seams.circuits),
             reporter=Reporter(self.id, lines, status, interval=self._seams.report_interval),
@@ -251,6 +260,7 @@ class _Parts:
     trace_recorder: Recorder[Pack]
     supervisor: Supervisor
     rates: RateSharing
+    pings: PingDesk
     follower: ChangeFollower
     sharing: CircuitSharing
     reporter: Reporter
@@ -284,6 +294,7 @@ class _Parts:
             self.sharing.run(),
             self.sharing.listen(),
             self.reporter.run(self),
+            self.pings.run(self.supervisor.registry.get),
             Renewal(log, self.supervisor, self.lines).run(),
             *(_ensure_stream(log, topic) for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)),
         ):

@@ -15,6 +15,7 @@ from app.services.jobs import JobService
 from app.services.keys import KeyService
 from app.services.metrics import MetricsService
 from app.services.oauth import OAuthProviderService
+from app.services.pinging import PingService
 from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
 from app.services.searching import MessageSearch
@@ -37,6 +38,7 @@ class Services:
     topics: TopicService
     subscriptions: SubscriptionService
     oauth: OAuthProviderService
+    pings: PingService
     seeking: SeekService
     redriving: RedriveService
     metrics: MetricsService

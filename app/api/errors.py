@@ -29,6 +29,7 @@ from app.domain.errors import (
     MessageTooLargeError,
     NotFoundError,
     OAuthProviderInUseError,
+    PingTooSoonError,
     RequestUnderWayError,
     SecretKeyError,
     SubscriptionNotFoundError,
@@ -48,6 +49,7 @@ _LATER: Final = (
     UnavailableError,
     ThroughputQuotaError,
     JobQueueFullError,
+    PingTooSoonError,
     RequestUnderWayError,
 )
 _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
@@ -75,6 +77,7 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (MessageTooLargeError, 413),
     (ThroughputQuotaError, 429),
     (JobQueueFullError, 429),
+    (PingTooSoonError, 429),
     # The operator has to do something: no client can.
     (SecretKeyError, 503),
     (UnavailableError, 503),

@@ -13,6 +13,7 @@ from app.domain.delivery import Delivered, Outcome
 from app.domain.errors import StorageUnavailableError
 from app.domain.feed import Changes
 from app.domain.message import Message, NewRecord, Partition
+from app.domain.ping import Ping, Pong
 from app.domain.receipt import Receipt
 from app.domain.sharing import RateNote
 from app.domain.status import CursorStatus, SubscriptionLoad
@@ -26,6 +27,7 @@ from tests.fakes.flights import Flight
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
 from workers.assignment.circuits import CircuitStore
+from workers.assignment.pings import PingDesk
 from workers.consumer.lines import Endpoints
 from workers.delivery.flight import Landing
 from workers.main import Seams, Worker
@@ -256,6 +258,16 @@ class WorkerTraces:
         self._plane.answer()
 
 
+class Unpinged:
+    """Nobody asks a worker of a world for pings."""
+
+    async def ping(self, subscription: Subscription) -> Pong:
+        raise AssertionError(subscription.group)
+
+    async def tell(self, ping: Ping, pong: Pong) -> None:
+        raise AssertionError(ping, pong)
+
+
 class World:
     """A log, a control plane and endpoints, with any number of workers on them."""
 
@@ -353,6 +365,7 @@ class World:
                 undelivered=database,
                 traces=WorkerTraces(self.plane),
                 endpoints=self._sender or self.endpoints,
+                pings=PingDesk(name, Unpinged(), Unpinged()),
                 report_interval=timedelta(milliseconds=20),
             )
         )

@@ -9,7 +9,7 @@ import httpx
 from app.domain.egress import EgressPolicy
 from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Dialer, Origin
+from workers.transport.dialing import Dialer, Origin, Watch
 from workers.transport.exchange import Exchanged
 from workers.transport.http2_pool import Choices, Http2Pool
 from workers.transport.limits import TransportLimits
@@ -55,12 +55,15 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         limits: TransportLimits | None = None,
         ca_file: Path | None = None,
         proxy: EgressProxy | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._limits = limits or TransportLimits()
         self._timeout_s = self._limits.timeout.total_seconds()
         self._loop = asyncio.get_running_loop()
         self._sweep = Sweep(self._loop)
-        self._dialer = Dialer(Resolver(egress), ca_file, Tunneler(proxy) if proxy else None)
+        self._dialer = Dialer(
+            Resolver(egress), ca_file, Tunneler(proxy) if proxy else None, watch=watch
+        )
         self._choices = Choices()
         self._pools: dict[Origin, OriginPool | Http2Pool] = {}
         self._closed = False
