@@ -20,7 +20,7 @@ ENTRIES_MAX: Final = 100_000
 ROWS_PER_PACK: Final = 500
 PACKS_PER_APPEND: Final = 8
 # Well before deliveries are committed: what a crash takes with it is, as a rule, sent again.
-INTERVAL: Final = timedelta(milliseconds=40)
+INTERVAL: Final = timedelta(milliseconds=100)
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
 FULL: Final = "The traces stream did not take them in time"
@@ -33,8 +33,8 @@ Append = Callable[[Sequence[NewRecord]], Awaitable[object]]
 class Attempts(Protocol):
     """Who began attempts, and knows what to say of one that is still in the air."""
 
-    def still(self, attempt: Any) -> None:  # noqa: ANN401 - its own
-        """Say that it has begun."""
+    def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - its own
+        """Say that it has begun, if it has before then (monotonic seconds); whether it has."""
 
 
 class TraceStats(NamedTuple):
@@ -71,8 +71,10 @@ class TraceBuffer:
         self._lost = 0
         self._given = asyncio.Event()
         self._flushing = asyncio.Lock()
-        # Attempts that have begun since the last flush, and are in the air.
-        self.begun: dict[Any, Attempts] = {}
+        # Attempts that nothing has been said of so far; whoever adds the first calls `wake`, and
+        # who ends one takes it out.
+        self.in_air: dict[Any, Attempts] = {}
+        self._looked_at = 0.0
         # What turns monotonic seconds into those since the epoch.
         self.wall = _wall()
 
@@ -97,13 +99,12 @@ class TraceBuffer:
         if len(rows) + self._packed_entries < self._entries_max:
             rows.append(row)
         else:
-            self._lose(1)
+            self._lost += 1
+            self._unsaid += 1
 
-    def begin(self, attempt: Any, attempts: Attempts) -> None:  # noqa: ANN401 - of `attempts`
-        """`attempt` has begun: unless it ends before (`begun.pop`), `attempts` says so soon."""
-        if not self.begun:
-            self._given.set()
-        self.begun[attempt] = attempts
+    def wake(self) -> None:
+        """There is something to say, or an attempt in the air."""
+        self._given.set()
 
     async def run(self) -> None:
         """Append what is collected until cancelled."""
@@ -134,10 +135,14 @@ class TraceBuffer:
             return True
 
     def _say_what_is_in_the_air(self) -> None:
+        """Of attempts that are over sooner, only the end is said: that they began is in it."""
         self.wall = _wall()
-        begun, self.begun = self.begun, {}
-        for attempt, attempts in begun.items():
-            attempts.still(attempt)
+        before, self._looked_at = self._looked_at, time.monotonic()
+        for attempt, attempts in list(self.in_air.items()):
+            if attempts.still(attempt, before):
+                del self.in_air[attempt]
+        if self.in_air:
+            self._given.set()
 
     async def _pack(self) -> None:
         rows, self._rows = self._rows, []
@@ -175,10 +180,6 @@ class TraceBuffer:
             if each.lost:
                 _log.warning("traces_lost", entries=each.lost, reason=FULL)
         return True
-
-    def _lose(self, entries: int) -> None:
-        self._lost += entries
-        self._unsaid += entries
 
 
 def _wall() -> float:

@@ -31,13 +31,14 @@ class LineTrace:
     """Says of one subscription's messages what happens to them. Nothing here waits or raises.
 
     An attempt is one entry, said when it is over; one that is still in the air when the buffer
-    looks is said to be so, too.
+    looks for the second time is said to be so, too.
     """
 
-    __slots__ = ("_buffer", "_source")
+    __slots__ = ("_buffer", "_in_air", "_source")
 
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         self._buffer = buffer
+        self._in_air = buffer.in_air
         self._source = buffer.source(
             TraceSource(
                 topic=subscription.topic,
@@ -48,23 +49,34 @@ class LineTrace:
 
     def began(self, job: Job) -> None:
         """An attempt begins."""
-        self._buffer.begin(job, self)
+        in_air = self._in_air
+        if not in_air:
+            self._buffer.wake()
+        in_air[job] = self
 
     def ended(self, job: Job, outcome: Outcome) -> None:
         """Its attempt is over, and not counted in `job.attempts` yet."""
-        buffer, now = self._buffer, time.monotonic()
-        buffer.begun.pop(job, None)
+        now = time.monotonic()
+        self._in_air.pop(job, None)
         status, reason = _SUCCESS, ""
         if not isinstance(outcome, Delivered):
             status, reason = _FAILED, outcome.reason[:TEXT_LENGTH_MAX]
-        at, took = int((now + buffer.wall) * 1e6), int((now - job.sent_at) * 1e6)
-        self._say_all(job, (at, status, outcome.status, reason, took))
+        at, took = int((now + self._buffer.wall) * 1e6), int((now - job.sent_at) * 1e6)
+        said = (at, status, outcome.status, reason, took)
+        message = job.message
+        if message.__class__ is Message:
+            self._say(job, message, said)
+        else:
+            self._say_all(job, said)
         job.ended_at = now
 
-    def still(self, attempt: Job) -> None:
+    def still(self, attempt: Job, before: float) -> bool:
         """As `Attempts.still`."""
+        if attempt.sent_at >= before:
+            return False
         at = int((attempt.sent_at + self._buffer.wall) * 1e6)
         self._say_all(attempt, (at, _INFLIGHT, None, "", None))
+        return True
 
     def discarded(self, job: Job, discarded: Discarded) -> None:
         """Its message is durable among the undelivered."""
@@ -85,14 +97,15 @@ class LineTrace:
 
     def _say(self, job: Job, message: Message, said: _Said) -> None:
         at, status, code, reason, took = said
-        queued, attempts = None, job.attempts
+        queued, attempts, whole = None, job.attempts, job.message
         if attempts:
             waited = int((job.sent_at - job.ended_at) * 1e6)
         else:
-            opened_ms = job.opened_ms
-            queued = max(0, opened_ms - message.published_ms) * 1_000
-            waited = max(0, int((job.sent_at + self._buffer.wall) * 1e6) - opened_ms * 1_000)
-        whole = job.message
+            opened = job.opened_ms * 1_000
+            queued = opened - message.published_ms * 1_000
+            waited = int((job.sent_at + self._buffer.wall) * 1e6) - opened
+            if queued < 0 or waited < 0:  # clocks differ
+                queued, waited = max(queued, 0), max(waited, 0)
         self._buffer.add(
             (
                 self._source,

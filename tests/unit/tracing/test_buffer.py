@@ -1,6 +1,7 @@
 """The buffer of trace entries: bounded, in order, and honest about what it lost."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -121,18 +122,23 @@ async def test_a_loss_is_told_although_nothing_is_left_to_say() -> None:
     assert [(pack.lost, len(pack.rows)) for pack in stream.packs] == [(1, 0)]
 
 
-async def test_an_attempt_is_said_to_be_in_the_air_once() -> None:
+async def test_an_attempt_that_lasts_is_said_to_be_in_the_air_once() -> None:
     class Attempts:
         def __init__(self) -> None:
             self.said: list[str] = []
 
-        def still(self, attempt: str) -> None:
+        def still(self, attempt: str, before: float) -> bool:
+            if began[attempt] >= before:
+                return False
             self.said.append(attempt)
+            return True
 
+    began = dict.fromkeys(("short", "long"), time.monotonic())
     attempts, buffer = Attempts(), a_buffer(Stream())
-    buffer.begin("short", attempts)
-    buffer.begin("long", attempts)
-    buffer.begun.pop("short")
+    buffer.in_air |= dict.fromkeys(began, attempts)
+    await buffer.flush()
+    assert attempts.said == []
+    del buffer.in_air["short"]
     await buffer.flush()
     await buffer.flush()
     assert attempts.said == ["long"]
