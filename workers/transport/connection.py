@@ -37,6 +37,7 @@ class Connection(asyncio.Protocol):
         "_owner",
         "_sweep",
         "_transport",
+        "_watched",
         "deadline",
         "tls",
     )
@@ -48,6 +49,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchanged | None = None
         self._gone = False
+        self._watched = False
         self.deadline = inf
         # The TLS of it, once it is connected.
         self.tls: ssl.SSLObject | None = None
@@ -68,9 +70,13 @@ class Connection(asyncio.Protocol):
         self._exchange = exchange
         exchange.carrier = self
         self.deadline = exchange.deadline
-        # Not before its first request: a loop may not tell about the end of a connection whose
-        # dialling was given up (uvloop does not), and it would be watched for ever.
-        self._sweep.add(self)
+        if self._watched:
+            self._sweep.notice(exchange.deadline)
+        else:
+            # Not before its first request: a loop may not tell about the end of a connection whose
+            # dialling was given up (uvloop does not), and it would be watched for ever.
+            self._watched = True
+            self._sweep.add(self)
         cast("asyncio.Transport", self._transport).write(exchange.payload)
 
     def rest(self, until: float) -> None:

@@ -1,8 +1,10 @@
 """The transport: httpx's interface over our own connections."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -15,6 +17,7 @@ from workers.transport.http2_pool import Choices, Http2Pool
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.resolving import Resolver
+from workers.transport.response import LateResponse
 from workers.transport.sweep import Sweep
 from workers.transport.tunneling import Tunneler
 from workers.transport.wire import request_start, whole_request
@@ -22,10 +25,8 @@ from workers.transport.wire import request_start, whole_request
 # Closing at once takes the loop a turn or two.
 _ABORT_S = 1.0
 _BODILESS_ANSWER = frozenset(("HEAD", "CONNECT"))
-# Shared by all responses; httpx copies extensions, and a ByteStream does not change.
-_NO_BODY = httpx.ByteStream(b"")
-_WHOLE = {"truncated": False}
-_TRUNCATED = {"truncated": True}
+# Of httpx's URLs: to read one takes longer than to find it.
+_ORIGINS_KNOWN_MAX = 1_000
 
 
 class DeliveryTransport(httpx.AsyncBaseTransport):
@@ -66,6 +67,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         )
         self._choices = Choices()
         self._pools: dict[Origin, OriginPool | Http2Pool] = {}
+        self._origins: dict[tuple[bytes, bytes, int | None], Origin] = {}
         self._closed = False
 
     @property
@@ -91,10 +93,17 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send `request` and return its response, which is complete: nothing is left to close."""
         try:
-            return await self._handle(request)
+            stream = request.stream
+            if isinstance(stream, httpx.ByteStream):
+                payload = _payload(request, b"".join(stream))
+            else:
+                payload = _payload(request, await request.aread())
+            origin = self._origin(request.url)
+            answer = await self.exchange(origin, payload, total_s=self._total_s(request))
         except httpx.TransportError as exc:
             exc.request = request
             raise
+        return LateResponse(answer, request)
 
     async def aclose(self) -> None:
         """Take no more requests, let those in the air finish for `close_grace`, then end them."""
@@ -114,7 +123,9 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
             async with asyncio.timeout(seconds):
                 await self._sweep.drained()
 
-    async def exchange(self, origin: Origin, payload: bytes, *, total_s: float) -> RawAnswer:
+    def exchange(
+        self, origin: Origin, payload: bytes, *, total_s: float
+    ) -> Coroutine[Any, Any, RawAnswer]:
         """Send `payload`, a request as bytes, and return its answer; all else is as above.
 
         For who sends many requests that are alike: httpx's request and response cost more than the
@@ -122,7 +133,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         """
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
-        return await self._pool(origin).send(payload, self._loop.time() + total_s)
+        # Not awaited here: each coroutine on the way costs.
+        return self._pool(origin).send(payload, self._loop.time() + total_s)
 
     def begin(self, origin: Origin, exchange: Exchanged) -> bool:
         """Send it, if that takes no waiting: whether it has been sent, and will have an end.
@@ -133,24 +145,14 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         pool = self._pools.get(origin)
         return pool is not None and not self._closed and pool.begin(exchange)
 
-    async def _handle(self, request: httpx.Request) -> httpx.Response:
-        if request.method in _BODILESS_ANSWER:
-            message = f"{request.method} is not supported"
-            raise httpx.LocalProtocolError(message)
-        stream = request.stream
-        body = b"".join(stream) if isinstance(stream, httpx.ByteStream) else await request.aread()
-        method = request.method.encode("ascii")
-        start = request_start(method, request.url.raw_path, request.headers.raw)
-        answer = await self.exchange(
-            Origin.of(request.url), whole_request(start, (), body), total_s=self._total_s(request)
-        )
-        return httpx.Response(
-            answer.status,
-            headers=answer.headers,
-            stream=httpx.ByteStream(answer.body) if answer.body else _NO_BODY,
-            request=request,
-            extensions=_TRUNCATED if answer.truncated else _WHOLE,
-        )
+    def _origin(self, url: httpx.URL) -> Origin:
+        key = (url.raw_scheme, url.raw_host, url.port)
+        origin = self._origins.get(key)
+        if origin is None:
+            if len(self._origins) >= _ORIGINS_KNOWN_MAX:
+                self._origins.clear()
+            origin = self._origins[key] = Origin.of(url)
+        return origin
 
     def _total_s(self, request: httpx.Request) -> float:
         timeout = request.extensions.get("timeout")
@@ -179,3 +181,12 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     def _drop(self, origin: Origin) -> None:
         # Subscriptions come and go; what they leave behind would add up.
         self._pools.pop(origin, None)
+
+
+def _payload(request: httpx.Request, body: bytes) -> bytes:
+    if request.method in _BODILESS_ANSWER:
+        message = f"{request.method} is not supported"
+        raise httpx.LocalProtocolError(message)
+    method = request.method.encode("ascii")
+    start = request_start(method, request.url.raw_path, request.headers.raw)
+    return whole_request(start, (), body)
