@@ -23,6 +23,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.connection import BoundedConnection
+from app.api.cors import with_origins
 from app.api.dependencies import Services
 from app.api.dispatch import Dispatcher
 from app.api.management import management_app
@@ -46,6 +47,7 @@ from app.services.audit import AuditService
 from app.services.directory import TopicDirectory
 from app.services.first_key import Announce, make_first_key
 from app.services.groups import GroupService
+from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
 from app.services.keys import KeyService
 from app.services.known_keys import KeyUse, known_keys
@@ -178,13 +180,7 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
         applied = _applied_changes(database, take_in)
         topics = TopicService(database, log, take_in=take_in, describe=_topic_described)
         directory = TopicDirectory(topics.get)
-        traces = await stack.enter_async_context(_traces(log))
-        publisher = TracedPublisher(
-            await stack.enter_async_context(Publisher(log)),
-            # Connections of its own: publishers that wait for each other leave the others alone.
-            partial(claimed_ids, await stack.enter_async_context(open_database(database_url))),
-            traces,
-        )
+        publisher = await stack.enter_async_context(_publisher(database_url, log))
         pings = PingService(database)
         channels = (CHANGES, APPLIED, ACCESS, pings.channel)
         notices = await stack.enter_async_context(listen(database_url, channels, hear=pings.hear))
@@ -203,20 +199,16 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             *([make_first_key(key_service, parts.announce)] if controlled else ()),
         ):
             await stack.enter_async_context(_background(chore))
+        subscriptions = _subscriptions(settings, database, log=log, applied=applied)
         services = Services(
             access=AccessService(database, keys, controlled=controlled),
             keys=key_service,
             audit=AuditService(database),
             console=ConsoleSettings(groups_restricted=controlled),
+            idempotent=IdempotentRequests(database),
             groups=GroupService(database),
             topics=topics,
-            subscriptions=SubscriptionService(
-                database,
-                log,
-                applied,
-                egress=settings.egress,
-                describe=_subscription_described,
-            ),
+            subscriptions=subscriptions,
             pings=pings,
             oauth=OAuthProviderService(
                 database, applied, egress=settings.egress, describe=provider_described
@@ -240,7 +232,26 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             batch = BatchRoute(directory, publisher, gate=gate)
         status_only = only == "publish"
         others = management_app(services, publish=publish, batch=batch, status_only=status_only)
-        yield Dispatcher(publish=publish, others=others)
+        yield with_origins(Dispatcher(publish=publish, others=others), settings.cors_origins)
+
+
+def _subscriptions(
+    settings: Settings, database: Database, *, log: MessageLog, applied: AppliedChanges
+) -> SubscriptionService:
+    egress = settings.egress
+    described = _subscription_described
+    return SubscriptionService(database, log, applied, egress=egress, describe=described)
+
+
+@asynccontextmanager
+async def _publisher(database_url: str, log: MessageLog) -> AsyncIterator[TracedPublisher]:
+    async with (
+        _traces(log) as traces,
+        Publisher(log) as publisher,
+        # Connections of its own: publishers that wait for each other leave the others alone.
+        open_database(database_url) as claims,
+    ):
+        yield TracedPublisher(publisher, partial(claimed_ids, claims), traces)
 
 
 def _pruner(settings: Settings, database: Database) -> Pruner:

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 
 from app.api.dependencies import Services
-from app.domain.access import Caller, Role
+from app.domain.access import NOBODY, Caller, Role
 from app.domain.errors import KeyRefusedError
 from app.services.access import Target
 from app.services.audit import act_as
@@ -34,18 +34,43 @@ class Requires:
 
     def __init__(self, role: Role, *, writes: bool = True) -> None:
         self.role = role
-        self.writes = writes
+        self._writes = writes
 
     async def __call__(self, request: Request) -> Caller:
         """Who asks; KeyMissingError, KeyRefusedError, PermissionDeniedError, ReadOnlyError."""
         access = _services(request).access
-        caller = await access.caller(token_of(_authorization(request)))
+        caller = await caller_of(request)
         act_as(caller)
         await access.require(caller, self.role, _target(request))
-        if self.writes and request.method not in _READING:
+        if self._writes and request.method not in _READING:
             access.require_writable(caller)
         request.state.caller = caller
         return caller
+
+
+async def caller_of(request: Request) -> Caller:
+    """Who asks; NOBODY without a key. KeyRefusedError, StorageUnavailableError."""
+    return await _services(request).access.caller(token_of(_authorization(request)))
+
+
+class Unasked(Requires):
+    """A dependency that lets everybody pass, whatever key is sent, and whether the keys are known.
+
+    It is for what says how this process does.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Role.OPEN)
+
+    async def __call__(self, request: Request) -> Caller:
+        """Nobody in particular."""
+        request.state.caller = NOBODY
+        return NOBODY
+
+
+def unasked() -> Any:  # noqa: ANN401 - as FastAPI's Depends
+    """For the `dependencies` of a route: see `Unasked`."""
+    return Depends(Unasked())
 
 
 def requires(role: Role, *, writes: bool = True) -> Any:  # noqa: ANN401 - as FastAPI's Depends

@@ -11,6 +11,7 @@ from app.services.access import AccessService
 from app.services.analytics import AnalyticsService
 from app.services.audit import AuditService
 from app.services.groups import GroupService
+from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
 from app.services.keys import KeyService
 from app.services.metrics import MetricsService
@@ -34,6 +35,7 @@ class Services:
     keys: KeyService
     audit: AuditService
     console: ConsoleSettings
+    idempotent: IdempotentRequests
     groups: GroupService
     topics: TopicService
     subscriptions: SubscriptionService

@@ -214,8 +214,8 @@ class Mode(StrEnum):
 class Role(StrEnum):
     """What a caller must be to use a route: Hermes' roles, and three of ours.
 
-    OPEN: no key is needed. ANY: any key. READER: an owner of the subscription, or a key that may
-    read everything. CREATOR: a key that can own things; what it may create depends on the body.
+    OPEN: no key is needed. ANY: any key. READER: an owner of what is named, or a key that may read
+    everything. CREATOR: a key that can own things; what it may create depends on the body.
     """
 
     OPEN = "open"

@@ -206,11 +206,17 @@ class AccessService:
             case Role.SUBSCRIPTION_OWNER:
                 return await self._owns_subscription(caller, target)
             case Role.READER:
-                return caller.grants.read or await self._owns_subscription(caller, target)
+                return caller.grants.read or await self._owns(caller, target)
             case Role.ADMIN:
                 return False
             case _:
                 assert_never(role)
+
+    async def _owns(self, caller: Caller, target: Target) -> bool:
+        """Whether what is named is the caller's own: a subscription, else a topic."""
+        if target.subscription is not None:
+            return await self._owns_subscription(caller, target)
+        return await self._owns_topic(caller, target)
 
     async def _owns_topic(self, caller: Caller, target: Target) -> bool:
         name = target.topic

@@ -27,6 +27,10 @@ Load = Callable[[int], Awaitable[AccessState | None]]
 Now = Callable[[], datetime]
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class KnownKeys:
     """The keys and the mode, as the database had them last.
 
@@ -39,7 +43,7 @@ class KnownKeys:
         self,
         load: Load,
         *,
-        now: Now = lambda: datetime.now(UTC),
+        now: Now = _now,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._load = load
@@ -93,13 +97,14 @@ class KnownKeys:
         return used
 
     async def _look_again(self) -> None:
-        asked = self._asked_at
-        if self._clock() - asked < ASK_EVERY.total_seconds():
-            return
-        async with self._asking:
-            # Somebody else may have asked while this one waited for its turn.
-            if self._asked_at == asked:
-                await self._read()
+        # Whoever comes while others ask waits for their answer, which may have its key.
+        if self._asking.locked() or self._is_time():
+            async with self._asking:
+                if self._is_time():
+                    await self._read()
+
+    def _is_time(self) -> bool:
+        return self._clock() - self._asked_at >= ASK_EVERY.total_seconds()
 
     async def _read(self) -> None:
         self._asked_at = self._clock()
@@ -114,14 +119,14 @@ class KnownKeys:
             self.mode = state.mode
 
 
-def known_keys(database: Database) -> KnownKeys:
+def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
     """The keys in `database`: none, until they are refreshed."""
 
     async def load(number: int) -> AccessState | None:
         async with database.transaction() as session:
             return await AccessRepository(session).since(number)
 
-    return KnownKeys(load)
+    return KnownKeys(load, now=now)
 
 
 class KeyUse:

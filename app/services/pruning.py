@@ -7,6 +7,7 @@ from app.storage.access import AccessRepository
 from app.storage.audit import AuditRepository
 from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
+from app.storage.idempotent_requests import IdempotentRequestRepository
 from app.storage.jobs import JobRepository
 from app.storage.rate_notes import RateNoteRepository
 from app.storage.spark_runners import SparkRunnerRepository
@@ -46,6 +47,7 @@ class Pruner:
             await CircuitRepository(session).prune(CIRCUITS_KEPT)
             await RateNoteRepository(session).prune(REPORTS_KEPT)
             await SparkRunnerRepository(session).prune(REPORTS_KEPT)
+            await IdempotentRequestRepository(session).drop_old()
             await AccessRepository(session).drop_ended(self._audit_kept)
         while await self._drop_undelivered():
             continue

@@ -6,12 +6,13 @@ from starlette.responses import Response
 from app.api.access import CallerOf, requires
 from app.api.dependencies import GroupName, ServicesOf
 from app.api.documented import answers, errors, names_listed, takes
+from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request
 from app.api.pages import NamePageOf, names_answer
 from app.api.schemas.group import GroupBody, ignored_in_group, new_group
 from app.domain.access import Role
 
-router = APIRouter(prefix="/groups", tags=["groups"])
+router = APIRouter(prefix="/groups", tags=["groups"], route_class=RepeatableRoute)
 
 
 @router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400))

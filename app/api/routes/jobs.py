@@ -9,6 +9,7 @@ from starlette.responses import Response
 from app.api.access import CallerOf, requires
 from app.api.dependencies import Services, ServicesOf
 from app.api.documented import IGNORED_HEADER, answers, errors, refusal, takes
+from app.api.idempotency import RepeatableRoute
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, json_request, limit_of
 from app.api.schemas.job import (
     JobBody,
@@ -22,7 +23,7 @@ from app.domain.access import Caller, Role
 from app.domain.job import JobKind, Scope
 from app.services.access import Target
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=RepeatableRoute)
 
 WINDOW_DEFAULT: Final = timedelta(days=1)
 

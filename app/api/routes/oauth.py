@@ -15,6 +15,7 @@ from app.api.documented import (
     refusal,
     takes,
 )
+from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request
 from app.api.schemas.oauth import (
     OAuthProviderBody,
@@ -24,7 +25,7 @@ from app.api.schemas.oauth import (
 )
 from app.domain.access import Role
 
-router = APIRouter(prefix="/oauth/providers", tags=["oauth"])
+router = APIRouter(prefix="/oauth/providers", tags=["oauth"], route_class=RepeatableRoute)
 
 ProviderName = Annotated[str, Path(description="name of the OAuth provider", examples=["login"])]
 

@@ -17,6 +17,7 @@ from app.api.documented import (
     errors,
     takes,
 )
+from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, instant_of, json_request
 from app.api.schemas.base import JsonObject, OtherFields, Rules, ignored_paths, parse
 from app.api.schemas.redrive import (
@@ -36,7 +37,9 @@ from app.domain.access import Role
 from app.domain.errors import ValidationFailedError
 from app.domain.redrive import RedriveFilter
 
-router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])
+router = APIRouter(
+    prefix="/topics/{topic}/subscriptions", tags=["subscriptions"], route_class=RepeatableRoute
+)
 
 _ANSWER: Final[Responses] = {
     200: {

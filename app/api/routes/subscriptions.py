@@ -15,6 +15,7 @@ from app.api.documented import (
     takes,
     takes_string,
 )
+from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request, json_string
 from app.api.pages import NamePageOf, names_answer
 from app.api.schemas.metrics import SubscriptionMetricsRead
@@ -32,7 +33,9 @@ from app.domain.dead_letter import DeadLetter
 from app.domain.subscription import Subscription
 from app.services.subscriptions import Acknowledged
 
-router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])
+router = APIRouter(
+    prefix="/topics/{topic}/subscriptions", tags=["subscriptions"], route_class=RepeatableRoute
+)
 
 _NOTED = APPLIED_HEADER | IGNORED_HEADER | ETAG_HEADER
 _STATED = APPLIED_HEADER | ETAG_HEADER

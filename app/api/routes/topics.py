@@ -7,6 +7,7 @@ from app.api.access import CallerOf, requires
 from app.api.conditional import ETAG_HEADER, check, etag, if_unchanged
 from app.api.dependencies import Services, ServicesOf, TopicName
 from app.api.documented import IGNORED_HEADER, answers, errors, names_listed, takes
+from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request
 from app.api.pages import NamePageOf, names_answer
 from app.api.schemas.metrics import TopicMetricsRead
@@ -21,7 +22,7 @@ from app.api.schemas.topic import (
 from app.domain.access import Caller, Role
 from app.domain.topic import Topic
 
-router = APIRouter(prefix="/topics", tags=["topics"])
+router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)
 
 _NOTED = IGNORED_HEADER | ETAG_HEADER
 

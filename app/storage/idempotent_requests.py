@@ -1,0 +1,73 @@
+"""Requests that came with an Idempotency-Key: claimed, answered, and forgotten after a while."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import IdempotencyKeyReusedError, RequestUnderWayError
+from app.domain.idempotency import KeyedRequest, StoredAnswer
+from app.storage.access_models import IdempotentRequestRow as Row
+
+# An answer is given again for this long.
+KEPT: Final = timedelta(hours=24)
+# Whoever has not answered within this time has died: longer than any request takes.
+CLAIMED_FOR: Final = timedelta(seconds=60)
+
+
+class IdempotentRequestRepository:
+    """At most one answer for each caller's key."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def claim(self, request: KeyedRequest) -> StoredAnswer | None:
+        """The answer that it got; None: it is the taker's to answer now.
+
+        IdempotencyKeyReusedError, RequestUnderWayError.
+        """
+        await self._session.execute(delete(Row).where(_is(request), _is_over()))
+        taken = insert(Row).values(
+            caller=request.caller, key=request.key, request=request.digest, claim=request.claim
+        )
+        if await self._session.scalar(taken.on_conflict_do_nothing().returning(Row.claim)):
+            return None
+        row = await self._session.scalar(select(Row).where(_is(request)))
+        if row is None:  # given up in this moment
+            raise _under_way()
+        if row.request != request.digest:
+            raise IdempotencyKeyReusedError("Idempotency-Key was used for another request")
+        if row.status is None:
+            raise _under_way()
+        return StoredAnswer(status=row.status, headers=row.headers, body=row.body or b"")
+
+    async def answered(self, request: KeyedRequest, answer: StoredAnswer) -> None:
+        """Keep the answer, unless the claim was lost meanwhile."""
+        kept = update(Row).where(_is(request), Row.claim == request.claim)
+        await self._session.execute(
+            kept.values(status=answer.status, headers=dict(answer.headers), body=answer.body)
+        )
+
+    async def give_up(self, request: KeyedRequest) -> None:
+        """Let the request be sent again: nothing came of it."""
+        await self._session.execute(delete(Row).where(_is(request), Row.claim == request.claim))
+
+    async def drop_old(self) -> None:
+        """Forget what was answered long ago, and what was never answered."""
+        await self._session.execute(delete(Row).where(_is_over()))
+
+
+def _is(request: KeyedRequest) -> ColumnElement[bool]:
+    return (Row.caller == request.caller) & (Row.key == request.key)
+
+
+def _is_over() -> ColumnElement[bool]:
+    now: Any = func.clock_timestamp()
+    unanswered = Row.status.is_(None) & (Row.claimed_at < now - CLAIMED_FOR)
+    return or_(unanswered, Row.claimed_at < now - KEPT)
+
+
+def _under_way() -> RequestUnderWayError:
+    return RequestUnderWayError("A request with this Idempotency-Key is being answered")
