@@ -21,6 +21,7 @@ from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
 from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
+from app.services.signing import SigningService
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
 from app.services.traces import TraceService
@@ -50,6 +51,11 @@ class Services:
     readiness: ReadinessService
     jobs: JobService
     analytics: AnalyticsService
+
+    @property
+    def signing(self) -> SigningService:
+        """The secrets that deliveries are signed with: settings of subscriptions."""
+        return SigningService(self.subscriptions)
 
 
 def _services(request: Request) -> Services:

@@ -19,6 +19,7 @@ from app.api.schemas.job import JobBody
 from app.api.schemas.key import KeyBody
 from app.api.schemas.redrive import RedriveBody
 from app.api.schemas.retransmission import RetransmissionBody
+from app.api.schemas.signing import SigningSecretBody
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
 
@@ -28,6 +29,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     GroupBody,
     TopicBody,
     SubscriptionBody,
+    SigningSecretBody,
     FilterTrialBody,
     RedriveBody,
     RetransmissionBody,

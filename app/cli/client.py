@@ -101,6 +101,20 @@ class Api:
         """Unsubscribe."""
         await self._call("DELETE", _subscription(topic, name))
 
+    async def signing_secrets(self, topic: str, name: str) -> list[Json]:
+        """What a subscription's deliveries are signed with, masked."""
+        return list(await self._json("GET", f"{_subscription(topic, name)}/secrets"))
+
+    async def create_signing_secret(self, topic: str, name: str, secret: Json) -> Json:
+        """Sign with another secret, as in the API's body for it; the secret itself is answered."""
+        path = f"{_subscription(topic, name)}/secrets"
+        return dict((await self._call("POST", path, content=json.dumps(secret))).json())
+
+    async def delete_signing_secret(self, topic: str, name: str, secret_id: str) -> None:
+        """Sign with it no more."""
+        path = f"{_subscription(topic, name)}/secrets/{quote(secret_id, safe='')}"
+        await self._call("DELETE", path)
+
     async def subscription_metrics(self, topic: str, name: str) -> Json:
         """Counts and rates of a subscription."""
         return dict(await self._json("GET", f"{_subscription(topic, name)}/metrics"))

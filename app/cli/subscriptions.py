@@ -9,11 +9,13 @@ from app.cli import output
 from app.cli.bodies import new_subscription
 from app.cli.client import Api, Json
 from app.cli.options import ApiOption, JsonOption, SubscriptionArgument, TopicArgument, address
+from app.cli.signing import signing_secrets
 
 subscriptions = typer.Typer(
     no_args_is_help=True,
-    help="Subscriptions: list, create, show, suspend, activate, delete.",
+    help="Subscriptions: list, create, show, suspend, activate, delete; their signing secrets.",
 )
+subscriptions.add_typer(signing_secrets, name="secrets")
 
 
 @subscriptions.command("list")

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
+
 from app.config import Settings
 from app.domain.errors import SecretKeyError
 from app.vault import Vault, new_key
@@ -25,16 +27,22 @@ def open_vault(settings: Settings) -> Vault:
 
     Without a key, the vault refuses to store secrets. SecretKeyError: the key file cannot be used.
     """
-    if settings.secret_key is not None:
-        return Vault.of(settings.secret_key.get_secret_value())
-    if not settings.embedded_database:
-        return Vault()
+    keys = secret_key_of(settings)
+    return Vault() if keys is None else Vault.of(keys.get_secret_value())
+
+
+def secret_key_of(settings: Settings) -> SecretStr | None:
+    """The keys themselves, as `ANGELIA_SECRET_KEY` has them: see `open_vault`."""
+    if settings.secret_key is not None or not settings.embedded_database:
+        return settings.secret_key
     file = settings.home / KEY_FILE
     try:
-        return Vault.of(_kept_in(file))
+        keys = _kept_in(file).strip()
+        Vault.of(keys)
     except (OSError, ValueError) as exc:
         problem = exc.strerror if isinstance(exc, OSError) else exc
         raise SecretKeyError(f"The key file {file} cannot be used: {problem}") from exc
+    return SecretStr(keys)
 
 
 def _kept_in(file: Path) -> str:

@@ -15,6 +15,7 @@ from app.cli.up.child import Child
 from app.config import Settings
 from app.domain.egress import LOOPBACK
 from app.storage.configured import database_url
+from app.storage.keyring import secret_key_of
 from app.storage.migrate import upgrade
 
 Notify = Callable[[str], None]
@@ -65,6 +66,8 @@ def _profile(settings: Settings) -> Settings:
         "log_level": "warning",
         # Who tries something out has the receiver here, too.
         "allow_private_endpoints": LOOPBACK,
+        # Children have no embedded database: they are told of ours.
+        "auth": "keys" if settings.access_controlled else "off",
     }
     return changed(
         settings, **{k: v for k, v in usual.items() if k not in settings.model_fields_set}
@@ -75,11 +78,14 @@ def _profile(settings: Settings) -> Settings:
 def _database(settings: Settings) -> Iterator[Settings]:
     """The settings with a migrated database in them: a child that is told of one starts none.
 
-    Blocks: nothing else is to be done before it is there, nor while it stops.
+    Nor has it a key of its own beside it, so it is told of ours. Blocks: nothing else is to be
+    done before the database is there, nor while it stops.
     """
+    key = secret_key_of(settings)
+    keyed = settings if key is None else changed(settings, secret_key=key)
     with database_url(settings) as url:
         upgrade(url)
-        yield changed(settings, database_url=SecretStr(url))
+        yield changed(keyed, database_url=SecretStr(url))
 
 
 @asynccontextmanager

@@ -1,0 +1,112 @@
+"""`angelia subscription secrets …`: what a subscription's deliveries are signed with."""
+
+import asyncio
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli import output
+from app.cli.client import Api, Json
+from app.cli.errors import CliError
+from app.cli.options import ApiOption, JsonOption, SubscriptionArgument, TopicArgument, address
+
+signing_secrets = typer.Typer(
+    no_args_is_help=True, help="Signing secrets (Standard Webhooks): create, list, delete."
+)
+
+
+class Kind(StrEnum):
+    """What a secret signs with."""
+
+    V1 = "v1"
+    V1A = "v1a"
+
+
+@signing_secrets.command()
+def create(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    *,
+    kind: Annotated[
+        Kind, typer.Option("--type", help="HMAC-SHA256 (v1), or ed25519 (v1a).")
+    ] = Kind.V1,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="A file with the secret, whsec_… or whsk_…; one is made without it."),
+    ] = None,
+    overlap: Annotated[
+        int | None, typer.Option(min=0, help="Seconds for which older ones sign, too [86400].")
+    ] = None,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Sign with a new secret from now on, and print it: this once.
+
+    A secret that you have already is read from a file: on a command line others could read it.
+    """
+    body: Json = {"type": kind.value}
+    if file is not None:
+        body["secret"] = _read(file)
+    if overlap is not None:
+        body["overlap"] = overlap
+    made = asyncio.run(_create(address(api), topic, name, body=body))
+    output.write_json(made) if as_json else output.write_fields(made)
+
+
+@signing_secrets.command("list")
+def list_secrets(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the secrets that deliveries are signed with, without themselves."""
+    found = asyncio.run(_list(address(api), topic, name))
+    if as_json:
+        output.write_json(found)
+        return
+    output.write_table(
+        ["ID", "TYPE", "CREATED", "EXPIRES", "PUBLIC KEY"],
+        [
+            [each.get(field, "") for field in ("id", "type", "createdAt", "expiresAt", "publicKey")]
+            for each in found
+        ],
+    )
+
+
+@signing_secrets.command()
+def delete(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    secret_id: Annotated[str, typer.Argument(help="Id of the secret, as listed.")],
+    *,
+    api: ApiOption = None,
+) -> None:
+    """Sign with it no more, at once."""
+    asyncio.run(_delete(address(api), topic, name, secret_id=secret_id))
+    output.say(f"Deleted {secret_id} of {name}")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("ascii").strip()
+    except (OSError, ValueError) as exc:
+        raise CliError(f"No secret can be read from {file}") from exc
+
+
+async def _create(url: str, topic: str, name: str, *, body: Json) -> Json:
+    async with Api.at(url) as api:
+        return await api.create_signing_secret(topic, name, body)
+
+
+async def _list(url: str, topic: str, name: str) -> list[Json]:
+    async with Api.at(url) as api:
+        return await api.signing_secrets(topic, name)
+
+
+async def _delete(url: str, topic: str, name: str, *, secret_id: str) -> None:
+    async with Api.at(url) as api:
+        await api.delete_signing_secret(topic, name, secret_id)
