@@ -30,8 +30,9 @@ MARGIN: Final = timedelta(seconds=3)
 class PingService:
     """Has workers send test messages. `hear` is to be called with what `channel` is notified of."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, margin: timedelta = MARGIN) -> None:
         self._database = database
+        self._margin = margin
         self._name = uuid4().hex
         self._last = 0
         self._waiting: dict[int, asyncio.Future[Pong]] = {}
@@ -65,7 +66,7 @@ class PingService:
         try:
             async with self._database.transaction() as session:
                 await notify_ping(session, Ping(worker.id, self._name, number, subscription.id))
-            return await _within(pong, _patience(subscription), worker)
+            return await _within(pong, _patience(subscription) + self._margin, worker)
         finally:
             del self._waiting[number]
 
@@ -90,7 +91,7 @@ async def _within(pong: asyncio.Future[Pong], patience: timedelta, worker: Worke
 
 def _patience(subscription: Subscription) -> timedelta:
     # It may wait for an access token as long as for an answer.
-    return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX) + MARGIN
+    return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX)
 
 
 def _chosen(workers: list[WorkerStatus], subscription: Subscription) -> WorkerStatus:

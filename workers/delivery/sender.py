@@ -23,7 +23,7 @@ from workers.delivery.events import SHAPES
 from workers.delivery.flight import Flight, Landing
 from workers.delivery.judge import Judge
 from workers.delivery.oauth.bearer import Bearer
-from workers.delivery.oauth.destination import AuthorizedDestination
+from workers.delivery.oauth.destination import PATIENCE_MAX, AuthorizedDestination
 from workers.delivery.oauth.source import Tokens
 from workers.delivery.request import Described, Header, RequestHeaders
 from workers.delivery.signing import Signer
@@ -307,4 +307,5 @@ class Sender:
         if subscription.oauth is None or self._tokens is None:
             return found
         bearer = Bearer(self._tokens.source(subscription.oauth_provider, subscription.oauth))
-        return AuthorizedDestination(found, bearer, patience=subscription.policy.request_timeout)
+        patience = min(subscription.policy.request_timeout, PATIENCE_MAX)
+        return AuthorizedDestination(found, bearer, patience=patience)

@@ -14,6 +14,9 @@ from workers.delivery.oauth.token import AccessToken
 # While there is no token, its subscription tries again after this at the latest: the provider may
 # be back long before it is asked again.
 QUIET_MAX: Final = timedelta(seconds=5)
+# An attempt waits no longer for a token: with what its request may take, it is over before anybody
+# who waits for it to land gives up (`workers.assignment.supervisor.landing_max`).
+PATIENCE_MAX: Final = timedelta(seconds=2)
 
 Header = tuple[bytes, bytes]
 

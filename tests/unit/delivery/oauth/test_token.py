@@ -4,6 +4,8 @@ import json
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.fakes.oauth import a_provider
 from workers.delivery.oauth.token import (
@@ -17,6 +19,8 @@ from workers.delivery.oauth.token import (
     pause_s,
 )
 
+MEMBERS = st.sampled_from(["access_token", "token_type", "expires_in", "error"])
+VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("Bearer")
 MINUTE = 60.0
 HOUR = 60 * MINUTE
 
@@ -81,6 +85,22 @@ def test_what_is_no_token_is_refused_with_the_reason(body: bytes, reason: str) -
     with pytest.raises(TokenRequestError) as refused:
         issued_in(body)
     assert reason in refused.value.reason
+
+
+@given(
+    st.binary(max_size=200)
+    | st.dictionaries(MEMBERS, VALUES).map(lambda said: json.dumps(said).encode())
+)
+def test_whatever_is_answered_is_a_token_that_can_be_sent_or_none(body: bytes) -> None:
+    assert error_in(body) == "" or error_in(body).isidentifier()
+    try:
+        found = issued_in(body)
+    except TokenRequestError:
+        return
+    name, value = access_token(found, serial=1, now=0.0, dice=0.5).header
+    assert name == b"Authorization"
+    assert value.isascii()
+    assert value.decode().isprintable()
 
 
 def test_of_an_error_only_known_codes_are_repeated() -> None:
