@@ -1,7 +1,10 @@
 """Test messages: sent as deliveries are, and told all about."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -12,13 +15,19 @@ from app.domain.egress import EgressPolicy
 from app.domain.headers import Header
 from app.domain.ping import Pong
 from app.domain.subscription import DeliveryPolicy, Subscription
+from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import Hostile, hangs, resets, says
+from tests.fakes.http2_server import hypercorn
 from tests.fakes.oauth import POLICY, Login
 from tests.fakes.subscriber import Reply, Subscriber
 from tests.integration.sending.conftest import Wire
 from workers.delivery.pinging import Pinger
 from workers.delivery.sender import Sender
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Scope]]
+Send = Callable[[Scope], Awaitable[None]]
 
 
 def to(endpoint: str, *, timeout_ms: int = 5000) -> Subscription:
@@ -74,6 +83,31 @@ async def test_a_ping_has_what_deliveries_have() -> None:
     assert received.headers["authorization"] == "Bearer token-1"
     assert received.headers["x-api-key"] == "k"
     assert received.headers["hermes-subscription-name"] == "s"
+
+
+async def test_a_ping_goes_by_http2_where_deliveries_do_and_has_its_token(
+    authority: Authority, tmp_path: Path
+) -> None:
+    tokens: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return
+        await receive()
+        tokens.append(dict(scope["headers"])[b"authorization"].decode())
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    chain, key = authority.files(tmp_path, "127.0.0.1")
+    async with (
+        Login() as login,
+        hypercorn(app, chain, key) as url,
+        Sender(egress=LOOPBACK, ca_file=authority.ca_file) as sender,
+    ):
+        wanted = replace(to(url), http2=True, oauth=POLICY, oauth_provider=login.provider())
+        pong = await Pinger(sender, worker="w1").ping(wanted)
+    assert (pong.status, pong.protocol, pong.reason) == (204, "HTTP/2", "")
+    assert tokens == ["Bearer token-1"]
 
 
 async def test_a_ping_is_a_batch_where_deliveries_are() -> None:
