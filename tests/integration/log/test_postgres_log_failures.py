@@ -29,6 +29,9 @@ from tests.contract.logs import (
 )
 from tests.servers.postgres import PostgresServer
 
+# An append's timeout is 5 s; the rest is for a busy machine.
+APPEND_SECONDS_MAX = 6.0
+
 
 @pytest.fixture
 async def log(postgres_server: PostgresServer) -> AsyncIterator[MessageLog]:
@@ -59,7 +62,7 @@ async def test_a_publisher_is_told_in_time_that_the_server_is_down_and_the_log_c
         started = time.monotonic()
         with pytest.raises(LogUnavailableError):
             await log.append(TOPIC, records("lost"))
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < APPEND_SECONDS_MAX
     await asyncio.to_thread(postgres_server.start)
     await appended(log, "after")
     assert values(await read_all(log, partition)) == ["before", "after"]
@@ -75,7 +78,7 @@ async def test_a_publisher_is_told_in_time_that_the_server_hangs_and_the_log_com
         started = time.monotonic()
         with pytest.raises(LogUnavailableError):
             await log.append(TOPIC, records("perhaps"))
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < APPEND_SECONDS_MAX
     postgres_server.thaw()
     await appended(log, "after")
 
