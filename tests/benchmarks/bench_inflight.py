@@ -14,7 +14,7 @@ from tests.benchmarks.figures import Report
 from tests.benchmarks.receivers import slow_receiver, steady_rate
 from tests.servers.kafka import KafkaBroker
 
-ROUNDS: Final = 3
+ROUNDS: Final = 2
 LATENCIES_MS: Final = (0, 20, 50, 200)
 IN_FLIGHT: Final = (100, 1_000, 4_000)
 SECONDS: Final = 2.5

@@ -36,7 +36,7 @@ from tests.e2e.service import Service
 
 REPORTS: Final = Path("build/bench")
 OTHERS: Final = 49
-LAGGARDS: Final = 5
+LAGGARDS: Final = 3
 BACKLOG: Final = 20_000
 AT_ONCE: Final = 100
 RATE: Final = 20

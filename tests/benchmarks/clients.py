@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
@@ -16,7 +17,7 @@ import aiohttp
 import httpx
 
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import Subscription
+from app.domain.subscription import DeliveryPolicy, Subscription
 from tests.benchmarks.percentiles import percentile
 from tests.fakes.egress import LOOPBACK
 from workers.delivery.sender import Sender
@@ -93,7 +94,8 @@ async def sender(url: str, connections: int) -> AsyncIterator[Post]:
     headers = [(b"id", b"0b2ff1a5-7a3c-4f0e-9b8e-6a5b4c3d2e1f"), (b"ct", b"application/json")]
     message = Message(Record(1, 1, None, BODY, headers), Partition("bench.topic", 0))
     async with Sender(egress=LOOPBACK) as ours:
-        bench = Subscription(id="b", topic="bench.topic", name="b", endpoint=url)
+        patient = DeliveryPolicy(request_timeout=timedelta(seconds=30))
+        bench = Subscription(id="b", topic="bench.topic", name="b", endpoint=url, policy=patient)
         destination = ours.destination(bench)
         yield lambda: destination.attempt(message, retry_count=0)
 

@@ -162,7 +162,9 @@ class _Waiting:
     def _answer(self) -> None:
         now = time.monotonic()
         while self._due and self._due[0][0] <= now + _TICK_S / 2:
-            self._due.popleft()[1].write(_OK)
+            transport = self._due.popleft()[1]
+            if not transport.is_closing():
+                transport.write(_OK)
         self._ticking = bool(self._due)
         if self._due:
             wait = max(self._due[0][0] - now, _TICK_S)
