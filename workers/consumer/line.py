@@ -295,6 +295,8 @@ class DeliveryLine:
 
     async def attempt(self, job: Job) -> Outcome:
         """Attempt it; whatever goes wrong is an outcome."""
+        if self._trace is not None:
+            self._trace.opens(job)
         try:
             return await self.endpoint.attempt(job.message, retry_count=job.attempts)
         except Exception as exc:  # noqa: BLE001 - whatever it is, only this message shall suffer

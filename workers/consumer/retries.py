@@ -8,6 +8,7 @@ from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nob
 from app.domain.message import Message
 from workers.consumer.cursor import Cursor
 from workers.delivery.batch import MessageBatch
+from workers.transport.opening import Opening  # noqa: TC001 - hidden types help nobody
 
 # So many of those that are gone are no reason to tidy up.
 _GONE_MIN: Final = 64
@@ -28,7 +29,8 @@ class Job:
 
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
     attempt may be made from `due` on. `failing` is a circuit breaker's to know. `opened_ms` (since
-    the epoch) and `ended_at`, when its last attempt was over, are a trace's.
+    the epoch) and `ended_at`, when its last attempt was over, are a trace's, and so is what is
+    known of the connection that is opened for it.
     """
 
     __slots__ = (
@@ -42,6 +44,7 @@ class Job:
         "failing",
         "message",
         "opened_ms",
+        "opening",
         "refused",
         "sent_at",
         "status",
@@ -62,6 +65,7 @@ class Job:
         self.status: int | None = None
         self.opened_ms = 0
         self.ended_at = 0.0
+        self.opening: Opening | None = None
 
     def delivered(self) -> None:
         """The subscriber has it."""

@@ -16,6 +16,7 @@ from app.domain.trace import (
 from app.tracing.buffer import TraceBuffer
 from workers.consumer.retries import Job
 from workers.delivery.batch import MessageBatch
+from workers.transport.opening import OPENING, Opening
 
 _INFLIGHT: Final = TraceStatus.INFLIGHT.value
 _SUCCESS: Final = TraceStatus.SUCCESS.value
@@ -54,6 +55,11 @@ class LineTrace:
             self._buffer.wake()
         in_air[job] = self
 
+    def opens(self, job: Job) -> None:
+        """The attempt is awaited in this context, and may open a connection first."""
+        job.opening = Opening()
+        OPENING.set(job.opening)
+
     def ended(self, job: Job, outcome: Outcome) -> None:
         """Its attempt is over, and not counted in `job.attempts` yet."""
         now = time.monotonic()
@@ -68,7 +74,7 @@ class LineTrace:
             self._say(job, message, said)
         else:
             self._say_all(job, said)
-        job.ended_at = now
+        job.ended_at, job.opening = now, None
 
     def still(self, attempt: Job, before: float) -> bool:
         """As `Attempts.still`."""
@@ -106,6 +112,9 @@ class LineTrace:
             waited = int((job.sent_at + self._buffer.wall) * 1e6) - opened
             if queued < 0 or waited < 0:  # clocks differ
                 queued, waited = max(queued, 0), max(waited, 0)
+        connect, address, opening = None, "", job.opening
+        if opening is not None and opening.opened_at is not None and took is not None:
+            connect, address = int((opening.opened_at - job.sent_at) * 1e6), opening.address
         self._buffer.add(
             (
                 self._source,
@@ -119,9 +128,9 @@ class LineTrace:
                 reason,
                 queued,
                 waited,
-                None,
+                connect,
                 took,
-                "",
+                address,
                 "" if whole is message else whole.id.decode("ascii"),
                 "" if message.addressed is None else message.addressed.job_id,
             )

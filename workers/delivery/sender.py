@@ -31,6 +31,7 @@ from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Origin
 from workers.transport.failures import failure_reason
 from workers.transport.limits import TransportLimits
+from workers.transport.opening import OPENING
 from workers.transport.resolving import RefusedAddressError
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
@@ -137,6 +138,8 @@ class Destination:
         request = self._request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return request
+        if (opening := OPENING.get()) is not None:
+            opening.forget()  # a connection for its token
         try:
             answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
         except httpx.TransportError as exc:

@@ -11,6 +11,7 @@ import httpx
 
 from app.domain.egress import DEFAULT_PORTS
 from workers.transport.connecting import connected_to
+from workers.transport.opening import OPENING
 from workers.transport.resolving import Resolver
 from workers.transport.tls import PLAIN, Credentials, TlsContexts, tls_problem
 from workers.transport.tunneling import Tunneler
@@ -82,6 +83,8 @@ class Dialer:
                 raise
             if self._watch is not None:
                 self._watch(made)
+            if (opening := OPENING.get()) is not None:
+                opening.opened(made)
         except TimeoutError as exc:
             message = f"no connection to {origin.host}:{origin.port} in time"
             raise httpx.ConnectTimeout(message) from exc

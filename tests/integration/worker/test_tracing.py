@@ -14,8 +14,11 @@ from app.domain.streams import TRACES
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.domain.trace import TrackingMode
+from tests.fakes.egress import LOOPBACK
+from tests.fakes.subscriber import Subscriber
 from tests.fakes.worker import Attempt, World, delivered
 from tests.integration.worker.tracing import entries_of, statuses, tracked, until_traced
+from workers.delivery.sender import Sender
 
 
 async def a_tracked(
@@ -183,3 +186,20 @@ async def test_a_store_that_is_down_is_caught_up_with() -> None:
         world.plane.down = False
         await world.plane.until(lambda: statuses(world).count("SUCCESS") == 5)
         await world.plane.until(lambda: delivered(world, subscription.id) == 5)
+
+
+async def test_an_attempt_that_opens_a_connection_says_where_to_and_how_long_that_took() -> None:
+    async with Subscriber() as receiver, Sender(egress=LOOPBACK) as sender:
+        world = World(sender=sender)
+        topic = await world.topic(partitions=1)
+        tracked(world, await world.subscribe(topic, endpoint=receiver.url))
+        async with world.worker():
+            for count in (1, 2):
+                await world.publish(topic, b"x")
+                await world.plane.until(lambda: statuses(world).count("SUCCESS") == count)  # noqa: B023 - waited for
+    first, second = (each for each in entries_of(world.plane.traces) if each.status == "SUCCESS")
+    assert first.address == f"127.0.0.1:{receiver.port}"
+    assert first.connect is not None
+    assert first.took is not None
+    assert timedelta(0) < first.connect < first.took
+    assert (second.address, second.connect) == ("", None)
