@@ -77,12 +77,16 @@ class ScriptedEndpoint:
         self._all = endpoints
 
     def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight:
-        return Flight(partial(self.attempt, message, retry_count=retry_count), landing)
+        at = asyncio.get_running_loop().time()
+        return Flight(partial(self._attempt, message, retry_count, at=at), landing)
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        at = asyncio.get_running_loop().time()
+        return await self._attempt(message, retry_count, at=at)
+
+    async def _attempt(self, message: Message, retry_count: int, *, at: float) -> Outcome:
         everything = self._all
-        now = asyncio.get_running_loop().time()
-        attempt = Attempt(self._url, message.body or b"", retry_count, now, message.id)
+        attempt = Attempt(self._url, message.body or b"", retry_count, at, message.id)
         everything.attempts.append(attempt)
         everything.in_air += 1
         everything.in_air_max = max(everything.in_air_max, everything.in_air)

@@ -24,12 +24,21 @@ class Choice:
     """Chooses between the `intake` and the retries in the `park`. Nothing of it is waited for."""
 
     def __init__(self, policy: DeliveryPolicy, intake: Intake, park: RetryPark) -> None:
-        self.policy = policy
+        self.configure(policy)
         # None as long as there was no circuit breaker.
         self.breaker: Breaker | None = None
         self._intake = intake
         self._park = park
         self._new_in_a_row = 0
+
+    def configure(self, policy: DeliveryPolicy) -> None:
+        """Choose by the settings of `policy` from now on."""
+        self.policy = policy
+        self._ttl_s = policy.message_ttl.total_seconds()
+        delayed = bool(policy.sending_delay)
+        self._waits_for_room = delayed or policy.on_exhausted in _WAITING
+        # Whether it matters when a message was published.
+        self._is_timed = delayed or policy.publish_ttl is not None
 
     @property
     def next_due(self) -> float | None:
@@ -76,7 +85,7 @@ class Choice:
     def _next_message(self, now: float) -> Job | None:
         """The next message that may be sent now; those that may not yet are parked."""
         now_ms = time.time_ns() / 1e6
-        while not self._is_held_up():
+        while not (self._waits_for_room and self.is_full):
             opened = self._intake.take()
             if opened is None:
                 return None
@@ -88,21 +97,29 @@ class Choice:
 
     def _is_held_up(self) -> bool:
         """Whether new messages wait for room in the retry buffer."""
-        policy = self.policy
-        waits = bool(policy.sending_delay) or policy.on_exhausted in _WAITING
-        return waits and self.is_full
+        return self._waits_for_room and self.is_full
 
     def _job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
+        if self._is_timed or self.breaker is not None:
+            return self._timed_job(opened, now=now, now_ms=now_ms)
+        cursor, message, opened_ms, refused = opened
+        elapsed = (now_ms - opened_ms) / 1e3
+        deadline = now + self._ttl_s - elapsed if elapsed > 0 else now + self._ttl_s
+        kind = BatchJob if isinstance(message, MessageBatch) else Job
+        job = kind(message, cursor, deadline)
+        job.due, job.refused, job.opened_ms = now, refused, opened_ms
+        return job
+
+    def _timed_job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
         cursor, message, opened_ms, refused = opened
         policy, breaker = self.policy, self.breaker
         if breaker is not None:
             opened_ms = breaker.opened_ms(opened, int(now_ms), batch_time=policy.batch_time)
         delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
         elapsed = (now_ms - ttl_starts_ms(message, policy, opened_ms=opened_ms)) / 1e3
-        ttl = policy.message_ttl.total_seconds()
         due = now + delay_ms / 1e3
         kind = BatchJob if isinstance(message, MessageBatch) else Job
-        job = kind(message, cursor, due + ttl - max(elapsed, 0.0))
+        job = kind(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
         if breaker is not None:
             job.deadline -= breaker.clock.stood(now)
         job.due, job.refused, job.opened_ms = due, refused, opened.opened_ms

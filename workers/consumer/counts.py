@@ -20,6 +20,14 @@ class RecentCounts:
         self._slices: deque[tuple[float, dict[str, int]]] = deque()
         self._current = dict.fromkeys(_FIELDS, 0)
         self._total = dict.fromkeys(_FIELDS, 0)
+        # Of the running slice, too: the usual case, for which a dictionary would be slow.
+        self._delivered = 0
+        self._bytes = 0
+
+    def delivered(self, size: int) -> None:
+        """Count a first attempt that was answered with a 2xx."""
+        self._delivered += 1
+        self._bytes += size
 
     def add(self, outcome: Outcome, *, size: int, retried: bool) -> None:
         """Count one attempt: what came of it, and whether it was not the message's first."""
@@ -32,6 +40,9 @@ class RecentCounts:
 
     def roll(self, now: float) -> bool:
         """End the running slice; whether there is anything in the window."""
+        self._current["codes_2xx"] += self._delivered
+        self._current["bytes"] += self._bytes
+        self._delivered = self._bytes = 0
         if any(self._current.values()):
             self._slices.append((now, self._current))
             for name, value in self._current.items():

@@ -124,26 +124,21 @@ class Cursor:
 
         None says: nothing can be taken now; the cursor wakes its owner when that changes.
         """
-        while not self.closing and self._offsets.may_open():
-            message = self._next()
-            if message is None:
-                return None
-            if self._offsets.is_finished(message.offset):
+        offsets = self._offsets
+        while not self.closing and (offsets.room > 0 or offsets.may_open()):
+            batch = self._batch
+            if batch is None or self._index >= len(batch.messages):
+                batch = self._turn_over(batch)
+                if batch is None:
+                    return None
+            message = batch.messages[self._index]
+            self._index += 1
+            if offsets.finished and offsets.is_finished(message.offset):
                 self._pass(message.offset + 1)
                 continue
             # In flight before anything about it can fail: from here on no commit passes it.
-            return message, self._offsets.open(message.offset, time.time_ns() // 1_000_000)
+            return message, offsets.open(message.offset, time.time_ns() // 1_000_000)
         return None
-
-    def _next(self) -> Message | None:
-        batch = self._batch
-        if batch is None or self._index >= len(batch.messages):
-            batch = self._turn_over(batch)
-            if batch is None:
-                return None
-        message = batch.messages[self._index]
-        self._index += 1
-        return message
 
     def _turn_over(self, done: Batch | None) -> Batch | None:
         """The next batch that has a message for us, or None after asking for it."""
@@ -207,8 +202,9 @@ class Cursor:
 
     def delivered(self, message: Message) -> None:
         """The subscriber has it."""
-        self._offsets.delivered += 1
-        self._offsets.volume += len(message.body or b"")
+        offsets = self._offsets
+        offsets.delivered += 1
+        offsets.volume += len(message.body or b"")
         self._close(message)
         if message.receipt is not None:
             self._give_receipt(message.receipt, Fate.DELIVERED)
@@ -239,8 +235,9 @@ class Cursor:
 
     def started(self) -> None:
         """A request of ours is about to leave."""
+        if self.in_air == 0:
+            self._idle.clear()
         self.in_air += 1
-        self._idle.clear()
 
     def halt(self) -> None:
         """Open nothing more and leave the feed; what is in the air goes on."""
@@ -257,9 +254,11 @@ class Cursor:
             self._receipts.give(header, self.committed.subscription_id, fate, why=why)
 
     def _close(self, message: Message) -> None:
-        blocked = not self._offsets.may_open()
-        self._offsets.close(message.offset)
-        self._touch()
+        offsets = self._offsets
+        blocked = offsets.room <= 0 and not offsets.may_open()
+        offsets.close(message.offset)
+        if not self.dirty:
+            self._touch()
         if blocked:
             self.wake()
 

@@ -75,6 +75,11 @@ class Intake:
         return self.next_due is not None
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether it matters to what comes next that a message is `finished`."""
+        return self._order is not None
+
+    @property
     def waiting(self) -> int:
         """About how many messages could be handed out now."""
         unread = sum(cursor.end - cursor.position for cursor in self._ready)
@@ -216,7 +221,7 @@ class Intake:
                 self._filter_out(cursor, taken[0])
             else:
                 ready.rotate(-1)  # the partitions take turns
-                opened = Opened(cursor, *taken)
+                opened = Opened(cursor, taken[0], taken[1])
                 if polling is not None:
                     polling.took()
                 admitted = opened if order is None else order.admit(opened)

@@ -66,14 +66,12 @@ class DeliveryLine:
         self._cursors: set[Cursor] = set()
         self._pacing = self._paced()
         self.counts = RecentCounts(time.monotonic())
-        # As many as were ever used at once, and those of them that have nothing to do.
+        self._in_flight_max = subscription.policy.in_flight_max
+        # Requests under way, and what is to be done after them.
+        self.in_air = 0
+        # As many slots as were ever used at once, and those of them that have nothing to do.
         self._slots: list[Slot] = []
         self._free: list[Slot] = []
-
-    @property
-    def in_air(self) -> int:
-        """Requests under way, and what is to be done after them."""
-        return len(self._slots) - len(self._free)
 
     @property
     def parked(self) -> int:
@@ -90,7 +88,8 @@ class DeliveryLine:
         """Deliver by new settings from the next attempt on."""
         self.subscription = self._fate.subscription = subscription
         self.endpoint = endpoint
-        self._choice.policy = subscription.policy
+        self._in_flight_max = subscription.policy.in_flight_max
+        self._choice.configure(subscription.policy)
         self._suspension.configure(subscription)
         self._pace.configure(subscription.policy, time.monotonic())
         self._pacing = self._paced()
@@ -186,10 +185,11 @@ class DeliveryLine:
 
     def pump(self) -> None:
         """Fill free slots with what may be sent now."""
-        while not self._stopped and self.in_air < self.subscription.policy.in_flight_max:
+        while not self._stopped and self.in_air < self._in_flight_max:
             job = self._take()
             if job is None:
                 return
+            self.in_air += 1
             self._slot().carry(job)
 
     def _slot(self) -> Slot:
@@ -240,11 +240,12 @@ class DeliveryLine:
     def following(self) -> Job | None:
         """What a slot that is through with a job does next."""
         # Fewer may be allowed by now than when it began.
-        spare = self.in_air > self.subscription.policy.in_flight_max
+        spare = self.in_air > self._in_flight_max
         return None if spare or self._stopped else self._take()
 
     def freed(self, slot: Slot) -> None:
         """It has nothing to do."""
+        self.in_air -= 1
         self._free.append(slot)
 
     def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
@@ -252,8 +253,13 @@ class DeliveryLine:
 
         It never waits: nothing is begun between an outcome and what it means for the others.
         """
-        self.counts.add(outcome, size=len(job.message.body or b""), retried=job.attempts > 0)
-        self._learn(job, outcome)
+        size = len(job.message.body or b"")
+        if job.attempts == 0 and isinstance(outcome, Delivered):
+            self.counts.delivered(size)
+        else:
+            self.counts.add(outcome, size=size, retried=job.attempts > 0)
+        if self._pace.adapts or self._pacing is not self._pace:
+            self._learn(job, outcome)
         if self._trace is not None:
             self._trace.ended(job, outcome)
         job.attempts += 1
@@ -261,7 +267,8 @@ class DeliveryLine:
         match outcome:
             case Delivered():
                 job.delivered()
-                self._intake.finished(job.cursor, job.message)
+                if self._intake.is_ordered:
+                    self._intake.finished(job.cursor, job.message)
                 return None
             case Retry():
                 return self._fate.retry(job, outcome)
@@ -284,7 +291,7 @@ class DeliveryLine:
 
     def _learn(self, job: Job, outcome: Outcome) -> None:
         now = time.monotonic()
-        full = self.in_air >= self.subscription.policy.in_flight_max
+        full = self.in_air >= self._in_flight_max
         landed = Landed(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
         if self._pacing.landed(landed, now):
             # Not before this outcome is dealt with: it may ask for quiet.

@@ -27,18 +27,18 @@ class OffsetTracker:
     """
 
     __slots__ = (
-        "_finished",
         "_forgotten",
         "_opened",
         "_resumed",
         "_resumed_ms",
-        "_room",
         "_standing_since",
         "_start",
         "delivered",
         "discarded",
         "filtered",
+        "finished",
         "position",
+        "room",
         "volume",
     )
 
@@ -47,10 +47,11 @@ class OffsetTracker:
         self._opened: dict[int, int] = {}
         # Finished before this tracker was made, above its position; what is read over is dropped
         # from it.
-        self._finished: list[tuple[int, int]] = list(start.finished)
+        self.finished: list[tuple[int, int]] = list(start.finished)
         # Opened before a rewind and still to be closed: offsets that others may have now.
         self._forgotten: Counter[int] = Counter()
-        self._room = _ALWAYS_FITS
+        # So many can be opened before it is to be measured how many more fit into a commit.
+        self.room = _ALWAYS_FITS
         has_clock = start.oldest_opened_ms is not None or start.oldest_elapsed_ms is not None
         # The offset whose time to live goes on from where it was.
         self._resumed = start.offset if has_clock else -1
@@ -74,21 +75,21 @@ class OffsetTracker:
 
     def is_finished(self, offset: int) -> bool:
         """Whether `offset`, at or above the position, was finished before a restart."""
-        finished = self._finished
+        finished = self.finished
         at = bisect.bisect_right(finished, (offset, 1 << 62)) - 1
         return at >= 0 and finished[at][0] <= offset < finished[at][1]
 
     def may_open(self) -> bool:
         """Whether one more message can be opened and the finished set still fits into a commit."""
-        if self._room > 0:
+        if self.room > 0:
             return True
-        self._room = self._measured_room()
-        return self._room > 0
+        self.room = self._measured_room()
+        return self.room > 0
 
     def open(self, offset: int, now_ms: int) -> int:
         """Take `offset` in flight; returns since when its time to live runs (epoch ms)."""
         self._opened[offset] = now_ms
-        self._room -= 1
+        self.room -= 1
         self.position = offset + 1
         return now_ms if offset != self._resumed else self._resume_clock(offset, now_ms)
 
@@ -118,7 +119,7 @@ class OffsetTracker:
     def pass_over(self, next_offset: int) -> None:
         """Go on reading at `next_offset`: what lies before it is finished or has no message."""
         self.position = next_offset
-        finished = self._finished
+        finished = self.finished
         while finished and finished[0][1] <= next_offset:
             finished.pop(0)
 
@@ -126,7 +127,7 @@ class OffsetTracker:
         """Start again at `offset`: the topic was made anew, and the log has no such position."""
         self._forgotten.update(self._opened.keys())
         self._opened.clear()
-        self._finished.clear()
+        self.finished.clear()
         self.position = offset
 
     def close(self, offset: int) -> None:
@@ -191,7 +192,7 @@ class OffsetTracker:
         if low < self.position:
             ranges.append((low, self.position))
         position = self.position
-        ranges += ((max(a, position), b) for a, b in self._finished if b > position)
+        ranges += ((max(a, position), b) for a, b in self.finished if b > position)
         return tuple(ranges)
 
     def _measured_room(self) -> int:

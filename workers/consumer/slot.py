@@ -62,7 +62,7 @@ class Slot:
 
     def landed(self, outcome: Outcome) -> None:
         """As `Landing.landed`."""
-        job, self._job, self._in_air = self._job, None, None
+        job, self._job = self._job, None
         if job is None:
             return
         try:

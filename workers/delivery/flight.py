@@ -4,7 +4,7 @@ from typing import Protocol
 
 from app.domain.delivery import Outcome
 from workers.transport.answer import RawAnswer
-from workers.transport.exchange import Carrier, Failure  # noqa: TC001 - hidden types help nobody
+from workers.transport.exchange import Carrier, Failure
 
 
 class Landing(Protocol):

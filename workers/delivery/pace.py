@@ -83,6 +83,8 @@ class Pace:
         self._since = now
         self._limiter = RateLimiter(self._limit)
         self._adaptive: AdaptiveRate | None = None
+        # Whether it learns from what has landed.
+        self.adapts = False
         self.configure(policy, now)
 
     @property
@@ -105,6 +107,7 @@ class Pace:
             self._adaptive = AdaptiveRate(limit=self._limit, heartbeat_max=heartbeat_max, now=now)
         else:
             self._adaptive.heartbeat_max = heartbeat_max
+        self.adapts = policy.adaptive_rate
         self._apply()
 
     def share(self, share: Share, now: float) -> None:
@@ -150,7 +153,9 @@ class Pace:
             return min(WINDOW_S, self._changes_at - now)
         if now >= self._pulse.safe_until:
             return self._pulse.wait(now)
-        wait = max(self._limiter.wait(now), self._held_until - now)
+        wait = self._limiter.wait(now)
+        if now + wait < self._held_until:
+            wait = self._held_until - now
         if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
         if self._turns is not None:

@@ -63,8 +63,9 @@ class RateLimiter:
     def sent(self, now: float) -> None:
         """Count a send that leaves at `now`."""
         sent = self._sent
-        sent.append(now)
         # The last one is kept however old: it is what a rate below 1 is measured from.
-        while len(sent) > 1 and sent[0] + WINDOW_S <= now:
+        sent.append(now)
+        over = now - WINDOW_S
+        while sent[0] <= over:
             sent.popleft()
-        self._due = max(self._due, now) + self._interval
+        self._due = max(now, self._due) + self._interval

@@ -115,51 +115,77 @@ def _decompressed(body: bytes, compression: int) -> bytes:
 def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     """A zigzag varint and the position after it."""
     byte = buffer[position]
-    position += 1
     if byte < 0x80:  # noqa: PLR2004 - the continuation bit
-        return (byte >> 1) ^ -(byte & 1), position
+        return (byte >> 1) ^ -(byte & 1), position + 1
     value, shift = byte & 0x7F, 7
     while byte > 0x7F:  # noqa: PLR2004 - the continuation bit
-        byte = buffer[position]
         position += 1
+        byte = buffer[position]
         value |= (byte & 0x7F) << shift
         shift += 7
-    return (value >> 1) ^ -(value & 1), position
+    return (value >> 1) ^ -(value & 1), position + 1
 
 
-def _decode_records(body: bytes, batch: _Batch, offset: int) -> list[Record]:
-    """The records at or above `offset`. One long function: it runs for every message."""
+def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
+    body: bytes, batch: _Batch, offset: int
+) -> list[Record]:
+    """The records at or above `offset`. One long function: it runs for every message.
+
+    Most lengths fit into a byte, which is looked at here: a call for each would take longer than
+    all else. There, a size n is written as 2n, and -1 (null) as 1.
+    """
     found: list[Record] = []
     varint, add, position = _varint, found.append, 0
+    base_offset, base_timestamp, stamp = batch.base_offset, batch.base_timestamp, None
+    if batch.append_timestamp is not None:
+        base_timestamp, stamp = 0, batch.append_timestamp
     for _ in range(batch.size):
         length, position = varint(body, position)
         end = position + length
         # The byte skipped is the record's attributes, which have no meaning yet.
         elapsed, position = varint(body, position + 1)
         delta, position = varint(body, position)
-        if batch.base_offset + delta < offset:
+        at = base_offset + delta
+        if at < offset:
             position = end
             continue
-        size, position = varint(body, position)
-        key = body[position : position + size] if size >= 0 else None
-        size, position = varint(body, position + size if size > 0 else position)
-        value = body[position : position + size] if size >= 0 else None
-        count, position = varint(body, position + size if size > 0 else position)
+        key, value = None, None
+        if body[position] == 1:
+            position += 1
+        else:
+            size, position = varint(body, position)
+            key = body[position : position + size]
+            position += size
+        if body[position] == 1:
+            position += 1
+        else:
+            size, position = varint(body, position)
+            value = body[position : position + size]
+            position += size
+        count, position = varint(body, position)
         headers = []
         for _ in range(count):
-            size, position = varint(body, position)
+            size = body[position]
+            if size < 0x80:  # noqa: PLR2004 - the continuation bit
+                position += 1
+                size >>= 1
+            else:
+                size, position = varint(body, position)
             name = body[position : position + size]
-            size, position = varint(body, position + size)
-            # A header without a value reads as an empty one.
-            headers.append((name, body[position : position + size] if size > 0 else b""))
-            if size > 0:
-                position += size
+            position += size
+            size = body[position]
+            if size < 0x80 and size != 1:  # noqa: PLR2004 - the continuation bit
+                position += 1
+                size >>= 1
+            else:
+                size, position = varint(body, position)
+                # A header without a value reads as an empty one.
+                size = max(size, 0)
+            headers.append((name, body[position : position + size]))
+            position += size
         if position != end:
             raise IndexError
-        stamp = batch.append_timestamp
-        if stamp is None:
-            stamp = batch.base_timestamp + elapsed
-        add(Record(batch.base_offset + delta, stamp, key, value, headers))
+        add(Record(at, base_timestamp + elapsed if stamp is None else stamp, key, value, headers))
     return found
 
 
