@@ -47,6 +47,7 @@ class Report:
         self.name = name
         self._title = title
         self._rows: dict[str, dict[str, Figure]] = {}
+        yardstick.stock_us()  # before anything else runs
         # Before the first row and after each: what else the machine did meanwhile shows.
         self._loop = [yardstick.loop_us()]
 
@@ -57,16 +58,9 @@ class Report:
         }
         self._loop.append(yardstick.loop_us())
 
-    def median(self, row: str, column: str) -> float:
-        """One figure of what was added."""
-        return self._rows[row][column].median
-
-    def write(self, *, plots: Sequence[str] = (), stock_us: float | None = None) -> None:
-        """Print the table, and write it; each column in `plots` gets a chart.
-
-        `stock_us` is what this machine takes for stock httpx at 64 connections, if it was measured.
-        """
-        lines = yardstick.said(Figure.of(self._loop).median, max(self._loop), stock_us)
+    def write(self, *, plots: Sequence[str] = ()) -> None:
+        """Print the table, and write it; each column in `plots` gets a chart."""
+        lines = yardstick.said(Figure.of(self._loop).median, max(self._loop))
         self._print(lines)
         FOLDER.mkdir(parents=True, exist_ok=True)
         report = {
