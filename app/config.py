@@ -23,6 +23,11 @@ def _authorities(path: Path) -> Path:
     return path
 
 
+def _unless_empty(value: object) -> object:
+    """None for an empty text, which is how some ways to set an environment leave one out."""
+    return None if value == "" else value
+
+
 def _keys(text: SecretStr) -> SecretStr:
     Vault.of(text.get_secret_value())
     return text
@@ -109,7 +114,9 @@ class Settings(BaseSettings):
         default=None,
         description="PEM file of authorities that endpoints' certificates may be from, too",
     )
-    secret_key: Annotated[SecretStr, AfterValidator(_keys)] | None = Field(
+    secret_key: Annotated[
+        Annotated[SecretStr, AfterValidator(_keys)] | None, BeforeValidator(_unless_empty)
+    ] = Field(
         default=None,
         description="keys that stored secrets are encrypted with: see docs/security.md",
     )

@@ -157,8 +157,9 @@ def _url_problem(text: str) -> str | None:
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError as exc:
-        return f"is not a URI: {exc}"
+    except ValueError:
+        # What it stumbled over may be a part of a password.
+        return "is not a URI"
     if parts.scheme not in {"http", "https"}:
         return "must be an http:// or https:// URI"
     if not parts.hostname or not text.isascii() or not text.isprintable() or " " in text:

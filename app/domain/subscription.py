@@ -387,8 +387,9 @@ def _endpoint_problem(text: str) -> str | None:
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError as exc:
-        return f"is not a URI: {exc}"
+    except ValueError:
+        # What it stumbled over may be a part of a password.
+        return "is not a URI"
     if port == 0 or "%" in (parts.hostname or ""):
         return "must be a URI with a port from 1 to 65535 and a host without % signs"
     if parts.scheme not in {"http", "https"}:

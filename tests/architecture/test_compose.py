@@ -46,7 +46,7 @@ def test_settings_are_ones_that_exist(name: str) -> None:
 @pytest.mark.parametrize("name", ["migrate", "api", "worker", "spark"])
 def test_settings_of_our_processes_can_be_read(name: str) -> None:
     given = {
-        key.removeprefix("ANGELIA_").lower(): value
+        key.removeprefix("ANGELIA_").lower(): re.sub(r"\$\{\w+:-(\w*)\}", r"\1", value)
         for key, value in SERVICES[name]["environment"].items()
     }
     settings = Settings.model_validate(given)

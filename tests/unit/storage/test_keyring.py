@@ -3,11 +3,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from app.config import Settings
 from app.domain.errors import SecretKeyError, SecretKeyMissingError
-from app.storage.keyring import KEY_FILE, open_vault
+from app.storage.keyring import KEY_FILE, open_vault, secret_key_of
 from tests.fakes.keys import KEY, OTHER_KEY, VAULT
 
 DATABASE = SecretStr("postgresql://h.test/angelia")
@@ -54,3 +54,25 @@ def test_a_server_without_a_key_stores_no_secret(tmp_path: Path) -> None:
     with pytest.raises(SecretKeyMissingError, match="ANGELIA_SECRET_KEY"):
         vault.seal("s3cret", ("a", "b", "c"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_setting_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANGELIA_SECRET_KEY", "")
+    assert Settings(home=tmp_path).secret_key is None
+
+
+def test_a_setting_that_is_no_key_is_refused_without_being_quoted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANGELIA_SECRET_KEY", "hunter2")
+    with pytest.raises(ValidationError, match="32 bytes in base64") as refused:
+        Settings()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_the_key_beside_the_embedded_database_can_be_handed_on(tmp_path: Path) -> None:
+    vault = open_vault(Settings(home=tmp_path))
+    child = Settings(
+        home=tmp_path, database_url=DATABASE, secret_key=secret_key_of(Settings(home=tmp_path))
+    )
+    assert open_vault(child).key_ids == vault.key_ids
