@@ -13,7 +13,6 @@
     │   ├── OAuthProviderNotFoundError  OAUTH_PROVIDER_NOT_EXISTS
     │   ├── JobNotFoundError            JOB_NOT_EXISTS
     │   ├── SigningSecretNotFoundError  SIGNING_SECRET_NOT_EXISTS
-    │   ├── SigningSecretNotFoundError  SIGNING_SECRET_NOT_EXISTS
     │   ├── KeyNotFoundError            KEY_NOT_EXISTS
     │   ├── OwnerSourceNotFoundError    OWNER_SOURCE_NOT_FOUND
     │   └── AnalysisNotFoundError       ANALYSIS_NOT_EXISTS
@@ -134,12 +133,6 @@ class OAuthProviderNotFoundError(NotFoundError):
     """No such OAuth provider."""
 
     code = "OAUTH_PROVIDER_NOT_EXISTS"
-
-
-class SigningSecretNotFoundError(NotFoundError):
-    """The subscription has no such signing secret, or it has expired."""
-
-    code = "SIGNING_SECRET_NOT_EXISTS"
 
 
 class SigningSecretNotFoundError(NotFoundError):
