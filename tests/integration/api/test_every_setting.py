@@ -15,6 +15,7 @@ from app.api.schemas.oauth import OAuthProviderBody
 from app.api.schemas.problems import schema_in
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
+from tests.integration.api import oauth_settings
 from tests.integration.api.wrong_values import (
     NO_LISTS,
     NO_NUMBERS,
@@ -147,70 +148,6 @@ CIRCUIT_BREAKER: dict[str, Setting] = {
     "circuitName": Setting(wrong=words("1 to 100 letters", "", "a b", "x" * 101, "a\0")),
 }
 
-PLAIN_NAME = wrong("1 to 100 letters", "", "a b", "a/b", ".", "..", "x" * 101, "a\0")
-LOGIN = {"providerName": "login"}
-BY_USER = LOGIN | {"grantType": "password", "username": "me", "password": "x"}
-OAUTH_POLICY: dict[str, Setting] = {
-    "grantType": Setting(
-        wrong=choice("clientCredentials", "password", "usernamePassword"), beside=LOGIN
-    ),
-    "providerName": Setting(
-        wrong=[
-            *wrong("must be a string", *NO_STRINGS),
-            *PLAIN_NAME,
-            *wrong("an OAuth provider that exists", "none"),
-        ],
-        required=True,
-    ),
-    "scope": Setting(
-        wrong=words("printable ASCII", " ", "a  b", 'a"b', "a\\b", "ż", "a\0", "x" * 1001),
-        beside=LOGIN,
-    ),
-    "username": Setting(
-        wrong=[
-            *words("1 to 1000 printable", "", "a\nb", "a\0", "x" * 1001),
-        ],
-        beside=BY_USER,
-        required=True,
-    ),
-    "password": Setting(
-        wrong=[
-            *words("1 to 4096 printable", "", "a\nb", "a\0", "x" * 4097),
-            *wrong("masked", "******", "*****"),
-        ],
-        beside=BY_USER,
-        required=True,
-    ),
-}
-
-PROVIDER: dict[str, Setting] = {
-    "name": Setting(wrong=[*wrong("must be a string", *NO_STRINGS), *PLAIN_NAME], required=True),
-    "tokenEndpoint": Setting(
-        wrong=[
-            *words("http://", "", "ftp://h.test/", "h.test", "/token"),
-            *wrong("with a host", "http:///x", "http://h.test/ x", "http://ż.test/", "http://h/\0"),
-            *wrong("fragment", "http://h.test/#a", "http://u:p@h.test/", "http://u@h.test/"),
-            *wrong("port from 1", "http://h.test:0/", "http://h%41.test/"),
-            *wrong("at most 2000", "http://h.test/" + "x" * 2000),
-            *wrong("is not a URI", "http://h.test:x/", "http://[::1/"),
-        ],
-        required=True,
-    ),
-    "clientId": Setting(
-        wrong=words("1 to 1000 printable ASCII", "", "ż", "a\0", "x" * 1001), required=True
-    ),
-    "clientSecret": Setting(
-        wrong=words("1 to 4096 printable", "", "a\nb", "a\0", "x" * 4097), required=True
-    ),
-    "tokenEndpointAuthMethod": Setting(
-        wrong=choice("client_secret_post", "client_secret_basic")[1:]
-    ),
-    "tokenRequestInitialDelay": Setting(wrong=number(0, 3_600_000)),
-    "tokenRequestMaxDelay": Setting(wrong=number(0, 3_600_000)),
-    "requestTimeout": Setting(wrong=number(100, 60_000)),
-    "socketTimeout": Setting(wrong=number(0, 60_000)),
-}
-
 SUBSCRIPTION: dict[str, Setting] = {
     **OWNER,
     "name": Setting(
@@ -316,7 +253,7 @@ SUBSCRIPTION: dict[str, Setting] = {
     "subscriptionIdentityHeadersEnabled": Setting(wrong=flag()),
     "idempotencyKeyEnabled": Setting(wrong=flag()),
     "oAuthPolicy": Setting(wrong=objects()),
-    **{f"oAuthPolicy.{name}": setting for name, setting in OAUTH_POLICY.items()},
+    **{f"oAuthPolicy.{name}": setting for name, setting in oauth_settings.POLICY.items()},
     **TRACKING,
 }
 
@@ -458,17 +395,19 @@ async def a_provider(api: httpx.AsyncClient) -> Edited:
 
 
 def test_every_setting_of_a_provider_has_its_row() -> None:
-    assert set(PROVIDER) == set(settings_of(OAuthProviderBody)), "give it what it cannot be"
+    assert set(oauth_settings.PROVIDER) == set(settings_of(OAuthProviderBody)), (
+        "give it what it cannot be"
+    )
 
 
 async def test_a_provider_refuses_what_a_setting_cannot_be_and_says_what_it_can(
     a_provider: Edited,
 ) -> None:
-    assert await a_provider.complaints(PROVIDER) == ""
+    assert await a_provider.complaints(oauth_settings.PROVIDER) == ""
 
 
 async def test_null_is_the_default_of_every_setting_of_a_provider(a_provider: Edited) -> None:
-    assert await a_provider.not_reset(PROVIDER) == ""
+    assert await a_provider.not_reset(oauth_settings.PROVIDER) == ""
 
 
 def test_every_setting_of_a_topic_has_its_row() -> None:
