@@ -3,17 +3,22 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final, Self
 from urllib.parse import quote
 
 import httpx
 
+from app.cli.credentials import api_key
 from app.cli.errors import RefusedError, UnreachableError
 from app.domain.errors import FieldProblem
 
 # A publish waits for the log; a suspend waits up to 2 s for the workers.
 _TIMEOUT: Final = httpx.Timeout(15.0, connect=3.0)
 _PAGE: Final = 100
+_HOW_TO_GET_IN: Final = (
+    "Give a key by ANGELIA_API_KEY; who has the database makes one: angelia keys create."
+)
 
 Json = dict[str, Any]
 
@@ -31,9 +36,16 @@ class Api:
     @classmethod
     @asynccontextmanager
     async def at(cls, url: str) -> AsyncIterator[Self]:
-        """The API at `url` (`http://host:port`), with connections of its own."""
+        """The API at `url` (`http://host:port`), with connections of its own.
+
+        The API key of the command goes with every request.
+        """
+        key = api_key()
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         # The API is addressed directly: a proxy of the environment would never reach a loopback.
-        async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=url, timeout=_TIMEOUT, trust_env=False, headers=headers
+        ) as http:
             yield cls(http)
 
     @property
@@ -147,6 +159,24 @@ class Api:
             where = _subscription(topic, subscription)
         return list(await self._json("GET", f"{where}/events/{quote(message_id, safe='')}/trace"))
 
+    async def create_key(self, body: Json) -> Json:
+        """Make an API key; the answer alone has it."""
+        return dict(await self._json("POST", "/keys", content=json.dumps(body)))
+
+    async def keys(self) -> list[Json]:
+        """All API keys."""
+        found: list[Json] = []
+        address: str | None = "/keys?limit=1000"
+        while address:
+            answer = await self._call("GET", address)
+            found += answer.json()
+            address = answer.links.get("next", {}).get("url")
+        return found
+
+    async def revoke_key(self, key_id: str) -> None:
+        """Let an API key open nothing any more."""
+        await self._call("DELETE", f"/keys/{quote(key_id, safe='')}")
+
     async def _exists(self, path: str, code: str) -> bool:
         try:
             await self._call("GET", path)
@@ -156,8 +186,8 @@ class Api:
             raise
         return True
 
-    async def _json(self, method: str, path: str) -> Any:  # noqa: ANN401 - whatever JSON is there
-        answer = await self._call(method, path)
+    async def _json(self, method: str, path: str, *, content: str | None = None) -> Any:  # noqa: ANN401 - whatever JSON is there
+        answer = await self._call(method, path, content=content)
         try:
             return answer.json()
         except ValueError as exc:
@@ -207,6 +237,9 @@ def _refused(answer: httpx.Response) -> RefusedError:
         FieldProblem(path=str(each.get("path", "")), message=str(each.get("message", "")))
         for each in body.get("details") or ()
     ]
-    return RefusedError(
+    refused = RefusedError(
         answer.status_code, str(body.get("code", "")), str(body.get("message", "")), details=details
     )
+    if refused.status == HTTPStatus.UNAUTHORIZED:
+        refused.hint = _HOW_TO_GET_IN
+    return refused

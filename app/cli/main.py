@@ -3,14 +3,16 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
 from app.cli import output
 from app.cli.check import check
+from app.cli.credentials import give_api_key
 from app.cli.demo.command import demo
 from app.cli.errors import CliError
+from app.cli.keys import keys
 from app.cli.listen import listen
 from app.cli.messages import publish, undelivered
 from app.cli.processes import api, migrate, worker
@@ -42,7 +44,21 @@ for _panel, _commands in _PANELS.items():
         app.command(rich_help_panel=_panel)(_command)
 app.add_typer(topics, name="topic", rich_help_panel=_USE)
 app.add_typer(subscriptions, name="subscription", rich_help_panel=_USE)
+app.add_typer(keys, name="keys", rich_help_panel="Run it")
 app.add_typer(secrets, name="secrets", rich_help_panel="Run it")
+
+
+@app.callback()
+def every_command(
+    *,
+    api_key: Annotated[
+        str | None,
+        typer.Option(help="API key to send; default: ANGELIA_API_KEY, which others cannot see."),
+    ] = None,
+) -> None:
+    """HTTP push delivery: every subscriber of a topic gets every message by POST."""
+    if api_key:
+        give_api_key(api_key)
 
 
 def run() -> None:

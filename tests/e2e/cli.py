@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +94,7 @@ class Place:
 
     home: Path
     port: int = field(default_factory=free_port)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -102,7 +103,7 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of its commands: nothing of ours is configured but home and port."""
+        """The environment of its commands: of ours, home and port are set, and `settings`."""
         ours = {f"ANGELIA_{name}".upper() for name in Settings.model_fields}
         rest = {name: text for name, text in os.environ.items() if name not in ours}
         return rest | {
@@ -110,6 +111,7 @@ class Place:
             "ANGELIA_PORT": str(self.port),
             # The demonstration makes a home of its own in here.
             "TMPDIR": str(self.home.parent),
+            **self.settings,
         }
 
     def run(self, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:

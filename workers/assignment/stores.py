@@ -4,7 +4,10 @@ import os
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
+from app.domain.access import Caller
+from app.domain.audit import Action, Change
 from app.domain.circuit import SharedCircuit
 from app.domain.errors import NotFoundError
 from app.domain.feed import Changes
@@ -13,6 +16,7 @@ from app.domain.receipt import Receipt
 from app.domain.sharing import RateNote
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
 from app.domain.subscription import State, Subscription
+from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
@@ -23,6 +27,9 @@ from app.storage.receipts import notify_receipts
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.workers import WorkerRepository
+
+# Who suspends subscriptions, in audit events.
+WORKER: Final = Caller(name="worker")
 
 
 class DatabaseChanges:
@@ -154,6 +161,16 @@ class DatabasePongs:
             await notify_pong(session, ping, pong)
 
 
+def _suspended(stored: Subscription, reason: str) -> Change:
+    return Change(
+        action=Action.UPDATED,
+        kind="subscription",
+        name=f"{stored.topic}/{stored.name}",
+        before={"state": stored.state.value},
+        after={"state": State.SUSPENDED.value, "stateReason": reason},
+    )
+
+
 class DatabaseSuspensions:
     """Suspends subscriptions in the database."""
 
@@ -173,4 +190,5 @@ class DatabaseSuspensions:
             if (stored.id, stored.change) != (subscription.id, subscription.change):
                 return False
             await subscriptions.set_state(stored.in_state(State.SUSPENDED, reason=reason))
+            await AuditRepository(session).add(WORKER, _suspended(stored, reason))
         return True

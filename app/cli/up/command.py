@@ -55,23 +55,25 @@ def _screen(settings: Settings, *, with_spark: bool) -> str:
     # Other commands find it by their own settings, unless a flag has put it elsewhere.
     api_option = "" if url == api_url(settings_with()) else f" --api {url}"
     angelia = escape(_angelia())
+    key = ' -H "Authorization: Bearer $ANGELIA_API_KEY"' if settings.access_controlled else ""
     return f"""
 [bold green]Angelia is ready[/] at [bold]{escape(url)}[/]
 
   Data        {escape(_database(settings))}
   Message log {escape(_log(settings))}
   Spark jobs  {_spark(with_spark=with_spark)}
+  Callers     {_callers(settings)}
 
 [bold]A first message[/], from another terminal:
 
   {angelia} listen --topic shop.orders{api_option}
 
-  curl -i {url}/topics/shop.orders -d '{{"order": 1, "item": "coffee"}}'
+  curl -i{key} {url}/topics/shop.orders -d '{{"order": 1, "item": "coffee"}}'
 
 [bold]Without a listener of ours[/], by REST:
 
-  curl {url}/topics -H 'Content-Type: application/json' -d '{{"name": "shop.orders"}}'
-  curl {url}/topics/shop.orders/subscriptions -H 'Content-Type: application/json' \\
+  curl{key} {url}/topics -H 'Content-Type: application/json' -d '{{"name": "shop.orders"}}'
+  curl{key} {url}/topics/shop.orders/subscriptions -H 'Content-Type: application/json' \\
     -d '{{"name": "billing", "endpoint": "http://127.0.0.1:9000/orders", "supportTeam": "me"}}'
 
 [bold]Next[/]: {angelia} demo, {angelia} check, {angelia} --help.
@@ -94,6 +96,12 @@ def _log(settings: Settings) -> str:
     if settings.embedded_log:
         return "in the same PostgreSQL (embedded)"
     return f"Kafka at {settings.kafka_bootstrap}"
+
+
+def _callers(settings: Settings) -> str:
+    if settings.access_controlled:
+        return "need an API key, in ANGELIA_API_KEY: [bold]angelia keys[/] makes one"
+    return "may do everything: ANGELIA_AUTH=keys asks them for API keys"
 
 
 def _spark(*, with_spark: bool) -> str:

@@ -1,6 +1,8 @@
 from dataclasses import replace
 
+from app.domain.audit import AuditFilter
 from app.domain.subscription import State, Subscription
+from app.storage.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.subscriptions import SubscriptionRepository
 from tests.integration.storage.builders import TOPIC, add_subscription
@@ -17,6 +19,10 @@ async def test_a_subscription_is_suspended_with_a_reason_and_as_a_change(
 ) -> None:
     added = await add_subscription(database)
     assert await DatabaseSuspensions(database).suspend(added, "It is gone")
+    async with database.transaction() as session:
+        [event] = await AuditRepository(session).page(AuditFilter(), limit=9, before_id=None)
+    assert (event.actor, event.change.name) == ("worker", f"{added.topic}/{added.name}")
+    assert event.change.after == {"state": "SUSPENDED", "stateReason": "It is gone"}
     suspended = await stored(database)
     assert (suspended.state, suspended.state_reason) == (State.SUSPENDED, "It is gone")
     assert suspended.change > added.change

@@ -1,0 +1,167 @@
+"""`angelia keys …`: who may call the API."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from app.cli import output
+from app.cli.client import Api, Json
+from app.cli.credentials import api_key
+from app.cli.errors import CliError
+from app.cli.options import ApiOption, JsonOption, address
+from app.cli.settings import settings_with
+from app.domain.access import ApiKey, Caller, Scope
+from app.services.audit import act_as
+from app.services.keys import KeyDraft, KeyService
+from app.storage.configured import database_url
+from app.storage.database import Database, open_database
+
+keys = typer.Typer(
+    no_args_is_help=True,
+    help="API keys: create, list, revoke. Without a key of your own, straight in the database.",
+)
+
+_COLUMNS: Final = ("id", "name", "scopes", "createdBy", "expiresAt", "revokedAt", "lastUsedAt")
+_PAGE: Final = 1000
+_OPERATOR: Final = Caller(name="operator at the command line")
+
+T = TypeVar("T")
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Who it is for.")],
+    *,
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            help="What it may do: admin, read, owner:id, group:name, topic:group.name,"
+            " subscription:group.topic/name, publish:group.* (give any number of them)."
+        ),
+    ],
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="Until when; default: for good.")
+    ] = None,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key and print it: it is shown this once."""
+    made = asyncio.run(_create(name, scope, days=days, api=api))
+    if as_json:
+        output.write_json(made)
+        return
+    output.say(str(made["key"]))
+    output.err.print(f"Key {made['id']} of {name}: keep it, it is shown this once.")
+
+
+@keys.command("list")
+def list_keys(*, api: ApiOption = None, as_json: JsonOption = False) -> None:
+    """List all keys, also those that were revoked or have expired."""
+    found = asyncio.run(_list(api))
+    if as_json:
+        output.write_json(found)
+        return
+    rows = [[_cell(each.get(column, "")) for column in _COLUMNS] for each in found]
+    output.write_table([column.upper() for column in _COLUMNS], rows, whole=2)
+
+
+@keys.command()
+def revoke(
+    key: Annotated[str, typer.Argument(help="Id of the key: see `angelia keys list`.")],
+    *,
+    api: ApiOption = None,
+) -> None:
+    """Revoke a key: within moments it opens nothing any more."""
+    # Of a whole key, the id is enough.
+    key_id = key.removeprefix("ang_").partition("_")[0]
+    asyncio.run(_revoke(key_id, api))
+    output.say(f"Revoked {key_id}")
+
+
+async def _create(name: str, scopes: Sequence[str], *, days: int | None, api: str | None) -> Json:
+    lifetime = None if days is None else timedelta(days=days)
+    if _by_rest(api):
+        body: Json = {"name": name, "scopes": list(scopes)}
+        if lifetime is not None:
+            body["expiresIn"] = int(lifetime.total_seconds())
+        async with Api.at(address(api)) as client:
+            return await client.create_key(body)
+
+    async def make(service: KeyService) -> Json:
+        expires_at = None if lifetime is None else datetime.now(UTC) + lifetime
+        parsed = tuple(Scope.parse(each, path="--scope") for each in scopes)
+        draft = KeyDraft(name=name, scopes=parsed, expires_at=expires_at)
+        made = await service.create(draft)
+        return _told(made.key) | {"key": made.token}
+
+    return await _in_database(make)
+
+
+async def _list(api: str | None) -> list[Json]:
+    if _by_rest(api):
+        async with Api.at(address(api)) as client:
+            return await client.keys()
+
+    async def read(service: KeyService) -> list[Json]:
+        found: list[ApiKey] = []
+        while more := await service.page(limit=_PAGE, after=_last(found)):
+            found += more
+        return [_told(key) for key in found]
+
+    return await _in_database(read)
+
+
+async def _revoke(key_id: str, api: str | None) -> None:
+    if _by_rest(api):
+        async with Api.at(address(api)) as client:
+            await client.revoke_key(key_id)
+        return
+
+    async def end(service: KeyService) -> None:
+        await service.revoke(key_id)
+
+    await _in_database(end)
+
+
+def _by_rest(api: str | None) -> bool:
+    """Whether there is an API to ask: one that was named, or one that a key is for."""
+    return api is not None or api_key() is not None
+
+
+async def _in_database(work: Callable[[KeyService], Awaitable[T]]) -> T:
+    """Do it as the operator, whom the database lets in."""
+    with database_url(settings_with()) as url:
+        async with open_database(url) as database:
+            await _require_migrated(database)
+            act_as(_OPERATOR)
+            return await work(KeyService(database))
+
+
+async def _require_migrated(database: Database) -> None:
+    if not await database.migrated():
+        raise CliError(
+            "The database has not this version's tables.", hint="Run `angelia migrate` first."
+        )
+
+
+def _last(found: Sequence[ApiKey]) -> str | None:
+    return found[-1].id if found else None
+
+
+def _told(key: ApiKey) -> Json:
+    times = {
+        "createdAt": key.created_at,
+        "expiresAt": key.expires_at,
+        "revokedAt": key.revoked_at,
+        "lastUsedAt": key.last_used_at,
+    }
+    said = {name: at.isoformat(timespec="seconds") for name, at in times.items() if at is not None}
+    scopes = [str(each) for each in key.scopes]
+    return {"id": key.id, "name": key.name, "scopes": scopes, "createdBy": key.created_by, **said}
+
+
+def _cell(value: object) -> str:
+    return " ".join(value) if isinstance(value, list) else str(value)
