@@ -37,6 +37,7 @@ from app.api.schemas.headers import HeaderBody, HeaderRead, unmasked
 from app.api.schemas.oauth import OAuthPolicyBody
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import BATCH_DEFAULTS, OLD_DEFAULT_RATE, PolicyBody, PolicyRead
+from app.api.schemas.signing import SigningSecretRead, signing_read
 from app.api.schemas.tracking import (
     ENABLED_TEXT,
     MODE_TEXT,
@@ -71,6 +72,7 @@ OTHER_FIELDS: Final = OtherFields(
             "createdAt",
             "modifiedAt",
             "stateReason",
+            "signingSecrets",
             *(f"subscriptionPolicy.{name}" for name in policy_schema.READ_ONLY),
             *(f"clientCertificate.{name}" for name in CERTIFICATE_READ_ONLY),
         }
@@ -327,6 +329,7 @@ class SubscriptionRead(Schema):
     suspend_on_gone: bool = True
     failure_expression: str | None = None
     headers: tuple[HeaderRead, ...] = ()
+    signing_secrets: tuple[SigningSecretRead, ...] | None = None
     subscription_identity_headers_enabled: bool = False
     idempotency_key_enabled: bool = True
     o_auth_policy: OAuthPolicyBody | None = None
@@ -380,6 +383,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         suspend_on_gone=subscription.suspend_on_gone,
         failure_expression=subscription.failure_expression,
         headers=tuple(HeaderRead.of(each) for each in subscription.headers),
+        signing_secrets=tuple(map(signing_read, subscription.signing_secrets)) or None,
         subscription_identity_headers_enabled=subscription.identity_headers,
         idempotency_key_enabled=subscription.idempotency_key,
         o_auth_policy=_oauth_body(subscription),

@@ -100,7 +100,10 @@ async def test_other_changes_leave_the_secrets_as_they_are(
     made = (await api.post(secrets, json={})).json()
     read = (await api.get(subscription)).json()
     assert made["secret"] not in str(read)
-    (await api.put(subscription, json=read | {"description": "new"})).raise_for_status()
+    assert read["signingSecrets"] == [made | {"secret": MASK}]
+    (
+        await api.put(subscription, json=read | {"description": "new"}, headers=STRICT)
+    ).raise_for_status()
     (await api.put(f"{subscription}/state", json="SUSPENDED")).raise_for_status()
     assert await keys_of(database) == [made["secret"]]
 
