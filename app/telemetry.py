@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 LEVELS: Final = {
     "debug": logging.DEBUG,
@@ -25,13 +25,15 @@ _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
 )
 
 
-def configure_logging(level: str) -> None:
+def configure_logging(level: str, *, process: int | None = None) -> None:
     """Send events of `level` (a key of LEVELS) and above to stderr.
 
     A terminal gets lines for people; anything else gets one JSON object per line. Events of
-    libraries that use the standard library's logging come out in the same form.
+    libraries that use the standard library's logging come out in the same form. With `process`
+    each says which of several processes it comes from.
     """
     shared: Sequence[Processor] = (
+        *_marks(process),
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
         structlog.processors.add_log_level,
@@ -49,6 +51,16 @@ def configure_logging(level: str) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+def _marks(process: int | None) -> Sequence[Processor]:
+    if process is None:
+        return ()
+
+    def mark(_logger: object, _method: str, event: EventDict) -> EventDict:
+        return {**event, "process": process}
+
+    return (mark,)
 
 
 def _formatter(shared: Sequence[Processor]) -> logging.Formatter:

@@ -1,6 +1,7 @@
-"""`python -m workers`: a worker process."""
+"""`python -m workers [NUMBER]`: a worker process; the number tells it from others in the logs."""
 
 import gc
+import sys
 
 import uvloop
 
@@ -14,7 +15,8 @@ from workers.main import run
 def main() -> None:
     """Run a worker with the settings of the environment until it is told to stop."""
     settings = Settings()
-    configure_logging(settings.log_level)
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    configure_logging(settings.log_level, process=number)
     raise_file_limit()
     with database_url(settings) as url:
         gc.freeze()  # what is loaded by now lives as long as the process

@@ -8,7 +8,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.cli import output
+from app.cli.interrupt import run_until_told
 from app.cli.settings import settings_with
+from app.cli.workers import PROCESSES_MAX, keep_running
 from app.config import Settings
 from app.storage.configured import database_url
 from app.storage.migrate import upgrade
@@ -33,9 +35,17 @@ def api(
     become("app.main", settings_with(only=only, host=host, port=port))
 
 
-def worker() -> None:
-    """Run one worker process: it delivers. An embedded database is migrated first."""
-    become("workers", settings_with())
+def worker(
+    *,
+    processes: Annotated[
+        int, typer.Option(min=1, max=PROCESSES_MAX, help="Run so many; one uses one core.")
+    ] = 1,
+) -> None:
+    """Run a worker, or several: they deliver. An embedded database is migrated first."""
+    settings = settings_with()
+    if processes == 1:
+        become("workers", settings)
+    run_until_told(keep_running(processes, settings))
 
 
 def migrate() -> None:

@@ -95,7 +95,11 @@ class Service:
         """Start a worker."""
         return await self._start("workers")
 
-    async def _start(self, module: str) -> Process:
+    async def workers(self, count: int) -> Process:
+        """Start a command that keeps so many workers running."""
+        return await self._start("app.cli.main", "worker", "--processes", str(count))
+
+    async def _start(self, module: str, *arguments: str) -> Process:
         log = self.logs / f"{len(self.processes)}-{module}.log"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")}
         environment |= {
@@ -105,7 +109,11 @@ class Service:
         }
         with log.open("wb") as sink:
             running = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", module, cwd=ROOT, env=environment, stdout=sink, stderr=sink
+                *(sys.executable, "-m", module, *arguments),
+                cwd=ROOT,
+                env=environment,
+                stdout=sink,
+                stderr=sink,
             )
         process = Process(running, log)
         self.processes.append(process)

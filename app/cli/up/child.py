@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from app.cli.errors import CliError
 from app.cli.up.restart import RestartPolicy, Restarts
 
 STOP_MAX: Final = timedelta(seconds=20)
@@ -41,13 +42,17 @@ class Child:
     async def run(self) -> None:
         """Keep it running until cancelled; then it is stopped, and at an end on return.
 
-        Stopping is SIGTERM, then SIGKILL after STOP_MAX or at a second cancellation.
+        Stopping is SIGTERM, then SIGKILL after STOP_MAX or at a second cancellation. CliError: it
+        has died so often in a row that it is not started any more.
         """
         restarts = Restarts(self._policy)
         while True:
             started = time.monotonic()
             status = await self._run_once()
             restarts = restarts.died(uptime=timedelta(seconds=time.monotonic() - started))
+            if restarts.are_over:
+                times = f"{restarts.deaths} times in a row, the last time with {_ending(status)}"
+                raise CliError(f"The {self.name} ended {times}.", hint="Its log says why.")
             seconds = restarts.delay.total_seconds()
             self._notify(
                 f"The {self.name} ended ({_ending(status)}); starting it in {seconds:g} s."

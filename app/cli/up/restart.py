@@ -9,11 +9,13 @@ class RestartPolicy:
     """Wait `delay` after a first death, twice as long after each further one, up to `delay_max`.
 
     A process that ran for `settled_after` is taken to have been well: its next death is a first.
+    After `deaths_max` in a row it is not started any more; None: it always is.
     """
 
     delay: timedelta = timedelta(seconds=1)
     delay_max: timedelta = timedelta(seconds=30)
     settled_after: timedelta = timedelta(seconds=60)
+    deaths_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ class Restarts:
         """The same with one death more, after `uptime` of running."""
         before = 0 if uptime >= self.policy.settled_after else self.deaths
         return Restarts(self.policy, before + 1)
+
+    @property
+    def are_over(self) -> bool:
+        """Whether it is not to be started again."""
+        return self.policy.deaths_max is not None and self.deaths >= self.policy.deaths_max
 
     @property
     def delay(self) -> timedelta:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.errors import CliError
 from app.cli.up.child import Child
 from app.cli.up.restart import RestartPolicy
 
@@ -18,6 +19,7 @@ SAYS_ITS_PID = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 
 
 SUPERVISOR = """
 import asyncio, os, sys
+from app.cli.errors import CliError
 from app.cli.up.child import Child
 asyncio.run(Child("x", sys.argv[1:], environment=dict(os.environ), notify=print).run())
 """
@@ -134,3 +136,18 @@ async def test_a_child_stops_when_its_supervisor_is_killed_outright(pipe: Path) 
             # The child has the pipe open for as long as it lives.
             assert await asyncio.to_thread(lines.read) == ""
     assert pid != supervisor.pid
+
+
+async def test_a_child_that_keeps_dying_is_given_up_with_its_last_words() -> None:
+    policy = RestartPolicy(delay=timedelta(), delay_max=timedelta(), deaths_max=3)
+    notices = Notices()
+    child = Child(
+        "worker 2",
+        [sys.executable, "-c", "raise SystemExit(5)"],
+        environment=dict(os.environ),
+        notify=notices,
+        policy=policy,
+    )
+    with pytest.raises(CliError, match=r"worker 2 ended 3 times in a row.*exit code 5"):
+        await child.run()
+    assert notices.lines.qsize() == 2

@@ -33,3 +33,15 @@ def test_a_process_that_was_well_for_a_minute_starts_again_after_a_second() -> N
 
 def test_a_process_that_was_well_for_less_than_a_minute_is_not_forgiven() -> None:
     assert after(0, 0, 0, 59.9).delay == timedelta(seconds=8)
+
+
+def test_a_process_that_dies_too_often_in_a_row_is_not_started_again() -> None:
+    policy = RestartPolicy(deaths_max=2)
+    once = Restarts(policy).died(uptime=timedelta())
+    assert not once.are_over
+    assert once.died(uptime=timedelta()).are_over
+    assert not once.died(uptime=policy.settled_after).are_over
+
+
+def test_where_no_number_is_set_it_always_is() -> None:
+    assert not after(*[0.0] * 1000).are_over

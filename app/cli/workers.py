@@ -1,0 +1,43 @@
+"""`angelia worker --processes N`: worker processes on this machine, kept running together."""
+
+import asyncio
+import sys
+from datetime import timedelta
+from typing import Final
+
+from rich.text import Text
+
+from app.cli import output
+from app.cli.up.child import Child
+from app.cli.up.restart import RestartPolicy
+from app.config import Settings
+
+PROCESSES_MAX: Final = 256
+# Half a minute of trying: whoever runs us is to know that it does not work.
+_POLICY: Final = RestartPolicy(delay_max=timedelta(seconds=8), deaths_max=7)
+
+
+async def keep_running(count: int, settings: Settings) -> None:
+    """Run `count` workers until cancelled; then all are stopped, and at an end on return.
+
+    Each is a member of its own in the groups of the log. One that ends is started again, later each
+    time; when it keeps ending, the others are stopped and CliError says so.
+    """
+    environment = settings.environment()
+    workers = [
+        Child(
+            f"worker {number}",
+            [sys.executable, "-m", "workers", str(number)],
+            environment=environment,
+            notify=_notify,
+            policy=_POLICY,
+        )
+        for number in range(1, count + 1)
+    ]
+    async with asyncio.TaskGroup() as group:
+        for each in workers:
+            group.create_task(each.run(), name=each.name)
+
+
+def _notify(line: str) -> None:
+    output.err.print(Text(output.printable(line)))

@@ -1,0 +1,54 @@
+"""Several workers under one command: they share the work, and one that dies is replaced."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from tests.e2e.service import Process, eventually, has_all, running
+from tests.e2e.test_crashes import TOPIC, numbered
+from tests.e2e.test_scaling import PARTITIONS, shared_by
+from tests.fakes.subscriber import Reply, Subscriber
+
+SLOW = Reply(delay=0.02)
+
+
+def workers_of(command: Process) -> dict[int, int]:
+    """The process ids of its workers, by their numbers."""
+    children = psutil.Process(command.pid).children()
+    lines = {child.pid: child.cmdline() for child in children}
+    return {int(line[-1]): pid for pid, line in lines.items() if "workers" in line}
+
+
+async def test_one_of_two_is_killed_nothing_is_lost_and_it_is_started_again(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    async with running(configuration, logs, workers=0) as service, Subscriber(SLOW) as receiver:
+        await service.topic(TOPIC, partitions=PARTITIONS)
+        path = await service.subscribe(TOPIC, "s", receiver.url)
+        command = await service.workers(2)
+        first = set((await shared_by(configuration, 2)).values())
+        workers = workers_of(command)
+        published = await service.publish_all(TOPIC, numbered(600))
+        psutil.Process(workers[2]).kill()
+        published |= await service.publish_all(TOPIC, numbered(300, start=600))
+        await has_all(receiver, published)
+
+        async def replaced() -> bool:
+            now = workers_of(command)
+            return now.keys() == {1, 2} and now[1] == workers[1] and now[2] != workers[2]
+
+        await eventually(replaced)
+        again = set((await shared_by(configuration, 2)).values())
+        assert len(first & again) == 1
+        published |= await service.publish_all(TOPIC, numbered(300, start=900))
+        await service.accounted(path, len(published))
+        assert await command.stop() == 0
+        assert not any(psutil.pid_exists(pid) for pid in workers.values())
+    assert set(receiver.message_ids) == set(published)
+    said = [json.loads(line) for line in command.log.read_text().splitlines() if line[:1] == "{"]
+    starts = Counter(each["process"] for each in said if each["event"] == "worker_starting")
+    assert starts == {1: 1, 2: 2}
+    assert "The worker 2 ended (signal 9)" in command.log.read_text()
