@@ -7,6 +7,7 @@ listed, by the services behind the API, while 5,000 entries a second are recorde
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from app.storage.database import Database, open_database
 from app.storage.trace_days import TraceDays
 from app.storage.undelivered import UndeliveredRepository
 from app.tracing.packing import Pack, PlainRow, packed, unpacked
+from tests.benchmarks import pace
 from tests.benchmarks.figures import Report
 from tests.benchmarks.percentiles import percentile
 from tests.integration.storage.builders import TOPIC, add_subscription, an_undelivered
@@ -76,7 +78,8 @@ async def _recorded(
 ) -> dict[str, float]:
     cpu, start = time.process_time(), time.perf_counter()
     for first in range(0, len(records), PACKS_MAX):
-        await _record(store, records[first : first + PACKS_MAX], STREAM, first + PACKS_MAX)
+        some = records[first : first + PACKS_MAX]
+        await _record(store, some, stream=STREAM, next_offset=first + len(some))
     cpu, took = time.process_time() - cpu, time.perf_counter() - start
     async with database.transaction() as session:
         size = sum(each.size for each in await TraceDays(session).all())
@@ -93,11 +96,11 @@ async def _recording(store: DatabaseTraces, source: TraceSource) -> AsyncIterato
     records = [_a_record(source) for _ in range(100)]
 
     async def record() -> None:
-        number = 0
-        while True:
-            number += 1
-            await _record(store, [records[number % len(records)]], MORE, number)
-            await asyncio.sleep(ROWS / PER_SECOND)
+        start = time.monotonic()
+        for number in itertools.count(1):
+            record = records[number % len(records)]
+            await _record(store, [record], stream=MORE, next_offset=number)
+            await pace.until(start + number * ROWS / PER_SECOND)
 
     async with asyncio.TaskGroup() as tasks:
         recording = tasks.create_task(record())
@@ -106,7 +109,7 @@ async def _recording(store: DatabaseTraces, source: TraceSource) -> AsyncIterato
 
 
 async def _record(
-    store: DatabaseTraces, records: Sequence[NewRecord], stream: Partition, next_offset: int
+    store: DatabaseTraces, records: Sequence[NewRecord], *, stream: Partition, next_offset: int
 ) -> None:
     read = (unpacked(Record(0, 0, None, each.value, list(each.headers))) for each in records)
     await store.record([pack for pack in read if pack is not None], stream, next_offset)

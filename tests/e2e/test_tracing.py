@@ -44,7 +44,7 @@ async def trace(service: Service, path: str, message_id: str) -> list[dict[str, 
 
 
 async def complete_traces(
-    service: Service, path: str, messages: Mapping[str, bytes], refused: frozenset[bytes]
+    service: Service, path: str, *, messages: Mapping[str, bytes], refused: frozenset[bytes]
 ) -> dict[str, list[dict[str, Any]]]:
     """The traces of all messages, once each has its publication and its end."""
     traces: dict[str, list[dict[str, Any]]] = {}
@@ -69,7 +69,7 @@ def attempts(entries: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(each["attempt"], each["statusCode"]) for each in sent]
 
 
-async def agree(service: Service, path: str, count: int, discarded: int) -> None:
+async def agree(service: Service, path: str, *, count: int, discarded: int) -> None:
     """The counters, the list of undelivered messages, and what must have become of all."""
     metrics = await service.accounted(path, count)
     assert (metrics["delivered"], metrics["discarded"]) == (count - discarded, discarded)
@@ -89,8 +89,8 @@ async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
         (await service.http.put(path, json=ALL)).raise_for_status()
         published = await service.publish_all(TOPIC, events.bodies)
         refused = [each for each, body in published.items() if body in events.refused]
-        await agree(service, path, len(published), len(refused))
-        traces = await complete_traces(service, path, published, events.refused)
+        await agree(service, path, count=len(published), discarded=len(refused))
+        traces = await complete_traces(service, path, messages=published, refused=events.refused)
     for message_id, entries in traces.items():
         assert attempts(entries) == script.answers[message_id]
         statuses = [each["status"] for each in entries]
@@ -120,8 +120,8 @@ async def test_after_a_kill_all_agree_and_a_trace_lacks_only_what_was_just_happe
         await receiver.wait_for(len(published) // 3, 60)
         await first.kill()
         await service.worker()
-        await agree(service, path, len(published), len(refused))
-        traces = await complete_traces(service, path, published, events.refused)
+        await agree(service, path, count=len(published), discarded=len(refused))
+        traces = await complete_traces(service, path, messages=published, refused=events.refused)
     missing = 0
     for message_id, entries in traces.items():
         said, answered = Counter(attempts(entries)), Counter(script.answers[message_id])

@@ -16,7 +16,7 @@ def an_order(number: int, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - an
     return {"order": {"id": f"o-{number}", "number": number, **fields}}
 
 
-async def publish(api: httpx.AsyncClient, topic: str, body: object, key: str = "") -> str:
+async def publish(api: httpx.AsyncClient, topic: str, body: object, *, key: str = "") -> str:
     headers = {"Partition-Key": key} if key else {}
     answer = await api.post(f"/topics/{topic}", json=body, headers=headers)
     return str(answer.raise_for_status().headers["Hermes-Message-Id"])
