@@ -101,7 +101,7 @@ class Dialer:
         """
         if tls is not None:
             context = await self._contexts.of(origin.credentials)
-            context.learn(origin.host, tls.session)
+            context.learn(origin.host, tls)
 
     def close(self) -> None:
         """Dial nothing more."""

@@ -75,6 +75,8 @@ class Http2Connection(asyncio.Protocol):
         self._paused = False
         self.deadline = inf
         self.tls: ssl.SSLObject | None = None
+        # Whether its TLS session has been remembered.
+        self.learnt = False
 
     @property
     def usable(self) -> bool:

@@ -160,7 +160,9 @@ class Http2Pool:
         except asyncio.CancelledError:
             exchange.forsake()
             raise
-        await self._dialer.learn(self._origin, connection.tls)
+        if not connection.learnt:
+            connection.learnt = True
+            await self._dialer.learn(self._origin, connection.tls)
         return answer
 
     async def _connection(self, deadline: float) -> Http2Connection | None:

@@ -87,8 +87,15 @@ class TlsContext(ssl.SSLContext):
             session = self._sessions.get(server_hostname)
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
-    def learn(self, host: str, session: ssl.SSLSession | None) -> None:
-        """Resume `session` with `host` from now on."""
+    def learn(self, host: str, tls: ssl.SSLObject) -> None:
+        """Resume the session of `tls` with `host` from now on, unless it was resumed itself.
+
+        One that can be resumed once can be resumed again, and to take one out of OpenSSL costs
+        nearly as much as it saves.
+        """
+        if tls.session_reused:
+            return
+        session = tls.session
         if session is None or not session.has_ticket:
             return
         self._sessions[host] = session
