@@ -1,3 +1,4 @@
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ from hypothesis import strategies as st
 from app.domain.addressed import Addressed
 from app.domain.headers import Header
 from app.domain.message import Message, Partition, Record
+from app.domain.signing import SigningKind, SigningSecret
 from app.domain.subscription import Subscription
+from app.signing import new_signing_key
 from workers.delivery.request import RequestHeaders
 
 
@@ -145,3 +148,23 @@ def test_a_retransmission_is_named_and_nothing_else_can_say_so() -> None:
     named = dict(request.of(message, 0, Addressed("a" * 32, "b" * 32)))
     assert named[b"Hermes-Retransmission"] == b"b" * 32
     assert b"forged" not in {value for _, value in (*request.constant, *request.of(message, 0))}
+
+
+SIGNED = SigningSecret(
+    id="1",
+    kind=SigningKind.V1,
+    key=new_signing_key(SigningKind.V1).text,
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+
+
+@pytest.mark.parametrize(("secrets", "sent"), [((SIGNED,), 0), ((), 1)])
+def test_the_headers_of_signatures_are_nobody_elses_where_it_is_signed(
+    secrets: tuple[SigningSecret, ...], sent: int
+) -> None:
+    names = (b"Webhook-Id", b"webhook-timestamp")
+    message = a_message(*((name, b"forged") for name in names))
+    static = (Header(name="WEBHOOK-Signature", value="forged"),)
+    found = headers_of(message, headers=static, signing_secrets=secrets)
+    for name in (b"webhook-id", b"webhook-timestamp", b"webhook-signature"):
+        assert len(found.get(name, [])) == sent
