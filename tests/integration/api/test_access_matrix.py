@@ -84,7 +84,9 @@ def verdict(answer: httpx.Response) -> str:
         case 403, "PERMISSION_DENIED":
             return "refused"
         case _:
-            assert answer.status_code < 500 or "/status/" in str(answer.url), answer.text
+            # There is no worker here that could send a ping.
+            excused = "/status/" in str(answer.url) or str(answer.url).endswith("/ping")
+            assert answer.status_code < 500 or excused, answer.text
             return "let through"
 
 

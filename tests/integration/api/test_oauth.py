@@ -253,3 +253,18 @@ async def test_no_secret_is_stored_without_a_key(postgres_url: str, log: MemoryL
         assert (refused.status_code, refused.json()["code"]) == (503, "SECRET_KEY_MISSING")
         assert "ANGELIA_SECRET_KEY" in refused.json()["message"]
         assert (await api.get(PROVIDERS)).json() == []
+
+
+async def test_what_is_done_to_providers_is_audited_without_their_secrets(
+    api: httpx.AsyncClient,
+) -> None:
+    (await api.post(PROVIDERS, json=PROVIDER)).raise_for_status()
+    (await api.put(LOGIN, json={"clientSecret": "another"})).raise_for_status()
+    (await api.put(LOGIN, json={"requestTimeout": 900})).raise_for_status()
+    (await api.delete(LOGIN)).raise_for_status()
+    audit = await api.get("/audit")
+    events = [each for each in audit.json() if each["kind"] == "oauthProvider"]
+    assert [each["action"] for each in events] == ["REMOVED", "UPDATED", "UPDATED", "CREATED"]
+    assert {each["name"] for each in events} == {"login"}
+    assert "s3cr3t" not in audit.text
+    assert "another" not in audit.text
