@@ -146,9 +146,10 @@ class Tokens:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        del kind, error, traceback  # none of the requests' business: the group would wrap it
         for request in self._requests:
             request.cancel()
-        await self._stack.__aexit__(kind, error, traceback)
+        await self._stack.aclose()
 
     def source(self, provider: OAuthProvider | None, policy: OAuthPolicy) -> TokenSource:
         """The source of the tokens that `provider` issues by `policy`; None: it is not known."""

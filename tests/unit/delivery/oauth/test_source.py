@@ -231,6 +231,14 @@ async def test_a_request_that_is_under_way_ends_with_its_owner(answers: Answers)
     assert answers.waiting[0].cancelled()
 
 
+async def test_what_goes_wrong_for_its_owner_is_raised_as_it_is(answers: Answers) -> None:
+    with pytest.raises(LookupError):
+        async with Tokens(answers) as tokens:
+            await asked(answers, tokens.source(a_provider(), POLICY))
+            raise LookupError
+    assert answers.waiting[0].cancelled()
+
+
 async def test_who_waits_is_woken_once_whatever_comes_of_it(
     answers: Answers, tokens: Tokens
 ) -> None:
