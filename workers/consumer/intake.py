@@ -173,6 +173,12 @@ class Intake:
         if self._chain is not None and self._held is None:
             self._held = self._next_wanted()
 
+    @property
+    def waits_for_turn(self) -> bool:
+        """Whether nothing comes in this turn, and `resume` is called in a later one."""
+        held = self._held
+        return held is not None and held.cursor.lagging and self._parts.turns.defers(self._resume)
+
     def take_turn(self) -> bool:
         """Whether something else that works off a backlog may begin in this turn of the loop."""
         return self._parts.turns.take(self._resume)

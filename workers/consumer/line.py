@@ -241,7 +241,9 @@ class DeliveryLine:
         """What a slot that is through with a job does next."""
         # Fewer may be allowed by now than when it began.
         spare = self.in_air > self._in_flight_max
-        return None if spare or self._stopped else self._take()
+        if spare or self._stopped or self._intake.waits_for_turn:
+            return None
+        return self._take()
 
     def freed(self, slot: Slot) -> None:
         """It has nothing to do."""

@@ -73,6 +73,10 @@ class Turns:
         self._deferred[resume] = None
         return False
 
+    def defers(self, resume: Callable[[], None]) -> bool:
+        """Whether `resume` is to be called in a later turn; in this one nothing may begin."""
+        return resume in self._deferred
+
     def live(self) -> None:
         """A delivery begins that is no part of a backlog."""
         self._live = True

@@ -53,3 +53,13 @@ async def test_who_begins_in_a_later_turn_has_a_budget_of_its_own() -> None:
         laggard.pump()
         assert laggard.wants == 0
         await asyncio.sleep(0)
+
+
+async def test_it_is_known_of_who_waits_that_it_will_be_resumed() -> None:
+    turns = Turns(asyncio.get_running_loop())
+    laggard, other = Laggard(turns, STARTS_PER_TURN + 1), Laggard(turns, 1)
+    laggard.pump()
+    assert turns.defers(laggard.pump)
+    assert not turns.defers(other.pump)
+    await finished(laggard)
+    assert not turns.defers(laggard.pump)
