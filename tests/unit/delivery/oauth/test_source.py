@@ -232,10 +232,13 @@ async def test_a_request_that_is_under_way_ends_with_its_owner(answers: Answers)
 
 
 async def test_what_goes_wrong_for_its_owner_is_raised_as_it_is(answers: Answers) -> None:
-    with pytest.raises(LookupError):
+    async def own() -> None:
         async with Tokens(answers) as tokens:
             await asked(answers, tokens.source(a_provider(), POLICY))
             raise LookupError
+
+    with pytest.raises(LookupError):
+        await own()
     assert answers.waiting[0].cancelled()
 
 
