@@ -20,11 +20,18 @@ _log = structlog.get_logger(__name__)
 # A key that is not known here may be new. It is asked for at most this often, for all of them.
 ASK_EVERY: Final = timedelta(seconds=1)
 
+# A wrong key is refused after this while. A connection is answered one request at a time, so that
+# it guesses no faster, and who floods us with wrong keys holds nobody up who has a right one.
+REFUSED_AFTER: Final = timedelta(milliseconds=50)
+# So many wait at a time at most; beyond, they are refused at once.
+HELD_BACK_MAX: Final = 1_000
+
 _ID: Final = slice(len(TOKEN_PREFIX), len(TOKEN_PREFIX) + ID_LENGTH)
 _NO_DIGEST: Final = bytes(32)
 
 Load = Callable[[int], Awaitable[AccessState | None]]
 Now = Callable[[], datetime]
+Pause = Callable[[float], Awaitable[None]]
 
 
 def _now() -> datetime:
@@ -45,7 +52,10 @@ class KnownKeys:
         *,
         now: Now = _now,
         clock: Callable[[], float] = monotonic,
+        pause: Pause = asyncio.sleep,
     ) -> None:
+        self._pause = pause
+        self._held_back = 0
         self._load = load
         self._now = now
         self._clock = clock
@@ -81,6 +91,7 @@ class KnownKeys:
         if self._number < 0:
             raise StorageUnavailableError("The database has not said yet which keys there are")
         self._refused += 1
+        await self._hold_back()
         raise KeyRefusedError("The API key is wrong, has expired, or was revoked")
 
     async def refresh(self) -> None:
@@ -95,6 +106,15 @@ class KnownKeys:
             _log.warning("keys_refused", requests=self._refused)
             self._refused = 0
         return used
+
+    async def _hold_back(self) -> None:
+        if self._held_back >= HELD_BACK_MAX:
+            return
+        self._held_back += 1
+        try:
+            await self._pause(REFUSED_AFTER.total_seconds())
+        finally:
+            self._held_back -= 1
 
     async def _look_again(self) -> None:
         # Whoever comes while others ask waits for their answer, which may have its key.

@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.access import ApiKey, Mode, Scope
 from app.domain.errors import KeyRefusedError, StorageUnavailableError
-from app.services.known_keys import KnownKeys
+from app.services.known_keys import HELD_BACK_MAX, REFUSED_AFTER, KnownKeys
 from app.storage.access import AccessState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,6 +34,7 @@ class Keys:
         self.asked = 0
         self.down = False
         self.clock = 0.0
+        self.pauses: list[float] = []
 
     async def load(self, number: int) -> AccessState | None:
         self.asked += 1
@@ -49,7 +50,12 @@ class Keys:
         self.number += 1
 
     def known(self) -> KnownKeys:
-        return KnownKeys(self.load, now=lambda: NOW, clock=lambda: self.clock)
+        clock, pause = (lambda: self.clock), self.pause
+        return KnownKeys(self.load, now=lambda: NOW, clock=clock, pause=pause)
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
 
 
 async def refused(known: KnownKeys, given: bytes) -> bool:
@@ -69,6 +75,28 @@ async def test_a_flood_of_wrong_keys_is_one_question_a_second() -> None:
         answers = await asyncio.gather(*(refused(known, token(n)) for n in range(500)))
         assert all(answers)
     assert stored.asked == 4
+
+
+async def test_guesses_are_refused_after_a_while_and_right_keys_at_no_time() -> None:
+    stored = Keys()
+    stored.add(key(1))
+    known = stored.known()
+    await known.refresh()
+    assert await refused(known, token(2))
+    assert stored.pauses == [REFUSED_AFTER.total_seconds()]
+    await known.caller(token(1))
+    assert len(stored.pauses) == 1
+
+
+async def test_no_more_guesses_are_held_back_than_there_is_room_for() -> None:
+    stored = Keys()
+    known = stored.known()
+    await known.refresh()
+    guesses = [refused(known, token(n)) for n in range(HELD_BACK_MAX + 500)]
+    assert all(await asyncio.gather(*guesses))
+    assert len(stored.pauses) == HELD_BACK_MAX
+    assert await refused(known, token(0))
+    assert len(stored.pauses) == HELD_BACK_MAX + 1
 
 
 async def test_a_new_key_is_asked_for_and_a_known_one_is_not() -> None:
