@@ -56,7 +56,7 @@ from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
-from workers.recorder.traces import KEEP_EVERY, PACKS_MAX, DatabaseTraces
+from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 # The stream carries whole bodies and their description.
@@ -112,6 +112,7 @@ class Seams:
     endpoints: Endpoints
     pings: PingDesk
     report_interval: timedelta = REPORT_INTERVAL
+    trace_linger: timedelta = LINGER
 
 
 async def run(settings: Settings, *, database_url: str) -> None:
@@ -198,6 +199,7 @@ class Worker:
             self._seams.traces,
             unpacked,
             records_max=PACKS_MAX,
+            linger=self._seams.trace_linger,
         )
         rates = RateSharing(self.id, lines, self._seams.notes)
         supervisor = Supervisor(

@@ -66,6 +66,11 @@ class ScriptedTail:
         for chunk in chunks:
             self._chunks.put_nowait(chunk)
 
+    @property
+    def unread(self) -> int:
+        """How many chunks nobody has taken so far."""
+        return self._chunks.qsize()
+
     async def chunks(self) -> Sequence[Chunk]:
         return [await self._chunks.get()]
 

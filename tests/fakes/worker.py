@@ -371,6 +371,7 @@ class World:
                 endpoints=self._sender or self.endpoints,
                 pings=PingDesk(name, Unpinged(), Unpinged()),
                 report_interval=timedelta(milliseconds=20),
+                trace_linger=timedelta(),
             )
         )
 

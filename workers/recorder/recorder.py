@@ -18,6 +18,8 @@ from app.log.interface import Chunk, Tail
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 RECORDS_MAX: Final = 1_000
+# That were read and not recorded, each about a megabyte at most: reading waits then.
+CHUNKS_MAX: Final = 16
 
 _log = structlog.get_logger()
 
@@ -42,7 +44,8 @@ class Recorder(Generic[RowT]):
     """Reads the partitions of one stream that this worker owns.
 
     `read` makes a row of a record, or None of one that is not of ours; at most `records_max`
-    records are stored in one transaction.
+    records are stored in one transaction. What comes waits for `linger`, so that less than that is
+    stored in few transactions, too.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Recorder(Generic[RowT]):
         read: Callable[[Record], RowT | None],
         *,
         records_max: int = RECORDS_MAX,
+        linger: timedelta = timedelta(),
         retry_pause: timedelta = RETRY_PAUSE,
     ) -> None:
         self._tail = tail
@@ -62,8 +66,11 @@ class Recorder(Generic[RowT]):
         # What is recorded next of each followed partition. Only that may be: a chunk from further
         # on, left over from an earlier ownership, would have all before it count as recorded.
         self._next: dict[Partition, int] = {}
+        self._linger = linger
         self._retry_pause = retry_pause
         self._changed = asyncio.Event()
+        self._came: list[Chunk] = []
+        self._coming = asyncio.Condition()
 
     def own(self, partitions: Collection[Partition]) -> None:
         """Read exactly these from now on."""
@@ -79,6 +86,7 @@ class Recorder(Generic[RowT]):
         """Record until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_owned())
+            tasks.create_task(self._read_all())
             tasks.create_task(self._record_all())
 
     async def _follow_owned(self) -> None:
@@ -98,19 +106,46 @@ class Recorder(Generic[RowT]):
                 _log.warning("recorder_positions_unavailable", error=exc.message)
                 await asyncio.sleep(self._retry_pause.total_seconds())
 
+    async def _read_all(self) -> None:
+        while True:
+            async with self._coming:
+                await self._coming.wait_for(lambda: len(self._came) < CHUNKS_MAX)
+            chunks = await self._tail.chunks()
+            async with self._coming:
+                self._came += chunks
+                self._coming.notify_all()
+
     async def _record_all(self) -> None:
         while True:
-            for chunk in await self._tail.chunks():
-                if chunk.offset <= self._next.get(chunk.partition, -1):
-                    await self._record_chunk(chunk)
+            async with self._coming:
+                await self._coming.wait_for(lambda: bool(self._came))
+            if self._linger:
+                await asyncio.sleep(self._linger.total_seconds())
+            async with self._coming:
+                came, self._came = self._came, []
+                self._coming.notify_all()
+            by_partition: dict[Partition, list[Chunk]] = {}
+            for chunk in came:
+                by_partition.setdefault(chunk.partition, []).append(chunk)
+            for partition, chunks in by_partition.items():
+                await self._record_chunks(partition, chunks)
 
-    async def _record_chunk(self, chunk: Chunk) -> None:
-        records, size = chunk.records, self._records_max
+    async def _record_chunks(self, partition: Partition, chunks: Sequence[Chunk]) -> None:
+        """Record what of `chunks` comes next, up to the first hole."""
+        start = end = self._next.get(partition, -1)
+        records: list[Record] = []
+        for chunk in chunks:
+            if chunk.offset <= end:
+                records += [record for record in chunk.records if record.offset >= end]
+                # A log that was made anew begins before.
+                end = max(chunk.next_offset, end)
+        size = self._records_max
         for first in range(0, len(records) - size, size):
             some = records[first : first + size]
-            await self._record(chunk.partition, some, next_offset=some[-1].offset + 1)
+            await self._record(partition, some, next_offset=some[-1].offset + 1)
         last = records[max(0, len(records) - 1) // size * size :]
-        await self._record(chunk.partition, last, next_offset=chunk.next_offset)
+        if end > start:
+            await self._record(partition, last, next_offset=end)
 
     async def _record(
         self, partition: Partition, records: Sequence[Record], *, next_offset: int

@@ -18,6 +18,10 @@ from app.tracing.packing import Pack
 
 # Of a pack about 500 entries: in one transaction about 10,000, which take half a second.
 PACKS_MAX: Final = 20
+# Deliveries come in between: so many rows take half a millisecond.
+ROWS_PER_TURN: Final = 100
+# A transaction costs as much as a hundred entries and more.
+LINGER: Final = timedelta(milliseconds=500)
 KEEP_EVERY: Final = timedelta(minutes=1)
 # Of the room that traces may take: beyond it the log warns.
 WARN_AT: Final = 0.8
@@ -61,10 +65,13 @@ class DatabaseTraces:
         ids = await self._source_ids(rows)
         parts, losses = list[bytes](), list[TraceLoss]()
         for pack in rows:
-            parts.append(self._copied(pack, ids))
             losses += self._losses(pack)
-            # Deliveries come in between: a pack takes some milliseconds.
-            await asyncio.sleep(0)
+            sources = {number: ids[source] for number, source in pack.sources.items()}
+            rows_of = () if self._full else self._storable(pack)
+            for first in range(0, len(rows_of), ROWS_PER_TURN):
+                some = rows_of[first : first + ROWS_PER_TURN]
+                parts.append(copied(some, sources, worker=pack.worker))
+                await asyncio.sleep(0)
         async with self._database.transaction() as session:
             await TraceRepository(session).record(
                 parts, losses, stream=stream, next_offset=next_offset
@@ -106,12 +113,6 @@ class DatabaseTraces:
             async with self._database.transaction() as session:
                 self._ids.update(await TraceRepository(session).source_ids(unknown))
         return self._ids
-
-    def _copied(self, pack: Pack, ids: Mapping[TraceSource, int]) -> bytes:
-        if self._full:
-            return b""
-        sources = {number: ids[source] for number, source in pack.sources.items()}
-        return copied(self._storable(pack), sources, worker=pack.worker)
 
     def _storable(self, pack: Pack) -> Sequence[Sequence[Any]]:
         first, last = self._days.start * _DAY_US, self._days.stop * _DAY_US

@@ -11,7 +11,7 @@ from app.domain.undelivered import Undelivered, from_record, to_record
 from app.log.interface import Chunk
 from tests.fakes.reading import ScriptedTail
 from tests.fakes.supervised import until
-from workers.recorder.recorder import Recorder
+from workers.recorder.recorder import CHUNKS_MAX, Recorder
 
 STREAM = Partition("angelia.undelivered", 0)
 OTHER = Partition("angelia.undelivered", 1)
@@ -24,6 +24,7 @@ class Store:
         self.down = False
         self.refused = 0
         self.rows: list[int] = []
+        self.transactions: list[int] = []
         self.next: dict[Partition, int] = {}
 
     async def positions(self) -> Mapping[Partition, int]:
@@ -34,6 +35,7 @@ class Store:
         self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
     ) -> None:
         self._answer()
+        self.transactions.append(len(rows))
         if next_offset > self.next.get(stream, 0):
             self.next[stream] = next_offset
             self.rows += [row.offset for row in rows if row.offset not in self.rows]
@@ -69,7 +71,7 @@ def a_chunk(offset: int, stop: int, partition: Partition = STREAM) -> Chunk:
 
 
 class Scene:
-    def __init__(self, records_max: int = 100) -> None:
+    def __init__(self, records_max: int, linger: timedelta) -> None:
         self.tail = ScriptedTail()
         self.store = Store()
         self.recorder = Recorder(
@@ -77,6 +79,7 @@ class Scene:
             self.store,
             from_record,
             records_max=records_max,
+            linger=linger,
             retry_pause=timedelta(milliseconds=1),
         )
 
@@ -86,8 +89,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def recording() -> AsyncIterator[Scene]:
-    scene = Scene()
+async def recording(
+    *, records_max: int = 100, linger: timedelta = timedelta()
+) -> AsyncIterator[Scene]:
+    scene = Scene(records_max, linger)
     running = asyncio.get_running_loop().create_task(scene.recorder.run())
     try:
         yield scene
@@ -103,7 +108,7 @@ async def test_records_what_the_stream_brings_and_goes_on_behind_what_is_stored(
         assert scene.tail.followed == {STREAM: 0, OTHER: 7}
         scene.tail.bring(a_chunk(0, 3), a_chunk(7, 9, OTHER), a_chunk(3, 4))
         await until(lambda: scene.store.next == {STREAM: 4, OTHER: 9})
-    assert scene.store.rows == [0, 1, 2, 7, 8, 3]
+    assert sorted(scene.store.rows) == [0, 1, 2, 3, 7, 8]
 
 
 async def test_passes_over_records_that_are_not_of_ours() -> None:
@@ -155,3 +160,53 @@ async def test_a_chunk_left_over_from_an_earlier_ownership_skips_nothing() -> No
         scene.tail.bring(a_chunk(2, 4), a_chunk(0, 2), a_chunk(2, 4))
         await until(lambda: scene.store.next.get(STREAM) == 4)
     assert scene.store.rows == [10, 0, 1, 2, 3]
+
+
+async def test_what_comes_at_once_is_stored_in_few_transactions_of_a_bounded_size() -> None:
+    async with recording(records_max=4, linger=timedelta(milliseconds=20)) as scene:
+        await scene.own(STREAM)
+        scene.tail.bring(a_chunk(0, 3), a_chunk(3, 6), a_chunk(6, 9))
+        await until(lambda: scene.store.next == {STREAM: 9})
+    assert scene.store.rows == list(range(9))
+    assert scene.store.transactions == [4, 4, 1]
+
+
+async def test_what_comes_a_little_later_is_waited_for() -> None:
+    async with recording(linger=timedelta(milliseconds=50)) as scene:
+        await scene.own(STREAM)
+        for offset in range(5):
+            scene.tail.bring(a_chunk(offset, offset + 1))
+            await asyncio.sleep(0)
+        await until(lambda: scene.store.next == {STREAM: 5})
+    assert scene.store.transactions == [5]
+
+
+async def test_records_of_an_overlapping_chunk_are_stored_once() -> None:
+    async with recording() as scene:
+        scene.store.next[STREAM] = 2
+        await scene.own(STREAM)
+        scene.tail.bring(a_chunk(1, 4), a_chunk(3, 6))
+        await until(lambda: scene.store.next == {STREAM: 6})
+    assert scene.store.rows == [2, 3, 4, 5]
+
+
+async def test_what_is_behind_a_hole_waits_for_what_is_in_it() -> None:
+    async with recording() as scene:
+        await scene.own(STREAM)
+        scene.tail.bring(a_chunk(0, 1), a_chunk(2, 3))
+        await until(lambda: scene.store.next == {STREAM: 1})
+        scene.tail.bring(a_chunk(1, 3))
+        await until(lambda: scene.store.next == {STREAM: 3})
+    assert scene.store.rows == [0, 1, 2]
+
+
+async def test_reads_no_further_than_a_bound_ahead_of_a_store_that_is_down() -> None:
+    async with recording() as scene:
+        await scene.own(STREAM)
+        scene.store.down = True
+        for offset in range(CHUNKS_MAX * 3):
+            scene.tail.bring(a_chunk(offset, offset + 1))
+            await until(lambda: scene.store.refused > 0)
+        assert scene.tail.unread >= CHUNKS_MAX
+        scene.store.down = False
+        await until(lambda: scene.store.next == {STREAM: CHUNKS_MAX * 3})
