@@ -186,7 +186,7 @@ class Broker:
         try:
             with self._connect_patience.limit():
                 await loop.create_connection(lambda: link, *address)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: no name of a host
             _log.warning("kafka_broker_unreachable", node=self._node, error=repr(error))
             return False
         # It may be gone again already: then nobody would hear of that any more.

@@ -145,6 +145,9 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     def lost(self, batches: Sequence[Batch], error: LogUnavailableError) -> None:
         """As `Owner.lost`."""
         self._fail(batches, error)
+        # Its partitions may have other leaders by now.
+        for state in {batch.topic.name: batch.topic for batch in batches}.values():
+            self._locate(state)
         self._done_with(batches)
 
     def unreachable(self, node: int) -> None:
@@ -336,6 +339,9 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         except (*FAILED_TRY, LogUnavailableError) as error:
             if not tries:
                 _log.warning("kafka_leaders_unknown", topic=state.name, error=str(error))
+            return False
+        except Exception:  # noqa: BLE001 - raised here it would end all other appends
+            _log.exception("kafka_locating_broke", topic=state.name)
             return False
         if found is None:
             self._reject(state)

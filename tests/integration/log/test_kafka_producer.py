@@ -1,0 +1,222 @@
+"""The producer against a broker that answers as it is told."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from kafka.protocol.producer import ProduceRequest
+from kafka.record import MemoryRecords
+
+from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
+from app.domain.message import NewRecord
+from app.domain.topic import Ack
+from app.log.interface import LogStats, Position
+from app.log.kafka.compression import Compression
+from app.log.kafka.lines import Located
+from app.log.kafka.produce_wire import FRAME_LENGTH, VERSION
+from app.log.kafka.producer import Producer
+
+TOPIC = "t"
+OK, CORRUPT, TOO_LARGE, NOT_LEADER = 0, 2, 10, 6
+HANG_UP, SILENT_ON_IT = -100, -101
+NODE = 1
+
+Answer = Callable[[list[bytes]], int]
+"""From the values of a batch to an error code, or what else is done."""
+
+
+class Broker:
+    """Stores what it takes; `answer` decides."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.stored: dict[int, list[bytes]] = {}
+        self.requests = 0
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while head := await reader.read(FRAME_LENGTH.size):
+                (length,) = FRAME_LENGTH.unpack(head)
+                answer = self._answered(await reader.readexactly(length))
+                if answer is None:
+                    return
+                writer.write(FRAME_LENGTH.pack(len(answer)) + answer)
+        finally:
+            writer.close()
+
+    def _answered(self, frame: bytes) -> bytes | None:
+        self.requests += 1
+        request = ProduceRequest.decode(frame, version=VERSION, header=True)
+        (topic,) = request.topic_data
+        answers = list(self._partitions(topic.partition_data))
+        if any(code == HANG_UP for _, code, _ in answers):
+            return None
+        said = [each for each in answers if each[1] != SILENT_ON_IT]
+        name = topic.name.encode()
+        return b"".join(
+            [
+                struct.pack(">iih", request.header.correlation_id, 1, len(name)) + name,
+                struct.pack(">i", len(said)),
+                *(struct.pack(">ihqqqih", *each, -1, 0, 0, -1) for each in said),
+                struct.pack(">i", 0),
+            ]
+        )
+
+    def _partitions(self, partitions: list[object]) -> Iterator[tuple[int, int, int]]:
+        for each in partitions:
+            values = [
+                record.value
+                for batch in MemoryRecords(bytes(each.records))  # type: ignore[attr-defined]  # kafka has no types
+                for record in batch
+            ]
+            index: int = each.index  # type: ignore[attr-defined]  # the same
+            code, stored = self._answer(values), self.stored.setdefault(index, [])
+            yield index, code, len(stored)
+            if code == OK:
+                stored += values
+
+
+class Place:
+    """Where the topic is, and how often that was asked; a question may fail."""
+
+    def __init__(self, address: tuple[str, int], partitions: int) -> None:
+        self._found = Located(dict.fromkeys(range(partitions), NODE), {NODE: address})
+        self.failures: list[Exception | None] = []
+        self.asked = 0
+
+    async def __call__(self, name: str) -> Located | None:
+        assert name == f"n.{TOPIC}"
+        self.asked += 1
+        failure = self.failures.pop() if self.failures else None
+        if isinstance(failure, TopicNotFoundError):
+            return None
+        if failure:
+            raise failure
+        return self._found
+
+
+@asynccontextmanager
+async def producing(
+    answer: Answer, *, partitions: int = 1, compression: Compression = Compression.NONE
+) -> AsyncIterator[tuple[Producer, Broker, Place]]:
+    broker = Broker(answer)
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    place = Place(server.sockets[0].getsockname(), partitions)
+    try:
+        async with Producer(
+            place, prefix="n.", stats=LogStats(), compression=compression
+        ) as producer:
+            yield producer, broker, place
+    finally:
+        server.close()
+
+
+async def appended(producer: Producer, *values: bytes) -> list[Position]:
+    records = [NewRecord(value=value, key=b"k") for value in values]
+    return list(await producer.append(TOPIC, records, Ack.ALL))
+
+
+def in_turn(*codes: int) -> Answer:
+    """These codes for one batch after the other, then OK."""
+    left = list(codes)
+    return lambda _: left.pop(0) if left else OK
+
+
+async def test_what_is_ready_together_goes_in_one_request() -> None:
+    async with producing(in_turn()) as (producer, broker, _):
+        await appended(producer, b"first")
+        before = broker.requests
+        await asyncio.gather(*(appended(producer, b"%d" % n) for n in range(50)))
+        assert broker.requests == before + 1
+    assert broker.stored[0] == [b"first", *(b"%d" % n for n in range(50))]
+
+
+async def test_a_batch_for_the_wrong_leader_is_sent_again_once_the_leader_is_known() -> None:
+    async with producing(in_turn(NOT_LEADER, NOT_LEADER)) as (producer, broker, place):
+        positions = await appended(producer, b"a", b"b")
+        assert [position.offset for position in positions] == [0, 1]
+        assert place.asked >= 3
+    assert broker.stored[0] == [b"a", b"b"]
+
+
+async def test_a_batch_that_is_too_large_is_split_and_only_the_message_that_is_fails() -> None:
+    def answer(values: list[bytes]) -> int:
+        return TOO_LARGE if sum(map(len, values)) > 250 else OK
+
+    async with producing(answer) as (producer, broker, _):
+        calls = [appended(producer, bytes([65 + n]) * size) for n, size in enumerate((99, 300, 98))]
+        first, second, third = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(second, MessageTooLargeError)
+    assert not isinstance(first, BaseException)
+    assert not isinstance(third, BaseException)
+    assert broker.stored[0] == [b"A" * 99, b"C" * 98]
+
+
+@pytest.mark.parametrize("code", [CORRUPT, SILENT_ON_IT, HANG_UP])
+async def test_what_is_not_acknowledged_fails_at_once_and_the_next_goes_through(code: int) -> None:
+    async with producing(in_turn(code)) as (producer, broker, _):
+        with pytest.raises(LogUnavailableError):
+            await appended(producer, b"refused")
+        await appended(producer, b"stored")
+    assert broker.stored[0] == [b"stored"]
+
+
+async def test_who_lost_a_connection_asks_anew_where_the_topic_is() -> None:
+    async with producing(in_turn(OK, HANG_UP)) as (producer, broker, place):
+        await appended(producer, b"a")
+        asked = place.asked
+        with pytest.raises(LogUnavailableError):
+            await appended(producer, b"b")
+        await appended(producer, b"c")
+        assert place.asked > asked
+        assert broker.connections == 2
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("a defect"), LogUnavailableError("not now")])
+async def test_a_question_that_fails_is_asked_again(failure: Exception) -> None:
+    async with producing(in_turn()) as (producer, broker, place):
+        place.failures = [failure]
+        await appended(producer, b"a")
+    assert broker.stored[0] == [b"a"]
+
+
+async def test_a_topic_that_is_not_there_is_said_to_all_that_wait_and_looked_for_again() -> None:
+    async with producing(in_turn()) as (producer, broker, place):
+        place.failures = [TopicNotFoundError("gone")]
+        calls = (appended(producer, b"a"), appended(producer, b"b"))
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(each) for each in found] == [TopicNotFoundError] * 2
+        await appended(producer, b"c")
+    assert broker.stored[0] == [b"c"]
+
+
+async def test_large_batches_are_packed_aside_and_keep_their_order() -> None:
+    async with producing(in_turn(), compression=Compression.ZSTD) as (producer, broker, _):
+        sent = [b"%d " % n + b"x" * 30_000 for n in range(20)]
+        await asyncio.gather(*(appended(producer, value) for value in sent))
+    assert broker.stored[0] == sent
+
+
+async def test_what_waits_when_the_producer_is_closed_is_told_so() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        async with producing(in_turn(NOT_LEADER)) as (producer, _, place):
+            place.failures = [LogUnavailableError("not now")] * 1_000
+            waiting = tasks.create_task(appended_or_error(producer))
+            # It is under way.
+            await asyncio.sleep(0)
+        error = await waiting
+        assert isinstance(error, LogUnavailableError)
+        assert "closed" in error.message
+    with pytest.raises(LogUnavailableError, match="closed"):
+        await appended(producer, b"late")
+
+
+async def appended_or_error(producer: Producer) -> list[Position] | LogUnavailableError:
+    try:
+        return await appended(producer, b"x")
+    except LogUnavailableError as error:
+        return error
