@@ -181,21 +181,24 @@ class Http2Pool:
     async def _dial(self, deadline: float) -> Http2Connection | None:
         connection = Http2Connection(self, self._sweep)
         self._connections[connection] = None
-        self._dialing = True
+        self._dialing, dialled = True, False
         try:
             await self._dialer.dial(self._origin, connection, deadline=deadline)
+            dialled = True
         except httpx.TransportError as exc:
             self._refuse(exc)
             raise
         finally:
             self._dialing = False
-            if not connection.usable:
+            if not dialled:
+                # Also when cancelled: its place is free again, whatever becomes of the socket.
                 connection.abort()
         return self._dialled(connection)
 
     def _dialled(self, connection: Http2Connection) -> Http2Connection | None:
         if connection.speaks_http2:
             if not connection.usable:
+                connection.abort()
                 raise httpx.ConnectError("the connection was closed as soon as it was opened")
             self._wake(connection.room)
             return connection

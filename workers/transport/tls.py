@@ -4,11 +4,12 @@ import asyncio
 import os
 import ssl
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Final, NamedTuple
 
 import httpx
@@ -19,8 +20,13 @@ from app.domain.client_certificate import ClientCertificate
 CONTEXTS_MAX: Final = 256
 # Hosts with which one context can resume a session.
 SESSIONS_MAX: Final = 1_000
+# Whoever resumes a session is not asked for its certificate, which may end meanwhile.
+SESSION_KEPT_S: Final = 3_600.0
 # A pipe takes so much without a reader.
 _PEM_MAX: Final = 64 * 1024
+
+# Seconds that only grow.
+Clock = Callable[[], float]
 
 _ALPN_HTTP2: Final = ("h2", "http/1.1")
 # What the other side says (RFC 8446, section 6.2) when it is our certificate that it minds.
@@ -53,17 +59,21 @@ class TlsContext(ssl.SSLContext):
     both sides the asymmetric part of the handshake.
     """
 
-    # Passed on: loops make connections, and would have to know of sessions.
-    _sessions: OrderedDict[str, ssl.SSLSession]
+    # Each with when it was begun, and the certificate was looked at.
+    _sessions: OrderedDict[str, tuple[ssl.SSLSession, float]]
+    _clock: Clock
 
     @classmethod
-    def of(cls, credentials: Credentials, ca_file: Path | None) -> "TlsContext":
+    def of(
+        cls, credentials: Credentials, ca_file: Path | None = None, *, clock: Clock = monotonic
+    ) -> "TlsContext":
         """Reads the system's authorities, which takes tens of milliseconds.
 
         Raises httpx.ConnectError when the certificate cannot be used, OSError when `ca_file`.
         """
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context._sessions = OrderedDict()
+        context._clock = clock
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         if ca_file is not None:
@@ -84,7 +94,7 @@ class TlsContext(ssl.SSLContext):
     ) -> ssl.SSLObject:
         """As ssl's, with the session of that host."""
         if session is None and isinstance(server_hostname, str):
-            session = self._sessions.get(server_hostname)
+            session = self._resumable(server_hostname)
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
     def learn(self, host: str, tls: ssl.SSLObject) -> None:
@@ -98,7 +108,7 @@ class TlsContext(ssl.SSLContext):
         session = tls.session
         if session is None or not session.has_ticket:
             return
-        self._sessions[host] = session
+        self._sessions[host] = session, self._clock()
         self._sessions.move_to_end(host)
         if len(self._sessions) > SESSIONS_MAX:
             self._sessions.popitem(last=False)
@@ -106,6 +116,13 @@ class TlsContext(ssl.SSLContext):
     def forget(self, host: str) -> None:
         """Begin anew with `host`."""
         self._sessions.pop(host, None)
+
+    def _resumable(self, host: str) -> ssl.SSLSession | None:
+        session, begun_at = self._sessions.get(host, (None, 0.0))
+        if session is not None and self._clock() - begun_at >= SESSION_KEPT_S:
+            self.forget(host)
+            return None
+        return session
 
 
 class TlsContexts:
