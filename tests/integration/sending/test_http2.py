@@ -239,8 +239,6 @@ async def test_requests_that_time_out_leave_nothing_behind(tls: Wire) -> None:
             assert all(isinstance(answer, httpx.TimeoutException) for answer in answers)
             assert transport.connections == transport.idle_connections
             assert transport.waiting_requests == 0
-        # Of three times hundreds of requests, connections that were silent have been left.
-        assert server.connections_total > 2
 
 
 async def test_a_connection_that_lives_is_kept_when_one_request_times_out(tls: Wire) -> None:
