@@ -151,8 +151,19 @@ class TraceBuffer:
         for first in range(0, max(len(rows), min(1, self._unsaid)), ROWS_PER_PACK):
             some = rows[first : first + ROWS_PER_PACK]
             lost, self._unsaid = self._unsaid, 0
-            self._packed.append(_Packed(packed(self._pack_of(some, lost)), len(some), lost))
+            self._pack_some(some, lost)
             await asyncio.sleep(0)
+
+    def _pack_some(self, rows: Sequence[PlainRow], lost: int) -> None:
+        try:
+            record = packed(self._pack_of(rows, lost))
+        except Exception:  # noqa: BLE001 - a defect of ours costs these entries, and no more
+            _log.exception("traces_not_packed", entries=len(rows))
+            self._packed_entries -= len(rows)
+            self._lost += len(rows)
+            self._unsaid += lost + len(rows)
+        else:
+            self._packed.append(_Packed(record, len(rows), lost))
 
     def _pack_of(self, rows: Sequence[PlainRow], lost: int) -> Pack:
         numbers = {row[0] for row in rows}

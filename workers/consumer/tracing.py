@@ -24,6 +24,9 @@ _FAILED: Final = TraceStatus.FAILED.value
 _DISCARDED: Final = TraceStatus.DISCARDED.value
 _FILTERED: Final = TraceStatus.FILTERED.value
 
+# About a hundred years, in microseconds.
+SPAN_MAX: Final = 1 << 52
+
 # Of what an attempt leaves: when, status, status code, reason, how long it took.
 _Said = tuple[int, str, int | None, str, int | None]
 
@@ -110,8 +113,9 @@ class LineTrace:
             opened = job.opened_ms * 1_000
             queued = opened - message.published_ms * 1_000
             waited = int((job.sent_at + self._buffer.wall) * 1e6) - opened
-            if queued < 0 or waited < 0:  # clocks differ
-                queued, waited = max(queued, 0), max(waited, 0)
+            if not 0 <= queued <= SPAN_MAX or waited < 0:
+                # Clocks differ, and foreign producers may say any time.
+                queued, waited = min(max(queued, 0), SPAN_MAX), max(waited, 0)
         connect, address, opening = None, "", job.opening
         if opening is not None and opening.opened_at is not None and took is not None:
             connect, address = int((opening.opened_at - job.sent_at) * 1e6), opening.address

@@ -1,6 +1,7 @@
 """The database as the place of traces: packs of the stream become rows, a day a partition."""
 
 import asyncio
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -29,8 +30,12 @@ WARN_AT: Final = 0.8
 NO_DAY: Final = "Older than traces are kept, or from the future"
 NO_ROOM: Final = "Today's traces alone take the room that all may take"
 
+UNREADABLE: Final = "Not in a form that this version knows"
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_US: Final = 86_400_000_000
+# What rows of another form than ours raise.
+_UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, struct.error)
 _log = structlog.get_logger()
 
 
@@ -65,13 +70,13 @@ class DatabaseTraces:
         ids = await self._source_ids(rows)
         parts, losses = list[bytes](), list[TraceLoss]()
         for pack in rows:
-            losses += self._losses(pack)
-            sources = {number: ids[source] for number, source in pack.sources.items()}
-            rows_of = () if self._full else self._storable(pack)
-            for first in range(0, len(rows_of), ROWS_PER_TURN):
-                some = rows_of[first : first + ROWS_PER_TURN]
-                parts.append(copied(some, sources, worker=pack.worker))
-                await asyncio.sleep(0)
+            try:
+                parts += await self._copied(pack, ids)
+                losses += self._losses(pack)
+            except _UNREADABLE as exc:
+                # Of another version, perhaps: it may cost its entries, and no more.
+                _log.error("traces_unreadable", worker=pack.worker, exc_info=exc)
+                losses.append(_loss(pack, len(pack.rows), UNREADABLE))
         async with self._database.transaction() as session:
             await TraceRepository(session).record(
                 parts, losses, stream=stream, next_offset=next_offset
@@ -114,6 +119,17 @@ class DatabaseTraces:
                 self._ids.update(await TraceRepository(session).source_ids(unknown))
         return self._ids
 
+    async def _copied(self, pack: Pack, ids: Mapping[TraceSource, int]) -> list[bytes]:
+        if self._full:
+            return []
+        sources = {number: ids[source] for number, source in pack.sources.items()}
+        rows, parts = self._storable(pack), list[bytes]()
+        for first in range(0, len(rows), ROWS_PER_TURN):
+            some = rows[first : first + ROWS_PER_TURN]
+            parts.append(copied(some, sources, worker=pack.worker))
+            await asyncio.sleep(0)
+        return parts
+
     def _storable(self, pack: Pack) -> Sequence[Sequence[Any]]:
         first, last = self._days.start * _DAY_US, self._days.stop * _DAY_US
         if all(first <= row[1] < last for row in pack.rows):
@@ -121,13 +137,17 @@ class DatabaseTraces:
         return [row for row in pack.rows if first <= row[1] < last]
 
     def _losses(self, pack: Pack) -> Iterable[TraceLoss]:
-        at = _EPOCH + timedelta(microseconds=pack.at)
         if pack.lost:
-            yield TraceLoss(at=at, entries=pack.lost, worker=pack.worker, reason=pack.why)
+            yield _loss(pack, pack.lost, pack.why)
         if self._full and pack.rows:
-            yield TraceLoss(at=at, entries=len(pack.rows), worker=pack.worker, reason=NO_ROOM)
+            yield _loss(pack, len(pack.rows), NO_ROOM)
         elif missing := len(pack.rows) - len(self._storable(pack)):
-            yield TraceLoss(at=at, entries=missing, worker=pack.worker, reason=NO_DAY)
+            yield _loss(pack, missing, NO_DAY)
+
+
+def _loss(pack: Pack, entries: int, reason: str) -> TraceLoss:
+    at = _EPOCH + timedelta(microseconds=pack.at)
+    return TraceLoss(at=at, entries=entries, worker=pack.worker, reason=reason)
 
 
 def _days_of(day: date) -> int:

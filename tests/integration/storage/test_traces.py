@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from app.domain.message import Partition
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus, traced_id
 from app.storage.database import Database
@@ -154,6 +156,34 @@ async def test_entries_of_days_that_are_not_kept_are_counted_among_the_losses(
     await stored(database, a_pack(a_row(at=old), a_row(at=late), a_row(at=ahead), lost=5))
     assert len(await found(database)) == 1
     assert await losses(database) == 7
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"status": "UNKNOWN"},
+        {"offset": 1 << 70},
+        {"source": 9},
+        {"message_id": None},
+        {"queued": "long"},
+    ],
+)
+async def test_a_pack_of_an_unknown_form_costs_its_entries_and_no_others(
+    database: Database, odd: dict[str, Any]
+) -> None:
+    await stored(
+        database, a_pack(a_row(**{"message_id": "odd", **odd}), a_row("odd")), a_pack(a_row())
+    )
+    assert await found(database, "odd") == []
+    assert len(await found(database)) == 1
+    assert await losses(database) == 2
+
+
+async def test_a_row_of_another_length_costs_its_pack(database: Database) -> None:
+    short = Pack("w-1", micros(now()), 0, "", {0: BILLING}, [tuple(a_row())[:9]])
+    await stored(database, short, a_pack(a_row()))
+    assert len(await found(database)) == 1
+    assert await losses(database) == 1
 
 
 async def test_without_room_for_today_nothing_is_stored_and_all_is_counted(

@@ -5,6 +5,8 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from app.domain.addressed import Addressed
 from app.domain.batching import DeliveryType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
@@ -102,6 +104,17 @@ async def test_a_message_that_is_filtered_out_says_so() -> None:
     async with world.worker():
         await world.publish(topic, b"x")
         await until_traced(world, "FILTERED")
+
+
+@pytest.mark.parametrize("published_ms", [0, -(1 << 62), (1 << 63) - 1])
+async def test_a_foreign_producer_may_say_any_time(published_ms: int) -> None:
+    world = World()
+    topic, _ = await a_tracked(world)
+    async with world.worker():
+        await world.log.append(topic.name, [NewRecord(value=b"x", timestamp_ms=published_ms)])
+        await until_traced(world, "INFLIGHT", "SUCCESS")
+    queued = [each.queued for each in entries_of(world.plane.traces)]
+    assert all(each is not None and each >= timedelta(0) for each in queued)
 
 
 async def test_an_attempt_in_the_air_says_so_and_is_told_once() -> None:

@@ -144,6 +144,19 @@ async def test_an_attempt_that_lasts_is_said_to_be_in_the_air_once() -> None:
     assert attempts.said == ["long"]
 
 
+async def test_an_entry_that_cannot_be_packed_costs_no_more_than_its_pack() -> None:
+    stream = Stream()
+    buffer = a_buffer(stream)
+    for offset in (1 << 70, 1, 2):
+        buffer.add(a_row(offset))
+    assert await buffer.flush()
+    buffer.add(a_row(3))
+    assert await buffer.flush()
+    assert stream.offsets == [3]
+    assert [pack.lost for pack in stream.packs] == [3]
+    assert buffer.stats == (1, 3)
+
+
 async def test_entries_leave_by_themselves() -> None:
     stream = Stream()
     buffer = a_buffer(stream)
