@@ -197,7 +197,9 @@ def _ms(moment: datetime) -> int:
 
 
 def _encoded(place: _Place) -> str:
-    return base64.urlsafe_b64encode(f"{place.partition}.{place.offset}".encode()).decode().rstrip("=")
+    return (
+        base64.urlsafe_b64encode(f"{place.partition}.{place.offset}".encode()).decode().rstrip("=")
+    )
 
 
 def _decoded(after: str) -> _Place:
