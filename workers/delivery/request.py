@@ -28,7 +28,7 @@ _CONTENT_TYPE: Final = b"Content-Type"
 _NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Control characters become spaces (RFC 9110, section 5.5): no value can end its line.
-_PRINTABLE: Final = bytes(
+PRINTABLE: Final = bytes(
     byte if byte == ord("\t") or (byte >= ord(" ") and byte != 0x7F) else ord(" ")  # noqa: PLR2004 - DEL
     for byte in range(256)
 )
@@ -59,16 +59,16 @@ class RequestHeaders:
     and a content type of its own, and nothing is propagated with it.
     """
 
-    __slots__ = ("_id_name", "_idempotency_key", "_reserved", "_typed", "constant")
+    __slots__ = ("_reserved", "constant", "id_name", "is_keyed", "is_typed")
 
     def __init__(
         self, subscription: Subscription, *, host: bytes, user: str = "", password: str = ""
     ) -> None:
-        self._idempotency_key = subscription.idempotency_key
+        self.is_keyed = subscription.idempotency_key
         hermes = _identity(subscription) if subscription.identity_headers else []
-        self._id_name = _MESSAGE_ID if subscription.batching is None else _BATCH_ID
-        above = _OF_MESSAGE | {self._id_name.lower()} | {name.lower() for name, _ in hermes}
-        if self._idempotency_key:
+        self.id_name = _MESSAGE_ID if subscription.batching is None else _BATCH_ID
+        above = _OF_MESSAGE | {self.id_name.lower()} | {name.lower() for name, _ in hermes}
+        if self.is_keyed:
             above |= {_IDEMPOTENCY_KEY.lower()}
         if subscription.oauth is not None:
             above |= {b"authorization"}
@@ -81,7 +81,7 @@ class RequestHeaders:
             implied.append((b"Authorization", basic_credentials(user, password)))
         implied = [pair for pair in implied if pair[0].lower() not in given]
         self.constant: Final[Sequence[Header]] = ((b"Host", host), *implied, *hermes, *static)
-        self._typed = _CONTENT_TYPE.lower() in given
+        self.is_typed = _CONTENT_TYPE.lower() in given
         constant = {name.lower() for name, _ in self.constant}
         self._reserved = above | constant | {_CONTENT_TYPE.lower()}
 
@@ -92,20 +92,20 @@ class RequestHeaders:
 
         `addressed`: it is part of a retransmission.
         """
-        message_id = message.id.translate(_PRINTABLE)
+        message_id = message.id.translate(PRINTABLE)
         headers: list[Header] = []
-        if not self._typed:
-            headers.append((_CONTENT_TYPE, message.content_type.translate(_PRINTABLE)))
-        headers.append((self._id_name, message_id))
+        if not self.is_typed:
+            headers.append((_CONTENT_TYPE, message.content_type.translate(PRINTABLE)))
+        headers.append((self.id_name, message_id))
         headers.append((b"Hermes-Retry-Count", b"%d" % retry_count))
-        if self._idempotency_key:
+        if self.is_keyed:
             headers.append((_IDEMPOTENCY_KEY, message_id))
         if addressed is not None:
             headers.append((_RETRANSMISSION, addressed.job_id.encode("ascii")))
         for name, value in message.propagated:
             lower = _propagated_name(name)
             if lower is not None and lower not in self._reserved:
-                headers.append((name, value.translate(_PRINTABLE)))
+                headers.append((name, value.translate(PRINTABLE)))
         return headers
 
 

@@ -25,6 +25,7 @@ from workers.delivery.judge import Judge
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.destination import PATIENCE_MAX, AuthorizedDestination
 from workers.delivery.oauth.source import Tokens
+from workers.delivery.plain import PlainRequests
 from workers.delivery.request import Described, Header, RequestHeaders
 from workers.delivery.signing import Signer
 from workers.transport.answer import RawAnswer
@@ -89,6 +90,7 @@ class Destination:
         "_headers",
         "_judge",
         "_origin",
+        "_plain",
         "_reads_bodies",
         "_shape",
         "_signer",
@@ -125,6 +127,7 @@ class Destination:
         credentials = Credentials(subscription.client_certificate, subscription.http2)
         self._origin = Origin.of(url, credentials)
         self._start = request_start(b"POST", url.raw_path, self._headers.constant)
+        self._plain = self._plain_requests()
         self._total_s = subscription.policy.request_timeout.total_seconds()
 
     async def attempt(
@@ -186,8 +189,11 @@ class Destination:
         self, message: Message, retry_count: int, authorization: Header | None
     ) -> bytes | Discarded:
         """The bytes to send, or why none can be."""
-        if message.body is None:
+        body, plain = message.body, self._plain
+        if body is None:
             return Discarded(reason="malformed: the record has no value")
+        if plain and not message.propagated and message.addressed is None and not authorization:
+            return plain.of(message, body, retry_count)
         try:
             start = self._start if self._template is None else self._filled(self._template, message)
         except (TemplateError, BodyError) as exc:
@@ -195,7 +201,6 @@ class Destination:
         if authorization is not None:
             start += b"%b: %b\r\n" % authorization
         sent: Described = message
-        body = message.body
         if self._shape is not None and not isinstance(message, MessageBatch):
             sent, body = self._shape(message)
         headers = self._headers.of(sent, retry_count, message.addressed)
@@ -203,6 +208,12 @@ class Destination:
             # Last: what is signed is what is sent, at the time at which it is.
             headers += self._signer.headers(message.id, body, self._clock())
         return whole_request(start, headers, body)
+
+    def _plain_requests(self) -> PlainRequests | None:
+        """None where each request needs more than a plain one."""
+        if self._template or self._shape or self._signer or self._headers.is_typed:
+            return None
+        return PlainRequests(self._start, self._headers)
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
         # Only path and query: the host is the one that was checked, whatever the message says.

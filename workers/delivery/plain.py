@@ -1,0 +1,32 @@
+"""Requests that differ only in content type, id, count and body: most are like that."""
+
+from app.domain.message import Message
+from workers.delivery.request import PRINTABLE, RequestHeaders
+
+
+class PlainRequests:
+    """What `RequestHeaders.of` and `whole_request` make of a plain message, in one go.
+
+    A message is plain that has no headers of its own to propagate, and is part of no
+    retransmission. No line can be broken: what varies is printable, and `start` has been checked.
+    """
+
+    __slots__ = ("_form", "_keyed")
+
+    def __init__(self, start: bytes, headers: RequestHeaders) -> None:
+        self._keyed = headers.is_keyed
+        lines = [b"Content-Type: %b", headers.id_name + b": %b", b"Hermes-Retry-Count: %d"]
+        if self._keyed:
+            lines.append(b"Idempotency-Key: %b")
+        lines += [b"Content-Length: %d", b"", b"%b"]
+        self._form = start.replace(b"%", b"%%") + b"\r\n".join(lines)
+
+    def of(self, message: Message, body: bytes, retry_count: int) -> bytes:
+        """The request that sends it; `retry_count` is 0 for the first attempt."""
+        kind, message_id = (
+            message.content_type.translate(PRINTABLE),
+            message.id.translate(PRINTABLE),
+        )
+        if self._keyed:
+            return self._form % (kind, message_id, retry_count, message_id, len(body), body)
+        return self._form % (kind, message_id, retry_count, len(body), body)
