@@ -1,5 +1,6 @@
 """Reading an answer: bytes in, one final answer out. No I/O, and no trust."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import httptools
@@ -9,6 +10,10 @@ from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_M
 
 _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _FIRST_FINAL_STATUS: Final = 200
+
+
+# As they came, names and values.
+RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
 class RawAnswer(NamedTuple):

@@ -1,13 +1,12 @@
 """httpx's response, for who looks at little of it."""
 
+from typing import Final, Self
+
 import httpx
 
-from workers.transport.answer import RawAnswer
+from workers.transport.answer import RawAnswer, RawHeaders
 
-_NO_BODY = httpx.ByteStream(b"")
-# Shared by all responses; httpx copies extensions, and a ByteStream does not change.
-_WHOLE = {"truncated": False}
-_TRUNCATED = {"truncated": True}
+_NO_BODY: Final = httpx.ByteStream(b"")
 
 
 class LateResponse(httpx.Response):
@@ -16,25 +15,39 @@ class LateResponse(httpx.Response):
     Headers are read when they are asked for: it takes longer than all else of it, and few are.
     """
 
-    def __init__(self, answer: RawAnswer, request: httpx.Request) -> None:
-        self._late: httpx.Headers | None = None
-        self._raw = answer.headers
-        super().__init__(
-            answer.status,
-            stream=httpx.ByteStream(answer.body) if answer.body else _NO_BODY,
-            request=request,
-            extensions=_TRUNCATED if answer.truncated else _WHOLE,
-        )
-        self._late = None
+    raw_headers: RawHeaders = ()
+    _late: httpx.Headers | None = None
+
+    @classmethod
+    def of(cls, answer: RawAnswer, request: httpx.Request) -> Self:
+        """The response to `request`."""
+        response = cls.__new__(cls)
+        # What httpx's own constructor sets is the same for all, but for the following.
+        vars(response).update(_ALIKE)
+        response.raw_headers = answer.headers
+        response.status_code = answer.status
+        response.request = request
+        response.extensions = {"truncated": answer.truncated}
+        response.history = []
+        if answer.body:
+            response.stream = httpx.ByteStream(answer.body)
+        return response
 
     @property
     def headers(self) -> httpx.Headers:
         """As they came."""
         if self._late is None:
-            self._late = httpx.Headers(self._raw)
+            self._late = httpx.Headers(self.raw_headers)
         return self._late
 
     @headers.setter
     def headers(self, headers: httpx.Headers) -> None:
         """Instead of those that came."""
         self._late = headers
+
+
+_ALIKE: Final = {
+    name: value
+    for name, value in vars(LateResponse(200, stream=_NO_BODY)).items()
+    if name not in vars(LateResponse)
+}

@@ -20,7 +20,7 @@ from workers.transport.resolving import Resolver
 from workers.transport.response import LateResponse
 from workers.transport.sweep import Sweep
 from workers.transport.tunneling import Tunneler
-from workers.transport.wire import request_start, whole_request
+from workers.transport.wire import one_request
 
 # Closing at once takes the loop a turn or two.
 _ABORT_S = 1.0
@@ -103,7 +103,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         except httpx.TransportError as exc:
             exc.request = request
             raise
-        return LateResponse(answer, request)
+        return LateResponse.of(answer, request)
 
     async def aclose(self) -> None:
         """Take no more requests, let those in the air finish for `close_grace`, then end them."""
@@ -188,5 +188,4 @@ def _payload(request: httpx.Request, body: bytes) -> bytes:
         message = f"{request.method} is not supported"
         raise httpx.LocalProtocolError(message)
     method = request.method.encode("ascii")
-    start = request_start(method, request.url.raw_path, request.headers.raw)
-    return whole_request(start, (), body)
+    return one_request(method, request.url.raw_path, headers=request.headers.raw, body=body)

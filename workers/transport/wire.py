@@ -7,6 +7,7 @@ import httpx
 
 Header = tuple[bytes, bytes]
 
+_VERSION: Final = b"HTTP/1.1"
 # The body is in memory, so the length is known and is ours to say.
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
 # Looked at first: most names are of another length, and lower-casing them all would cost more.
@@ -19,8 +20,7 @@ def request_start(method: bytes, target: bytes, headers: Iterable[Header]) -> by
     Raises httpx.LocalProtocolError when a header or the target holds a line break: what follows it
     would be taken for a header, or for another request.
     """
-    first = b"%b %b HTTP/1.1" % (method, target)
-    return _checked([first, *_lines(headers), b""])
+    return _checked([b" ".join((method, target, _VERSION)), *_lines(headers), b""])
 
 
 def whole_request(start: bytes, headers: Sequence[Header], body: bytes) -> bytes:
@@ -32,6 +32,18 @@ def whole_request(start: bytes, headers: Sequence[Header], body: bytes) -> bytes
     if not headers:
         return b"".join((start, framing, body))
     return b"".join((start, _checked([*_lines(headers), b""]), framing, body))
+
+
+def one_request(method: bytes, target: bytes, *, headers: Iterable[Header], body: bytes) -> bytes:
+    """The same, for one that has nothing in common with others."""
+    first = b" ".join((method, target, _VERSION))
+    return b"".join(
+        (
+            _checked([first, *_lines(headers), b""]),
+            b"Content-Length: %d\r\n\r\n" % len(body),
+            body,
+        )
+    )
 
 
 def fields_of(request: bytes) -> tuple[bytes, bytes, list[Header], bytes]:
