@@ -39,10 +39,15 @@ class JobService:
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         return JobsSeen(jobs=[job], runner_live=live)
 
-    async def newest(self, *, limit: int, state: JobState | None = None) -> JobsSeen:
-        """The newest jobs, of one state if that is given."""
+    async def newest(
+        self, *, limit: int, state: JobState | None = None, after: str | None = None
+    ) -> JobsSeen:
+        """The newest jobs, of one state if that is given; `after` a job's id: older ones.
+
+        ValidationFailedError.
+        """
         async with self._database.transaction() as session:
-            jobs = await JobRepository(session).newest(limit=limit, state=state)
+            jobs = await JobRepository(session).newest(limit=limit, state=state, after=after)
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         return JobsSeen(jobs=jobs, runner_live=live)
 

@@ -9,7 +9,13 @@ from typing import Any, Final
 import psycopg
 from psycopg import AsyncConnection
 from sqlalchemy import Engine, event, text
-from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
+from sqlalchemy.exc import (
+    DBAPIError,
+    DisconnectionError,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
@@ -32,6 +38,7 @@ STATEMENT_TIMEOUT: Final = timedelta(seconds=5)
 TRANSACTION_TIMEOUT: Final = timedelta(seconds=10)
 
 _DEADLINE: Final = "deadline"
+_NOT_MIGRATED: Final = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
 
 
 class Database:
@@ -99,13 +106,18 @@ async def open_database(
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise what says that the database is down, slow or busy as StorageUnavailableError."""
+    """Raise what says that the database is down, slow, busy or old as StorageUnavailableError."""
     try:
         yield
     except PoolTimeoutError as exc:
         raise StorageUnavailableError("No free database connection in time") from exc
     except (OperationalError, InterfaceError) as exc:
         raise StorageUnavailableError(f"The database failed: {_reason(exc)}") from exc
+    except ProgrammingError as exc:
+        if not isinstance(exc.orig, _NOT_MIGRATED):
+            raise
+        message = "The database has not this version's tables: migrate it"
+        raise StorageUnavailableError(message) from exc
     except DBAPIError as exc:
         if not exc.connection_invalidated:
             raise

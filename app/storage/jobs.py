@@ -10,12 +10,17 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.sql.dml import Update
 
-from app.domain.errors import JobEndedError, JobNotFoundError, JobQueueFullError
+from app.domain.errors import (
+    JobEndedError,
+    JobNotFoundError,
+    JobQueueFullError,
+    ValidationFailedError,
+)
 from app.domain.job import (
     ENDED,
     Claim,
@@ -77,12 +82,26 @@ class JobRepository:
         query = select(JobRow).where(_KNOWN, JobRow.id == job_id)
         return _job_of(_there(await self._session.scalar(query), job_id))
 
-    async def newest(self, *, limit: int, state: JobState | None = None) -> Sequence[Job]:
-        """The newest `limit` (at most PAGE_MAX), of one state if that is given."""
+    async def newest(
+        self, *, limit: int, state: JobState | None = None, after: str | None = None
+    ) -> Sequence[Job]:
+        """The newest `limit` (at most PAGE_MAX), of one state, and older than the job `after`.
+
+        ValidationFailedError when there is no job `after`.
+        """
         wanted = true() if state is None else JobRow.state == state.value
         order = (JobRow.requested_at.desc(), JobRow.id.desc())
         query = select(JobRow).where(_KNOWN, wanted).order_by(*order).limit(min(limit, PAGE_MAX))
+        if after is not None:
+            query = query.where(await self._older(after))
         return [_job_of(row) for row in await self._session.scalars(query)]
+
+    async def _older(self, job_id: str) -> ColumnElement[bool]:
+        known = None if "\0" in job_id else await self._session.get(JobRow, job_id)
+        if known is None:
+            raise ValidationFailedError.of("after", "must be the id of a job")
+        at_once = and_(JobRow.requested_at == known.requested_at, JobRow.id < known.id)
+        return or_(JobRow.requested_at < known.requested_at, at_once)
 
     async def last_done(self, kind: JobKind, topic: str | None, subscription: str | None) -> Job:
         """The job done last whose scope has that topic and subscription; JobNotFoundError."""

@@ -8,9 +8,10 @@ from starlette.responses import Response
 
 from app.api.access import CallerOf, requires
 from app.api.dependencies import Services, ServicesOf
-from app.api.documented import IGNORED_HEADER, answers, errors, refusal, takes
+from app.api.documented import IGNORED_HEADER, LINK_HEADER, answers, errors, refusal, takes
 from app.api.idempotency import RepeatableRoute
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, json_request, limit_of
+from app.api.pages import next_link
 from app.api.schemas.job import (
     JobBody,
     JobRead,
@@ -59,17 +60,23 @@ async def request_job(request: Request, services: ServicesOf, caller: CallerOf) 
 
 
 @router.get(
-    "", dependencies=[requires(Role.ANY)], responses=answers(JobRead, many=True) | errors(400)
+    "",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(JobRead, many=True, headers=LINK_HEADER) | errors(400),
 )
 async def list_jobs(
     services: ServicesOf,
     *,
     state: Annotated[str | None, Query(description="only jobs in this state")] = None,
+    request: Request,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
+    after: Annotated[str | None, Query(description="jobs older than the one of this id")] = None,
 ) -> Response:
-    """The newest jobs, without their logs."""
-    seen = await services.jobs.newest(limit=limit_of(limit), state=job_state_of(state))
-    return answer([job.answered() for job in jobs_read(seen)])
+    """The newest jobs, without their logs; `Link: rel="next"` leads to older ones."""
+    wanted = limit_of(limit)
+    seen = await services.jobs.newest(limit=wanted, state=job_state_of(state), after=after)
+    link = next_link(request, seen.jobs[-1].id) if len(seen.jobs) == wanted else {}
+    return answer([job.answered() for job in jobs_read(seen)], notes=AnswerNotes(extra=link))
 
 
 @router.get("/{job}", dependencies=[requires(Role.ANY)], responses=answers(JobRead) | errors(404))

@@ -12,6 +12,7 @@ from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.guarded import bearer, guarded
 from tests.integration.api.server import given, serving
 
+JOB = {"kind": "UNDELIVERED_ANALYTICS"}
 NEW = {"name": "billing", "endpoint": "http://h.test/"}
 
 
@@ -142,6 +143,18 @@ async def test_lists_of_names_come_in_pages(api: httpx.AsyncClient, topic: str) 
             found += page.json()
             address = page.links.get("next", {}).get("url", "")
         assert found == everything == sorted(everything)
+
+
+async def test_jobs_come_in_pages_the_newest_first(api: httpx.AsyncClient) -> None:
+    made = [(await api.post("/jobs", json=JOB)).json()["id"] for _ in range(5)]
+    found, address = [], "/jobs?limit=2"
+    while address:
+        page = await api.get(address)
+        found += [job["id"] for job in page.json()]
+        address = page.links.get("next", {}).get("url", "")
+    assert found == made[::-1]
+    refused = await api.get("/jobs", params={"after": "none"})
+    assert [each["path"] for each in refused.json()["details"]] == ["after"]
 
 
 async def test_a_page_that_cannot_be_is_named(api: httpx.AsyncClient) -> None:

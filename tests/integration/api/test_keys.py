@@ -5,6 +5,7 @@ import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from alembic import command
 
 from app.config import Settings
 from app.domain.access import Scope
@@ -12,6 +13,7 @@ from app.main import create_app
 from app.services.keys import KeyDraft, KeyService
 from app.services.known_keys import KeyUse, known_keys
 from app.storage.database import Database
+from app.storage.migrate import alembic_config, upgrade
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.guarded import PATIENCE_S, bearer, guarded
 from tests.integration.api.server import given, serving
@@ -26,6 +28,27 @@ async def test_an_empty_installation_announces_one_admins_key_once(postgres_url:
     async with guarded(postgres_url, first=False) as again:
         # Refused, and nothing is announced again.
         assert (await again.http.get("/topics", headers=bearer("ang_x"))).status_code == 401
+
+
+async def test_a_process_that_is_there_before_its_tables_waits_for_them(
+    postgres_url: str, log: MemoryLog
+) -> None:
+    command.downgrade(alembic_config(postgres_url), "0014")
+    announced: asyncio.Queue[str] = asyncio.Queue()
+    app = create_app(
+        Settings(auth="keys"),
+        database_url=postgres_url,
+        log=given(log),
+        announce=announced.put_nowait,
+    )
+    async with serving(app) as api, asyncio.timeout(PATIENCE_S):
+        assert (await api.get("/status/ready")).json()["status"] == "NOT_READY"
+        forged = bearer(f"ang_{'0' * 12}_{'x' * 43}")
+        assert (await api.get("/topics", headers=forged)).status_code == 503
+        assert (await api.get("/topics")).status_code == 401
+        await asyncio.to_thread(upgrade, postgres_url)
+        first = bearer(await announced.get())
+        assert (await api.get("/topics", headers=first)).status_code == 200
 
 
 async def test_of_many_processes_that_start_at_once_one_makes_the_first_key(
