@@ -302,9 +302,12 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     def _done_with(self, batches: Iterable[Batch]) -> None:
         """Their partitions are free for the next ones."""
         for batch in batches:
-            batch.line.under_way = False
-            self._waiting.setdefault(batch.topic.name, batch.topic)
-        self._pump()
+            line, state = batch.line, batch.topic
+            line.under_way = False
+            if line.waiting or state.spare or state.unplaced:
+                self._waiting.setdefault(state.name, state)
+        if self._waiting:
+            self._pump()
 
     # ---- where topics are -----------------------------------------------------------------------
 
