@@ -77,7 +77,9 @@ class Sweep:
         self._timer, self._at = None, inf
         now = self._loop.time()
         for timed in [timed for timed in self._timed if timed.deadline <= now]:
-            timed.expire()
+            # One that expired before may have had its next request begun by this one.
+            if timed.deadline <= now:
+                timed.expire()
         earliest = min((timed.deadline for timed in self._timed), default=inf)
         if earliest < inf:
             self.notice(max(earliest, now + GRAIN_S))

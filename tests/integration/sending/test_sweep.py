@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from math import inf
 
 from workers.transport.sweep import GRAIN_S, Sweep
@@ -12,11 +13,20 @@ class Watched:
         self._sweep = sweep
         self.deadline = deadline
         self.late_s: float | None = None
+        self.expired_at = 0.0
+        self.meanwhile: Callable[[], object] = int
 
     def expire(self) -> None:
-        self.late_s = self._loop.time() - self.deadline
+        self.expired_at = self._loop.time()
+        self.late_s = self.expired_at - self.deadline
         self.deadline = inf
         self._sweep.discard(self)
+        self.meanwhile()
+
+    def put_off(self, deadline: float) -> None:
+        if not self.expired_at:
+            self.deadline = deadline
+            self._sweep.notice(deadline)
 
 
 async def test_expires_each_at_its_deadline_or_soon_after() -> None:
@@ -28,6 +38,19 @@ async def test_expires_each_at_its_deadline_or_soon_after() -> None:
     async with asyncio.timeout(5):
         await sweep.drained()
     assert all(one.late_s is not None and 0 <= one.late_s < GRAIN_S + 0.4 for one in watched)
+
+
+async def test_what_got_a_later_deadline_while_others_expired_goes_on() -> None:
+    loop = asyncio.get_running_loop()
+    sweep, now = Sweep(loop), loop.time()
+    pair = [Watched(sweep, now + 0.02) for _ in range(2)]
+    for one, other in (pair, pair[::-1]):
+        # Such as a request that fails: the next one goes by a connection whose idle life is over.
+        one.meanwhile = partial(other.put_off, now + 0.2)
+        sweep.add(one)
+    async with asyncio.timeout(5):
+        await sweep.drained()
+    assert sorted(one.expired_at > now + 0.19 for one in pair) == [False, True]
 
 
 async def test_a_later_deadline_costs_no_timer() -> None:
