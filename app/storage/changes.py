@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.feed import Changes
 from app.domain.oauth import OAuthProvider
 from app.domain.subscription import Subscription
+from app.storage.database import Database
 from app.storage.models import ChangeClockRow, SubscriptionRow, TombstoneRow, TopicRow
 from app.storage.notices import CHANGES
 from app.storage.oauth import OAuthProviderRepository
@@ -19,6 +20,8 @@ from app.storage.sealing import vault_of
 
 TOPIC: Final = "topic"
 SUBSCRIPTION: Final = "subscription"
+# Subscriptions that are made of rows in one go: others wait for it.
+PAGE: Final = 500
 
 
 class ChangeFeed:
@@ -58,6 +61,15 @@ class ChangeFeed:
 
         What changes while this reads may be in it, and will be again in the next answer.
         """
+        changes, found = await self.but_subscriptions(number), list[Subscription]()
+        place = (number + 1, "")
+        while page := await self.subscriptions(place):
+            found += page
+            place = (page[-1].change, page[-1].id)
+        return replace(changes, subscriptions=tuple(found))
+
+    async def but_subscriptions(self, number: int) -> Changes:
+        """What `since` answers, still without the subscriptions."""
         # The clock first: what is read after it includes every change up to it.
         current = await self.current()
         # Tombstones before rows: what is deleted in between is missing here, and buried next time.
@@ -65,22 +77,29 @@ class ChangeFeed:
         topics = await self._session.scalars(
             select(TopicRow).where(TopicRow.change > number).order_by(TopicRow.change)
         )
-        subscriptions = await self._session.scalars(
-            select(SubscriptionRow)
-            .where(SubscriptionRow.change > number)
-            .order_by(SubscriptionRow.change)
-        )
         changed_topics = tuple(topic_of(row) for row in topics)
-        changed = [subscription_of(row, vault_of(self._session)) for row in subscriptions]
         return Changes(
             number=current,
             topics=changed_topics,
-            subscriptions=await self._with_providers(changed),
             # A topic that was made again since it was deleted exists.
             deleted_topics=frozenset(buried.get(TOPIC, ()))
             - {topic.name for topic in changed_topics},
             deleted_subscription_ids=frozenset(buried.get(SUBSCRIPTION, ())),
         )
+
+    async def subscriptions(
+        self, place: tuple[int, str], *, at_most: int = PAGE
+    ) -> Sequence[Subscription]:
+        """The next ones that changed, behind those up to `place`: a change, and an id."""
+        key = tuple_(SubscriptionRow.change, SubscriptionRow.id)
+        rows = await self._session.scalars(
+            select(SubscriptionRow)
+            .where(key > place)
+            .order_by(SubscriptionRow.change, SubscriptionRow.id)
+            .limit(at_most)
+        )
+        vault = vault_of(self._session)
+        return await self._with_providers([subscription_of(row, vault) for row in rows])
 
     async def _with_providers(
         self, subscriptions: Sequence[Subscription]
@@ -103,6 +122,24 @@ class ChangeFeed:
         for kind, key in rows:
             buried.setdefault(kind, set()).add(key)
         return buried
+
+
+async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
+    """As `ChangeFeed.since`, in a transaction for each `page` of subscriptions.
+
+    Ten thousand take longer to make than a transaction may, on a machine that is busy.
+    """
+    async with database.transaction() as session:
+        changes = await ChangeFeed(session).but_subscriptions(number)
+    found: list[Subscription] = []
+    place = (number + 1, "")
+    while True:
+        async with database.transaction() as session:
+            some = await ChangeFeed(session).subscriptions(place, at_most=page)
+        found += some
+        if len(some) < page:
+            return replace(changes, subscriptions=tuple(found))
+        place = (some[-1].change, some[-1].id)
 
 
 def _with_provider(

@@ -17,7 +17,7 @@ from app.domain.sharing import RateNote
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
 from app.domain.subscription import State, Subscription
 from app.storage.audit import AuditRepository
-from app.storage.changes import ChangeFeed
+from app.storage.changes import changes_since
 from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.notices import Notices
@@ -41,8 +41,7 @@ class DatabaseChanges:
 
     async def since(self, number: int) -> Changes:
         """What changed after the change `number`."""
-        async with self._database.transaction() as session:
-            return await ChangeFeed(session).since(number)
+        return await changes_since(self._database, number)
 
     async def wait(self, at_most: timedelta) -> None:
         """Return when something may have changed, or after `at_most`."""

@@ -3,7 +3,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.domain.feed import Changes
-from app.storage.changes import ChangeFeed
+from app.storage.changes import ChangeFeed, changes_since
 from app.storage.database import Database
 from app.storage.notices import CHANGES, listen
 from app.storage.subscriptions import SubscriptionRepository
@@ -38,6 +38,17 @@ async def test_a_reader_gets_what_changed_after_what_it_knows(database: Database
         number=changed.change, subscriptions=(changed,)
     )
     assert second.change < changed.change
+
+
+async def test_what_is_read_in_pages_is_what_is_read_at_once(database: Database) -> None:
+    added = [await add_subscription(database, f"s{number}") for number in range(5)]
+    async with database.transaction() as session:
+        changed = await SubscriptionRepository(session).update(replace(added[0], description="new"))
+    for page in (1, 2, 5, 6):
+        changes = await changes_since(database, 0, page=page)
+        assert changes.subscriptions == (*added[1:], changed)
+        assert changes == await since(database, 0)
+    assert (await changes_since(database, added[3].change)).subscriptions == (added[4], changed)
 
 
 async def test_a_reader_is_told_of_deletions(database: Database) -> None:
