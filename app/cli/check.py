@@ -14,10 +14,12 @@ from app.cli.errors import CliError
 from app.cli.options import JsonOption
 from app.cli.settings import api_url, settings_with
 from app.config import Settings
-from app.domain.errors import AngeliaError, StorageUnavailableError
+from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
 from app.log.factory import open_log
 from app.storage.configured import database_url
 from app.storage.database import Database, open_database
+from app.storage.keyring import KEY_FILE, open_vault
+from app.vault import HOW_TO_SET
 
 _OK: Final = "ok"
 
@@ -103,6 +105,7 @@ async def _running(settings: Settings, *, url: str, where: str) -> Sequence[Part
             Part(name="database", where=where, problem=await _ping(database)),
             Part(name="migrations", where=where, problem=await _migrations(database)),
             await _log(settings, url=url),
+            _secret_key(settings),
             await _api(settings),
         ]
 
@@ -132,6 +135,18 @@ async def _log(settings: Settings, *, url: str) -> Part:
     except AngeliaError as exc:
         problem = exc.message
     return Part(name="message log", where=where, problem=problem)
+
+
+def _secret_key(settings: Settings) -> Part:
+    where = "ANGELIA_SECRET_KEY"
+    if settings.secret_key is None and settings.embedded_database:
+        where = str(settings.home.resolve() / KEY_FILE)
+    try:
+        known = open_vault(settings).key_ids
+        problem = "" if known else f"no secret can be stored: {HOW_TO_SET}"
+    except SecretKeyError as exc:
+        problem = exc.message
+    return Part(name="secret key", where=where, problem=problem, required=False)
 
 
 async def _api(settings: Settings) -> Part:

@@ -51,9 +51,10 @@ class Sealing:
         if isinstance(stored, str):
             self.outdated += 1
             return stored
+        sealed = str(stored.get(_SEALED)) if isinstance(stored, dict) else ""
         try:
-            text = self._vault.open(stored[_SEALED], (*self._row, field))
-            self.outdated += not self._vault.is_current(stored[_SEALED])
+            text = self._vault.open(sealed, (*self._row, field))
+            self.outdated += not self._vault.is_current(sealed)
         except SecretUnreadableError as exc:
             self.unreadable = exc.message
             return MASK

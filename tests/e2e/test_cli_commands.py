@@ -43,9 +43,6 @@ def test_topics_and_subscriptions_are_made_shown_and_deleted(place: Place) -> No
         assert made["id"] in listed
         assert made["secret"] not in listed
         assert place.run(*secrets, "delete", TOPIC, "billing", made["id"]).returncode == 0
-        assert json.loads(place.run(*secrets, "list", TOPIC, "billing", "--json").stdout) == []
-        rotated = place.run("secrets", "rotate")
-        assert (rotated.returncode, rotated.stdout[:10]) == (0, "0 secrets:")
         assert place.run("subscription", "delete", TOPIC, "billing").returncode == 0
         assert place.run("topic", "delete", TOPIC).returncode == 0
         assert up.interrupt() == 0, up.output

@@ -73,6 +73,9 @@ IN_THE_CLEAR = """
 """
 
 
+SPOIL = """UPDATE subscriptions SET settings = settings || '{"endpoint_password": SPOILT}'"""
+
+
 async def test_no_secret_is_in_the_database_and_all_are_there_when_read(
     database: Database, postgres_url: str
 ) -> None:
@@ -156,6 +159,17 @@ async def test_a_secret_that_was_moved_to_another_row_is_not_used(
     thief = await get(database, "thief")
     assert "not as it was stored" in thief.locked
     assert {header.value for header in thief.headers} == {MASK}
+
+
+@pytest.mark.parametrize("spoilt", ["7", "{}", '{"sealed": 7}', '{"sealed": "v1.x"}', "[]"])
+async def test_a_secret_that_is_none_locks_its_subscription_alone(
+    database: Database, postgres_url: str, spoilt: str
+) -> None:
+    await add(database, with_secrets())
+    execute(postgres_url, SPOIL.replace("SPOILT", spoilt))
+    found = await get(database)
+    assert "known form" in found.locked
+    assert found.endpoint == f"http://user:{MASK}@h.test/x"
 
 
 async def test_a_rotation_encrypts_everything_with_the_first_key_and_tells_nobody(
