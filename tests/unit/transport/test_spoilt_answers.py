@@ -156,11 +156,12 @@ async def test_a_good_answer_that_is_spoilt_anywhere_comes_to_an_end(
 ) -> None:
     said = good
     for spoiling in spoilings:
-        said = spoilt(said, *spoiling)
+        said = spoilt(said, spoiling)
     assert isinstance(await outcome_of(said, cuts, ending), RawAnswer | httpx.TransportError)
 
 
-def spoilt(said: bytes, how: str, place: int, value: int) -> bytes:
+def spoilt(said: bytes, spoiling: Spoiling) -> bytes:
+    how, place, value = spoiling
     at = place % (len(said) + 1)
     match how:
         case "set":
