@@ -20,6 +20,8 @@ def main() -> None:
     raise_file_limit()
     with database_url(settings) as url:
         gc.freeze()  # what is loaded by now lives as long as the process
+        # Messages make no cycles: to look for some at each 700th costs a thirtieth of the CPU.
+        gc.set_threshold(10_000, 20, 20)
         uvloop.run(run(settings, database_url=url))
 
 
