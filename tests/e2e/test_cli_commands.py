@@ -1,5 +1,6 @@
 import json
 
+import httpx
 import pytest
 
 from tests.e2e.cli import Place, wait_until
@@ -36,6 +37,18 @@ def test_topics_and_subscriptions_are_made_shown_and_deleted(place: Place) -> No
         assert "Activated" in place.run("subscription", "activate", TOPIC, "billing").stdout
         refused = place.run("topic", "delete", TOPIC)
         assert refused.returncode == 1
+        assert place.run("subscription", "delete", TOPIC, "billing").returncode == 0
+        assert place.run("topic", "delete", TOPIC).returncode == 0
+        assert up.interrupt() == 0, up.output
+
+
+def test_signing_secrets_are_made_listed_and_deleted(place: Place) -> None:
+    with place.started("up") as up:
+        up.says("Angelia is ready")
+        with httpx.Client(base_url=place.url, timeout=30, trust_env=False) as http:
+            http.post("/topics", json={"name": TOPIC}).raise_for_status()
+            billing = {"name": "billing", "endpoint": "http://127.0.0.1:1/"}
+            http.post(f"/topics/{TOPIC}/subscriptions", json=billing).raise_for_status()
         secrets = ("subscription", "secrets")
         made = json.loads(place.run(*secrets, "create", TOPIC, "billing", "--json").stdout)
         assert made["secret"].startswith("whsec_")
@@ -43,8 +56,6 @@ def test_topics_and_subscriptions_are_made_shown_and_deleted(place: Place) -> No
         assert made["id"] in listed
         assert made["secret"] not in listed
         assert place.run(*secrets, "delete", TOPIC, "billing", made["id"]).returncode == 0
-        assert place.run("subscription", "delete", TOPIC, "billing").returncode == 0
-        assert place.run("topic", "delete", TOPIC).returncode == 0
         assert up.interrupt() == 0, up.output
 
 
