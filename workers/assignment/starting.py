@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Final, Protocol
 
 import structlog
@@ -16,6 +17,8 @@ from app.domain.subscription import Subscription
 from app.log.interface import Committed, MessageLog
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
+# A call has a deadline: what it did not find in time is asked again, and not all of thousands.
+GROUPS_PER_CALL: Final = 500
 
 _log = structlog.get_logger()
 
@@ -68,6 +71,15 @@ class Starts:
         groups: dict[str, list[Partition]] = {}
         for subscription, partition in wanted:
             groups.setdefault(subscription.group, []).append(partition)
+        found: dict[str, Mapping[Partition, Committed]] = {}
+        left = iter(groups.items())
+        while some := dict(islice(left, GROUPS_PER_CALL)):
+            found.update(await self._asked(some))
+        return found
+
+    async def _asked(
+        self, groups: Mapping[str, Collection[Partition]]
+    ) -> Mapping[str, Mapping[Partition, Committed]]:
         while True:
             try:
                 return await self._log.committed(groups)

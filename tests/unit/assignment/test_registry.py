@@ -13,7 +13,7 @@ from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed
 from workers.assignment.registry import Registry
-from workers.assignment.starting import Starts
+from workers.assignment.starting import GROUPS_PER_CALL, Starts
 from workers.consumer.lines import CursorKey
 from workers.delivery.share import Share
 
@@ -95,6 +95,8 @@ class Commits:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
+        if len(groups) > GROUPS_PER_CALL:
+            raise AssertionError("they would not be found before the call's deadline")
         return dict.fromkeys(groups, self._found)
 
 
@@ -116,6 +118,13 @@ async def test_starts_from_a_commit_of_its_own() -> None:
     found = {FIRST: Committed(9, progress.metadata())}
     wanted = [(subscription, FIRST), (subscription, SECOND)]
     assert await starts(found).committed(wanted) == {(subscription, FIRST): progress}
+
+
+async def test_the_commits_of_thousands_are_all_found() -> None:
+    subscriptions = [a_subscription(f"a{n}") for n in range(2 * GROUPS_PER_CALL + 1)]
+    wanted = [(subscription, FIRST) for subscription in subscriptions]
+    found = await starts({FIRST: Committed(9)}).committed(wanted)
+    assert found.keys() == set(wanted)
 
 
 async def test_a_commit_of_another_incarnation_is_none() -> None:
