@@ -62,7 +62,8 @@ class Slot:
 
     def landed(self, outcome: Outcome) -> None:
         """As `Landing.landed`."""
-        job, self._job = self._job, None
+        # A slot may rest for long: it keeps no request, whose body may be large.
+        job, self._job, self._in_air = self._job, None, None
         if job is None:
             return
         try:
@@ -90,7 +91,11 @@ class Slot:
             self._in_air = crew.endpoint.begin(job.message, job.attempts, self)
         except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
             self._in_air = None
-        return self._in_air is not None
+        if self._in_air is None:
+            # Awaited from here on: nothing else may tell what came of it.
+            self._job = None
+            return False
+        return True
 
     def _go_on(self, job: Job, outcome: Outcome) -> None:
         crew = self._crew
