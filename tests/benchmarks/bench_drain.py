@@ -8,6 +8,7 @@ import time
 from typing import Final
 
 import httpx
+import pytest
 import uvloop
 from kafka import KafkaConsumer
 
@@ -18,6 +19,8 @@ from tests.benchmarks.figures import Report
 from tests.benchmarks.receivers import receiver
 from tests.fakes.worker import World
 from tests.servers.kafka import KafkaBroker
+
+pytestmark = pytest.mark.usefixtures("broker_aside")
 
 ROUNDS: Final = 3
 MESSAGES: Final = 50_000

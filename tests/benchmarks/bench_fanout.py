@@ -5,10 +5,14 @@ Also written to `build/bench/fanout*`.
 
 from typing import Final
 
+import pytest
+
 from tests.benchmarks.drains import Drain, drained, kafka_logs
 from tests.benchmarks.figures import Report
 from tests.benchmarks.receivers import receiver
 from tests.servers.kafka import KafkaBroker
+
+pytestmark = pytest.mark.usefixtures("broker_aside")
 
 ROUNDS: Final = 3
 DELIVERIES: Final = 30_000

@@ -26,6 +26,8 @@ from tests.benchmarks.stopwatch import stopwatch
 from tests.e2e.service import Service
 from tests.servers.kafka import KafkaBroker
 
+pytestmark = pytest.mark.usefixtures("broker_aside")
+
 BUSY: Final = 200
 ROUNDS: Final = 3
 ROUND_S: Final = 4.0

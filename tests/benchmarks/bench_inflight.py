@@ -9,10 +9,14 @@ import asyncio
 from math import inf
 from typing import Final
 
+import pytest
+
 from tests.benchmarks.drains import Drain, drained, kafka_logs
 from tests.benchmarks.figures import Report
 from tests.benchmarks.receivers import slow_receiver, steady_rate
 from tests.servers.kafka import KafkaBroker
+
+pytestmark = pytest.mark.usefixtures("broker_aside")
 
 ROUNDS: Final = 2
 LATENCIES_MS: Final = (0, 20, 50, 200)

@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+import pytest
 
 from tests.benchmarks import cores, pace
 from tests.benchmarks.figures import Report
 from tests.benchmarks.open_loop import publish_backlog
 from tests.benchmarks.receivers import SLICE_S, Receiver, slow_receiver
 from tests.e2e.service import Service
+
+pytestmark = pytest.mark.usefixtures("broker_aside")
 
 TOPIC: Final = "bench.million"
 MESSAGES: Final = 1_000_000

@@ -8,10 +8,9 @@ do without. `packed` is on Kafka with compression.
 """
 
 import asyncio
-import os
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,11 +24,12 @@ from tests.benchmarks.figures import Report
 from tests.benchmarks.loads import Load, driven
 from tests.e2e.cli import free_port
 from tests.e2e.service import ROOT, Service, eventually
-from tests.servers.kafka import KafkaBroker
+
+pytestmark = pytest.mark.usefixtures("broker_aside")
 
 TOPIC: Final = "bench.publish"
 ROUNDS: Final = 3
-SECONDS: Final = 4
+SECONDS: Final = 2
 WARM_UP_SECONDS: Final = 1
 BATCH: Final = 500
 MESSAGE: Final = b'{"order":4711,"filler":"' + b"x" * 975 + b'"}'
@@ -78,43 +78,32 @@ CASES: Final = (
     Case(LINES, 1),
     Case(LINES, 16),
 )
+PACKED: Final = (Case(SINGLE, 64), Case(LINES, 16))
 
 
 async def test_publishing(
     configuration: Mapping[str, str], logs: Path, request: pytest.FixtureRequest
 ) -> None:
-    await compared(
-        Report(f"publish-{_id(request)}", f"Publishing on {_id(request)}"), configuration, logs
-    )
+    report = Report(f"publish-{_id(request)}", f"Publishing on {_id(request)}")
+    async with Service(configuration, logs) as service:
+        await compared(report, service, CASES)
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd", "gzip"])
 async def test_publishing_packed(on_kafka: Mapping[str, str], logs: Path, codec: str) -> None:
     report = Report(f"publish-packed-{codec}", f"Publishing on Kafka, packed by {codec}")
-    await compared(report, {**on_kafka, "ANGELIA_KAFKA_COMPRESSION": codec}, logs)
+    async with Service({**on_kafka, "ANGELIA_KAFKA_COMPRESSION": codec}, logs) as service:
+        await compared(report, service, PACKED)
 
 
-@pytest.fixture(autouse=True)
-def _broker_aside(kafka_broker: KafkaBroker) -> Iterator[None]:
-    """Keep the broker off the core of what is measured."""
-    _keep(kafka_broker, cores.OTHERS)
-    yield
-    _keep(kafka_broker, cores.MEASURED | cores.OTHERS)
-
-
-def _keep(broker: KafkaBroker, on: frozenset[int]) -> None:
-    for thread in Path(f"/proc/{broker.pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), on)
-
-
-async def compared(report: Report, configuration: Mapping[str, str], logs: Path) -> None:
+async def compared(report: Report, service: Service, cases: Sequence[Case]) -> None:
     """Each case in rounds, every round beside the application that does nothing."""
-    async with Service(configuration, logs) as service, trivial() as nothing:
+    async with trivial() as nothing:
         with cores.on_cores(cores.MEASURED):
             api = await service.api()
         await service.topic(TOPIC)
         target = Target(service.port, psutil.Process(api.pid))
-        for case in CASES:
+        for case in cases:
             rounds = []
             for _ in range(ROUNDS):
                 least = await measured(nothing, case)

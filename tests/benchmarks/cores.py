@@ -7,6 +7,7 @@ wherever the system puts it.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 _ALL: Final = sorted(os.sched_getaffinity(0))
@@ -25,6 +26,12 @@ def on_cores(cores: frozenset[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def move(pid: int, to: frozenset[int]) -> None:
+    """Move a running process, with all threads that it has, to these cores."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), to)
 
 
 def layout() -> str:

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 
 from app.config import Settings
 from app.domain.commit import initial_metadata
@@ -16,10 +16,12 @@ from app.domain.topic import Topic
 from app.log.factory import open_log
 from app.log.interface import Committed, MessageLog
 from app.services.topics import log_topic
+from app.storage.changes import ChangeFeed
 from app.storage.database import Database, open_database
 from app.storage.groups import GroupRepository
-from app.storage.models import CursorRow
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.models import CursorRow, SubscriptionRow
+from app.storage.rows import subscription_values
+from app.storage.sealing import vault_of
 from app.storage.topics import TopicRepository
 
 GROUP: Final = "bench"
@@ -103,9 +105,19 @@ class Backstage:
 
     async def _subscribe(self, subscriptions: Sequence[Subscription]) -> None:
         async with self._database.transaction() as session:
-            repository = SubscriptionRepository(session)
-            for subscription in subscriptions:
-                await repository.add(subscription)
+            change = await ChangeFeed(session).next_number()
+            rows = [
+                {
+                    "id": each.id,
+                    "topic": each.topic,
+                    "name": each.name,
+                    "change": change,
+                    **subscription_values(each, vault_of(session)),
+                }
+                for each in subscriptions
+            ]
+            # One by one, as a repository adds them, they would take longer than a transaction may.
+            await session.execute(insert(SubscriptionRow), rows)
         # The topics are new and empty.
         starts = {
             each.group: {
