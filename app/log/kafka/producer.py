@@ -91,7 +91,12 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         for broker in self._brokers.values():
             broker.close()
         self._drain()
-        await self._tasks.__aexit__(kind, error, traceback)
+        try:
+            await self._tasks.__aexit__(kind, error, traceback)
+        finally:
+            # A connection may have been made just before its task was to end.
+            for broker in self._brokers.values():
+                broker.close()
 
     async def append(
         self, topic: str, records: Sequence[NewRecord], ack: Ack
@@ -242,8 +247,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     def _broke(self, batches: Sequence[Batch]) -> None:
         _log.exception("kafka_batch_broke", topics=sorted({batch.topic.name for batch in batches}))
         self._fail(batches, LogUnavailableError("The messages could not be written as a batch"))
-        for batch in batches:
-            batch.line.under_way = False
+        # Not at once: this may be within the very turn in which others are sent.
+        self._loop.call_soon(self._done_with, batches)
 
     def _encoded(self, batches: Sequence[Batch]) -> list[bytes]:
         return [

@@ -35,6 +35,7 @@ class Broker:
         self.stored: dict[int, list[bytes]] = {}
         self.requests = 0
         self.connections = 0
+        self.left = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -47,6 +48,7 @@ class Broker:
                 writer.write(FRAME_LENGTH.pack(len(answer)) + answer)
         finally:
             writer.close()
+            self.left.set()
 
     def _answered(self, frame: bytes) -> bytes | None:
         self.requests += 1
@@ -182,6 +184,28 @@ async def test_a_question_that_fails_is_asked_again(failure: Exception) -> None:
         place.failures = [failure]
         await appended(producer, b"a")
     assert broker.stored[0] == [b"a"]
+
+
+async def test_what_waits_behind_a_batch_that_cannot_be_written_goes_next() -> None:
+    async with producing(in_turn()) as (producer, broker, _):
+        await appended(producer, b"first")
+        odd = NewRecord(value=b"x" * 900_000, key=b"k", timestamp_ms=1 << 70)
+        calls = (producer.append(TOPIC, [odd], Ack.ALL), appended(producer, b"y" * 900_000))
+        written, waiting = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(written, LogUnavailableError)
+        assert not isinstance(waiting, BaseException)
+    assert broker.stored[0] == [b"first", b"y" * 900_000]
+
+
+async def test_leaves_no_connection_when_it_is_closed_while_it_connects() -> None:
+    broker = Broker(in_turn())
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()
+    place = Place(address, 1)
+    async with server, asyncio.timeout(10):
+        async with Producer(place, prefix="n.", stats=LogStats()) as producer:
+            producer.learn(TOPIC, Located({0: NODE}, {NODE: address}))
+        await broker.left.wait()
 
 
 async def test_a_topic_that_is_not_there_is_said_to_all_that_wait_and_looked_for_again() -> None:
