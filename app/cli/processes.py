@@ -1,13 +1,12 @@
 """`angelia api | worker | migrate`: one process each, as a service manager wants them."""
 
-import os
-import sys
 from enum import StrEnum
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from app.cli import output
+from app.cli.becoming import become
 from app.cli.interrupt import run_until_told
 from app.cli.settings import settings_with
 from app.cli.workers import PROCESSES_MAX, keep_running
@@ -57,9 +56,3 @@ def migrate() -> None:
 def _upgrade(settings: Settings) -> None:
     with database_url(settings) as url:
         upgrade(url)
-
-
-def become(module: str, settings: Settings) -> NoReturn:
-    """Replace this process by another one of ours: signals and exit code are then its own."""
-    command = [sys.executable, "-m", module]
-    os.execve(command[0], command, settings.environment())  # noqa: S606 - our own module

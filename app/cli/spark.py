@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.cli import output
+from app.cli.becoming import become
 from app.cli.errors import CliError
-from app.cli.processes import become
 from app.cli.settings import settings_with
 from app.config import java_command
 
