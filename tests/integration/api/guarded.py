@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
+from pydantic import SecretStr
 
 from app.config import Settings
 from app.main import create_app
+from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
@@ -54,7 +56,7 @@ async def guarded(
     """Served on a free port; `first`: wait for the key that an empty installation prints."""
     announced: asyncio.Queue[str] = asyncio.Queue()
     app = create_app(
-        Settings(auth="keys"),
+        Settings(auth="keys", secret_key=SecretStr(KEY)),
         database_url=postgres_url,
         log=given(log or MemoryLog()),
         announce=announced.put_nowait,

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from app.config import Settings
 from app.main import create_app
+from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.guarded import bearer, guarded
 from tests.integration.api.server import given, serving
@@ -19,7 +21,7 @@ NEW = {"name": "billing", "endpoint": "http://h.test/"}
 @pytest.fixture
 async def pages(postgres_url: str) -> AsyncIterator[httpx.AsyncClient]:
     """An API that pages of one origin may call."""
-    settings = Settings(cors_origins=("https://console.test",))
+    settings = Settings(cors_origins=("https://console.test",), secret_key=SecretStr(KEY))
     app = create_app(settings, database_url=postgres_url, log=given(MemoryLog()))
     async with serving(app) as client:
         yield client

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from alembic import command
+from pydantic import SecretStr
 
 from app.config import Settings
 from app.domain.access import Scope
@@ -14,6 +15,7 @@ from app.services.keys import KeyDraft, KeyService
 from app.services.known_keys import KeyUse, known_keys
 from app.storage.database import Database
 from app.storage.migrate import alembic_config, upgrade
+from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.guarded import PATIENCE_S, bearer, guarded
 from tests.integration.api.server import given, serving
@@ -36,7 +38,7 @@ async def test_a_process_that_is_there_before_its_tables_waits_for_them(
     command.downgrade(alembic_config(postgres_url), "0014")
     announced: asyncio.Queue[str] = asyncio.Queue()
     app = create_app(
-        Settings(auth="keys"),
+        Settings(auth="keys", secret_key=SecretStr(KEY)),
         database_url=postgres_url,
         log=given(log),
         announce=announced.put_nowait,
@@ -90,7 +92,7 @@ async def test_a_revoked_key_opens_nothing_at_other_processes_either(postgres_ur
     async with guarded(postgres_url) as api:
         shop = await api.key("publish:*", name="shop")
         await api.make("/topics", {"name": "shop.orders"})
-        settings = Settings(auth="keys")
+        settings = Settings(auth="keys", secret_key=SecretStr(KEY))
         app = create_app(settings, database_url=postgres_url, log=given(MemoryLog()))
         async with serving(app) as other:
             assert (await other.get("/topics", headers=shop)).status_code == 200
@@ -111,7 +113,11 @@ async def test_a_revoked_key_opens_nothing_at_other_processes_either(postgres_ur
 
 async def test_a_new_key_works_at_other_processes_within_moments(postgres_url: str) -> None:
     async with guarded(postgres_url) as api:
-        app = create_app(Settings(auth="keys"), database_url=postgres_url, log=given(MemoryLog()))
+        app = create_app(
+            Settings(auth="keys", secret_key=SecretStr(KEY)),
+            database_url=postgres_url,
+            log=given(MemoryLog()),
+        )
         async with serving(app) as other:
             new = await api.key("read")
             async with asyncio.timeout(PATIENCE_S):
