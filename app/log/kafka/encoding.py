@@ -63,24 +63,35 @@ def partition_of(key: bytes, partitions: int) -> int:
     return int(murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-def encode_batch(
-    records: Sequence[EncodedRecord], compression: Compression = Compression.NONE
-) -> bytes:
-    """One batch of them all, in order."""
+class BatchBody(NamedTuple):
+    """The records of one batch, in order, as they stand behind its head; not compressed."""
+
+    records: int
+    first_ms: int
+    newest_ms: int
+    raw: bytes
+
+
+def batch_body(records: Sequence[EncodedRecord]) -> BatchBody:
+    """What goes in one batch."""
     first = newest = records[0].timestamp_ms
     parts: list[bytes] = []
     for delta, (stamp, rest, length) in enumerate(records):
         newest = max(newest, stamp)
         deltas = _ATTRIBUTES + varint(stamp - first) + varint(delta)
         parts += (varint(len(deltas) + length), deltas, *rest)
-    body = b"".join(parts)
+    return BatchBody(len(records), first, newest, b"".join(parts))
+
+
+def whole_batch(body: BatchBody, compression: Compression) -> bytes:
+    """The batch with its head. Nearly all of it runs without the interpreter's lock."""
+    count, first, newest, raw = body
     if compression is not Compression.NONE:
-        body = compression.compress(body)
-    last, count = len(records) - 1, len(records)
-    rest_of_head = _REST.pack(compression.value, last, first, newest, *_NO_PRODUCER, count)
-    crc = crc32c(body, crc32c(rest_of_head))
-    length = _PREFIX.size - _AFTER_LENGTH + len(rest_of_head) + len(body)
-    return b"".join((_PREFIX.pack(0, length, -1, 2, crc), rest_of_head, body))
+        raw = compression.compress(raw)
+    rest_of_head = _REST.pack(compression.value, count - 1, first, newest, *_NO_PRODUCER, count)
+    crc = crc32c(raw, crc32c(rest_of_head))
+    length = _PREFIX.size - _AFTER_LENGTH + len(rest_of_head) + len(raw)
+    return b"".join((_PREFIX.pack(0, length, -1, 2, crc), rest_of_head, raw))
 
 
 def varint(number: int) -> bytes:

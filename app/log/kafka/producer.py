@@ -27,7 +27,7 @@ from app.log.interface import LogStats, Position
 from app.log.kafka.broker import Broker
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, STALE_LEADER_CODES, reason
 from app.log.kafka.compression import Compression
-from app.log.kafka.encoding import encode_batch
+from app.log.kafka.encoding import BatchBody, batch_body, whole_batch
 from app.log.kafka.lines import Batch, Call, Located, Topic
 from app.log.kafka.produce_wire import Answers, request_frame
 from app.log.patience import Patience
@@ -223,7 +223,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._tasks.create_task(self._send_packed(broker, acks, batches))
             return
         try:
-            encoded = self._encoded(batches)
+            encoded = self._packed([_body(batch) for batch in batches])
         except Exception:  # noqa: BLE001 - a record that cannot be written must not stop the others
             self._broke(batches)
         else:
@@ -231,7 +231,9 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     async def _send_packed(self, broker: Broker, acks: int, batches: Sequence[Batch]) -> None:
         try:
-            encoded = await asyncio.to_thread(self._encoded, batches)
+            # Only what leaves the interpreter to others: this loop would wait for all else.
+            bodies = [_body(batch) for batch in batches]
+            encoded = await asyncio.to_thread(self._packed, bodies)
         except Exception:  # noqa: BLE001 - as in `_send`
             self._broke(batches)
             return
@@ -250,11 +252,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         # Not at once: this may be within the very turn in which others are sent.
         self._loop.call_soon(self._done_with, batches)
 
-    def _encoded(self, batches: Sequence[Batch]) -> list[bytes]:
-        return [
-            encode_batch([item.record for item in batch.items], self._compression)
-            for batch in batches
-        ]
+    def _packed(self, bodies: Iterable[BatchBody]) -> list[bytes]:
+        return [whole_batch(body, self._compression) for body in bodies]
 
     def _framed(
         self, acks: int, batches: Sequence[Batch], encoded: Sequence[bytes]
@@ -408,6 +407,10 @@ class _Room:
     def take(self, batch: Batch) -> None:
         """It goes with the others to its broker."""
         self._bytes[batch.leader] = self._bytes.get(batch.leader, 0) + batch.size
+
+
+def _body(batch: Batch) -> BatchBody:
+    return batch_body([item.record for item in batch.items])
 
 
 def _fail_call(call: Call, error: AngeliaError) -> None:

@@ -9,7 +9,13 @@ from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from app.domain.message import NewRecord
 from app.log.kafka.compression import Compression
 from app.log.kafka.decoding import CorruptBatchError, decode
-from app.log.kafka.encoding import BATCH_OVERHEAD, encode_batch, encode_record, partition_of
+from app.log.kafka.encoding import (
+    BATCH_OVERHEAD,
+    batch_body,
+    encode_record,
+    partition_of,
+    whole_batch,
+)
 
 NOW_MS = 1_700_000_000_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -38,7 +44,7 @@ def with_checksum(batch: bytearray) -> bytes:
 
 
 def encoded(records: Sequence[NewRecord], compression: Compression = Compression.NONE) -> bytes:
-    return encode_batch([encode_record(each, NOW_MS) for each in records], compression)
+    return whole_batch(batch_body([encode_record(each, NOW_MS) for each in records]), compression)
 
 
 @pytest.mark.parametrize("compression", Compression)
