@@ -13,8 +13,10 @@ TOPIC = "github.events"
 ALL = {"trackingMode": "trackingAll"}
 IN_FLIGHT = 20
 LATENCY_S = 0.02
-# A trace leaves its worker, and a delivery is committed, within this time.
+# A trace leaves its worker, and a delivery is committed, within this time; on a busy machine either
+# may be first.
 UNSAID_S = 0.5
+UNSAID = IN_FLIGHT + int(UNSAID_S * IN_FLIGHT / LATENCY_S)
 ENDS = {"SUCCESS", "FAILED"}
 
 
@@ -44,19 +46,29 @@ async def trace(service: Service, path: str, message_id: str) -> list[dict[str, 
 
 
 async def complete_traces(
-    service: Service, path: str, *, messages: Mapping[str, bytes], refused: frozenset[bytes]
+    service: Service,
+    path: str,
+    *,
+    messages: Mapping[str, bytes],
+    refused: frozenset[bytes],
+    lacking: int = 0,
 ) -> dict[str, list[dict[str, Any]]]:
-    """The traces of all messages, once each has its publication and its end."""
+    """The traces of all messages, once all but so many have their publication and their end."""
     traces: dict[str, list[dict[str, Any]]] = {}
+    complete = set[str]()
 
     async def all_there() -> bool:
-        for message_id in messages.keys() - traces.keys():
-            found = await trace(service, path, message_id)
+        incomplete = 0
+        for message_id in messages.keys() - complete:
+            found = traces[message_id] = await trace(service, path, message_id)
             said = {(each.get("subscription"), each["status"]) for each in found}
             end = "DISCARDED" if messages[message_id] in refused else "SUCCESS"
-            if not {(None, "SUCCESS"), ("s", end)} <= said:
+            if {(None, "SUCCESS"), ("s", end)} <= said:
+                complete.add(message_id)
+                continue
+            incomplete += 1
+            if incomplete > lacking:
                 return False
-            traces[message_id] = found
         return True
 
     await eventually(all_there)
@@ -109,7 +121,7 @@ async def test_after_a_kill_all_agree_and_a_trace_lacks_only_what_was_just_happe
     events = some_events()
     script = Mixed(events.refused, LATENCY_S)
     # Several times the payloads, so that the worker dies in the middle.
-    bodies = list(events.bodies) * 5
+    bodies = list(events.bodies) * 3
     async with running(configuration, logs, workers=0) as service, Subscriber(script) as receiver:
         await service.topic(TOPIC, partitions=4, **ALL)
         path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
@@ -121,10 +133,12 @@ async def test_after_a_kill_all_agree_and_a_trace_lacks_only_what_was_just_happe
         await first.kill()
         await service.worker()
         await agree(service, path, count=len(published), discarded=len(refused))
-        traces = await complete_traces(service, path, messages=published, refused=events.refused)
+        traces = await complete_traces(
+            service, path, messages=published, refused=events.refused, lacking=UNSAID // 5
+        )
     missing = 0
     for message_id, entries in traces.items():
         said, answered = Counter(attempts(entries)), Counter(script.answers[message_id])
         assert said <= answered
         missing += (answered - said).total()
-    assert missing <= IN_FLIGHT + UNSAID_S * IN_FLIGHT / LATENCY_S
+    assert missing <= UNSAID
