@@ -9,7 +9,7 @@ from tests.integration.api.guarded import Guarded, guarded
 PATH = "/topics/shop.orders/subscriptions"
 
 
-async def created(api: Guarded, scope: str, path: str, body: Mapping[str, object]) -> int:
+async def created(api: Guarded, scope: str, *, path: str, body: Mapping[str, object]) -> int:
     """The status that the holder of a scope gets; 403 with the right code."""
     answer = await api.http.post(path, json=body, headers=await api.key(scope))
     if answer.status_code == 403:
@@ -38,7 +38,7 @@ async def test_topics_are_created_by_their_owners(
     async with guarded(postgres_url) as api:
         await api.make("/groups", {"groupName": "shop"})
         body = {"name": name, "owner": {"id": owner}}
-        assert await created(api, scope, "/topics", body) == status
+        assert await created(api, scope, path="/topics", body=body) == status
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_subscriptions_are_created_by_their_owners_where_the_topic_lets_th
         }
         assert (await api.make("/topics", topic)).json()["subscribingRestricted"] is restricted
         body = {"name": "billing", "endpoint": "http://h.test/", "owner": {"id": owner}}
-        assert await created(api, scope, PATH, body) == status
+        assert await created(api, scope, path=PATH, body=body) == status
 
 
 async def test_messages_are_not_sent_by_detours_where_one_may_not_publish(
