@@ -15,6 +15,7 @@ from starlette.types import Message, Receive
 from app.api.access import caller_of
 from app.api.body import MANAGEMENT_BODY_MAX, read_body
 from app.api.dependencies import Services
+from app.domain.access import NOBODY
 from app.domain.errors import StorageUnavailableError, ValidationFailedError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.services.idempotent_requests import IdempotentRequests
@@ -56,6 +57,9 @@ async def _once(request: Request, key: str, handle: Handler) -> Response:
         message = "must be 1 to 128 printable ASCII characters without spaces"
         raise ValidationFailedError.of("Idempotency-Key", message)
     caller = await caller_of(request)
+    if caller is NOBODY:
+        # Refused in a moment: there is nothing to keep, nor to tell that others were told.
+        return await handle(request)
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
     keyed = KeyedRequest(
         caller=caller.key_id or "", key=key, digest=_digest(request, raw), claim=uuid4().hex

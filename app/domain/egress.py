@@ -64,10 +64,10 @@ class EgressPolicy:
 
     def problem(self, address: Address, port: int) -> str | None:
         """Why nothing is sent to `address` and `port`; None when it may be."""
-        canonical = _canonical(address)
-        if any(canonical in network for network in self.allowed):
+        meant = canonical(address)
+        if any(meant in network for network in self.allowed):
             return None
-        meaning = _special(canonical)
+        meaning = _special(meant)
         if meaning is not None:
             return f"{address} belongs to {meaning}"
         return _port_problem(port)
@@ -105,7 +105,8 @@ def _port_problem(port: int) -> str | None:
     return f"port {port} is not one for web requests"
 
 
-def _canonical(address: Address) -> Address:
+def canonical(address: Address) -> Address:
+    """`address`, or the IPv4 address that is written as an IPv6 one (::ffff:127.0.0.1)."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 

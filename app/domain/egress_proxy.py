@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
-from app.domain.egress import LOOPBACK, Address, Network
+from app.domain.egress import LOOPBACK, Address, Network, canonical
 
 _FORM: Final = "must be http://host:port, with user:password@ before the host if it asks for them"
 
@@ -51,4 +51,14 @@ class EgressProxy:
 
     def leads_to(self, addresses: Sequence[Address]) -> bool:
         """Whether a host with these addresses is reached through it."""
-        return not all(any(each in network for network in self.direct) for each in addresses)
+        return bool(self.beyond(addresses))
+
+    def beyond(self, addresses: Sequence[Address]) -> Sequence[Address]:
+        """Those of the addresses that it may be asked for: the direct ones are others to it.
+
+        127.0.0.1 would be the proxy's own machine.
+        """
+        return [each for each in addresses if not self._is_direct(canonical(each))]
+
+    def _is_direct(self, address: Address) -> bool:
+        return any(address in network for network in self.direct)

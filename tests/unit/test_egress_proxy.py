@@ -45,3 +45,10 @@ def test_a_host_is_reached_directly_when_all_its_addresses_are() -> None:
     assert not proxy.leads_to([inside])
     assert proxy.leads_to([outside])
     assert proxy.leads_to([inside, outside])
+    assert proxy.beyond([inside, outside]) == [outside]
+
+
+def test_no_spelling_of_a_direct_address_leads_to_the_proxys_own_machine() -> None:
+    proxy = EgressProxy(host="p", port=1)
+    for here in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        assert not proxy.leads_to([ip_address(here)])

@@ -22,6 +22,8 @@ CONTEXTS_MAX: Final = 256
 SESSIONS_MAX: Final = 1_000
 # Whoever resumes a session is not asked for its certificate, which may end meanwhile.
 SESSION_KEPT_S: Final = 3_600.0
+# What could not be built is tried again after this: a moment may have no file to spare.
+FAILURE_KEPT_S: Final = 1.0
 # A pipe takes so much without a reader.
 _PEM_MAX: Final = 64 * 1024
 
@@ -155,9 +157,18 @@ class TlsContexts:
         loop = asyncio.get_running_loop()
         build = partial(TlsContext.of, credentials, self._ca_file)
         building = loop.run_in_executor(self._threads, build)
-        # Whoever asked may have given up by then.
-        building.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+        def note(built: asyncio.Future[TlsContext]) -> None:
+            # Looked at here: whoever asked may have given up by then.
+            if not built.cancelled() and built.exception() is not None:
+                loop.call_later(FAILURE_KEPT_S, self._forget, credentials, built)
+
+        building.add_done_callback(note)
         return building
+
+    def _forget(self, credentials: Credentials, built: asyncio.Future[TlsContext]) -> None:
+        if self._contexts.get(credentials) is built:
+            del self._contexts[credentials]
 
 
 def tls_problem(error: ssl.SSLError) -> str:

@@ -55,11 +55,13 @@ class Tunneler:
     async def open(self, addresses: Sequence[Address], port: int, *, deadline: float) -> socket:
         """A socket whose other end is the first of `addresses` that the proxy reaches.
 
+        It is not asked for those that are reached without it.
+
         By `deadline` (loop's clock), else TunnelTimeoutError or, when not even the proxy was
         reached, httpx.ProxyError.
         """
         problem = httpx.ConnectError("it has no address")
-        for address in addresses[:_ADDRESSES_MAX]:
+        for address in self._proxy.beyond(addresses)[:_ADDRESSES_MAX]:
             try:
                 return await self._to(address, port, deadline)
             except httpx.ProxyError as exc:

@@ -131,6 +131,17 @@ async def test_keys_of_one_caller_are_not_those_of_another(postgres_url: str) ->
             assert made.status_code == 201
 
 
+async def test_without_a_key_nobody_is_told_what_was_answered_before_there_were_keys(
+    api: httpx.AsyncClient, postgres_url: str
+) -> None:
+    key, group = {"Idempotency-Key": "k"}, {"groupName": "a"}
+    assert (await api.post("/groups", json=group, headers=key)).status_code == 201
+    async with guarded(postgres_url) as later:
+        for body in (group, {"groupName": "b"}):
+            refused = await later.http.post("/groups", json=body, headers=key)
+            assert (refused.status_code, refused.json()["code"]) == (401, "TOKEN_NOT_PROVIDED")
+
+
 async def test_lists_of_names_come_in_pages(api: httpx.AsyncClient, topic: str) -> None:
     for name in "abcde":
         await api.post("/topics", json={"name": f"{name}.t"})

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
@@ -212,6 +213,21 @@ async def test_a_request_that_is_given_up_takes_its_tunnel_with_it() -> None:
                 await request
             assert sender.transport.connections == 0
         await proxy.left()
+
+
+async def test_of_a_hosts_addresses_the_direct_ones_are_not_asked_for() -> None:
+    def refuses(_target: str) -> bytes:
+        return b"HTTP/1.1 504 Late\r\n\r\n"
+
+    async with Proxy(refuses) as proxy:
+        here = (ip_network("127.0.0.0/8"),)
+        tunneler = Tunneler(EgressProxy(host="127.0.0.1", port=proxy.port, direct=here))
+        deadline = asyncio.get_running_loop().time() + 5
+        addresses = [ip_address("127.0.0.1"), ip_address("1.1.1.1")]
+        with pytest.raises(httpx.ConnectError, match=r"cannot connect to 1\.1\.1\.1:80"):
+            await tunneler.open(addresses, 80, deadline=deadline)
+        tunneler.close()
+        assert proxy.targets == ["1.1.1.1:80"]
 
 
 async def test_the_next_address_of_a_host_is_asked_for_when_one_cannot_be_reached() -> None:

@@ -1,5 +1,6 @@
 """TLS: who is believed, and what is said of those who are not."""
 
+import asyncio
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import OK, Hostile, says
+from workers.transport.tls import FAILURE_KEPT_S, PLAIN, TlsContexts
 from workers.transport.transport import DeliveryTransport
 
 NAME = "localhost"
@@ -30,6 +32,25 @@ async def answer(tls: ssl.SSLContext, ca_file: Path | None) -> int:
 
 async def test_an_authority_that_is_named_is_believed(authority: Authority) -> None:
     assert await answer(authority.server(NAME), authority.ca_file) == 200
+
+
+async def test_what_could_not_be_read_for_a_moment_is_read_again(
+    authority: Authority, tmp_path: Path
+) -> None:
+    ca_file = tmp_path / "ca.pem"
+    contexts = TlsContexts(ca_file)
+    for _ in range(2):  # not by each of thousands of requests
+        with pytest.raises(FileNotFoundError):
+            await contexts.of(PLAIN)
+    ca_file.write_bytes(authority.ca_file.read_bytes())
+    with pytest.raises(FileNotFoundError):
+        await contexts.of(PLAIN)
+    later = asyncio.Event()
+    asyncio.get_running_loop().call_later(FAILURE_KEPT_S + 0.1, later.set)
+    await later.wait()
+    context = await contexts.of(PLAIN)
+    assert await contexts.of(PLAIN) is context
+    contexts.close()
 
 
 async def refusal(tls: ssl.SSLContext, ca_file: Path | None) -> str:
