@@ -63,6 +63,21 @@ def rotated(
     return (new, *signing_at(tuple(older), now))
 
 
+def without(secrets: Sequence[SigningSecret], secret_id: str) -> tuple[SigningSecret, ...]:
+    """`secrets` without the one of that id.
+
+    If it had no end, the newest that is left of its kind has none from now on: a change that is
+    taken back leaves its deliveries signed, also when the overlap is over.
+    """
+    left = [each for each in secrets if each.id != secret_id]
+    for gone in secrets:
+        if gone.id == secret_id and gone.expires_at is None:
+            same = (at for at, each in enumerate(left) if each.kind is gone.kind)
+            if (heir := next(same, None)) is not None:
+                left[heir] = replace(left[heir], expires_at=None)
+    return tuple(left)
+
+
 def require_signing_secrets(secrets: Sequence[SigningSecret]) -> None:
     """Return if a subscription can have these; ValidationFailedError."""
     if len(secrets) > SIGNING_SECRETS_MAX:

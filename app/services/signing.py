@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from app.domain.errors import SigningSecretNotFoundError
-from app.domain.signing import SigningKind, SigningSecret, rotated, signing_at
+from app.domain.signing import SigningKind, SigningSecret, rotated, signing_at, without
 from app.domain.subscription import Subscription
 from app.services.subscriptions import SubscriptionService
 from app.signing import new_signing_key, signing_key
@@ -69,12 +69,13 @@ class SigningService:
     async def remove(self, topic: str, name: str, secret_id: str) -> bool:
         """Sign with it no more; whether every live worker has stopped. SigningSecretNotFoundError.
 
-        Without any other, deliveries are not signed from now on.
+        The one before it, if it signs still, has no end then. Without any other, deliveries are
+        not signed from now on.
         """
 
         def edit(current: Subscription) -> Subscription:
             valid = signing_at(current.signing_secrets, self._clock())
-            left = tuple(each for each in valid if each.id != secret_id)
+            left = without(valid, secret_id)
             if len(left) == len(valid):
                 raise SigningSecretNotFoundError(f"Signing secret {secret_id} does not exist")
             return replace(current, signing_secrets=left)

@@ -95,6 +95,8 @@ async def open_database(
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT.total_seconds(),
         pool_use_lifo=True,
+        # What is logged of a statement that failed names no bodies.
+        hide_parameters=True,
         connect_args=_connect_args(statement_timeout),
     )
     _guard(engine.sync_engine)

@@ -12,6 +12,7 @@ from app.domain.signing import (
     require_signing_secrets,
     rotated,
     signing_at,
+    without,
 )
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -41,6 +42,18 @@ def test_what_has_expired_and_what_has_no_overlap_is_dropped() -> None:
     assert [each.id for each in rotated((gone,), a_secret("c"), overlap=DAY)] == ["c"]
     alive = a_secret("b")
     assert [each.id for each in rotated((alive,), a_secret("c"), overlap=timedelta())] == ["c"]
+
+
+def test_a_change_that_is_taken_back_leaves_deliveries_signed() -> None:
+    other = a_secret("e", kind=SigningKind.V1A)
+    secrets = rotated((a_secret("b"), a_secret("a"), other), a_secret("c"), overlap=DAY)
+    newest, oldest, kept = without(secrets, "c")
+    assert (newest.id, newest.expires_at) == ("b", None)
+    assert (oldest.id, oldest.expires_at) == ("a", NOON + DAY)
+    assert kept == other
+    # Who takes away one that ends anyway changes no other.
+    assert without(secrets, "b") == tuple(each for each in secrets if each.id != "b")
+    assert without((other,), "e") == ()
 
 
 def test_a_secret_signs_until_the_moment_it_expires() -> None:

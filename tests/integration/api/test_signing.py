@@ -94,6 +94,18 @@ async def test_a_secret_is_taken_away(
     assert (again.status_code, again.json()["code"]) == (404, "SIGNING_SECRET_NOT_EXISTS")
 
 
+async def test_a_change_that_is_taken_back_leaves_deliveries_signed(
+    api: httpx.AsyncClient, secrets: str, database: Database
+) -> None:
+    old = (await api.post(secrets, json={})).json()
+    new = (await api.post(secrets, json={"overlap": 3600})).json()
+    assert (await api.delete(f"{secrets}/{new['id']}")).status_code == 200
+    [left] = (await api.get(secrets)).json()
+    assert left["id"] == old["id"]
+    assert "expiresAt" not in left
+    assert await keys_of(database) == [old["secret"]]
+
+
 async def test_other_changes_leave_the_secrets_as_they_are(
     api: httpx.AsyncClient, secrets: str, subscription: str, database: Database
 ) -> None:
