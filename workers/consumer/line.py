@@ -62,6 +62,8 @@ class DeliveryLine:
         self._trace: LineTrace | None = None
         self._traced(subscription)
         self._alarm = Alarm(self._loop, self.pump)
+        # Whether the pace has said no, and the alarm will ask it again.
+        self._paced_out = False
         self._stopped = False
         self._cursors: set[Cursor] = set()
         self._pacing = self._paced()
@@ -185,6 +187,7 @@ class DeliveryLine:
 
     def pump(self) -> None:
         """Fill free slots with what may be sent now."""
+        self._paced_out = False
         while not self._stopped and self.in_air < self._in_flight_max:
             job = self._take()
             if job is None:
@@ -210,7 +213,7 @@ class DeliveryLine:
         if wait > 0:
             if pacing.reads_ahead:
                 self._intake.look_ahead()
-            self._wake_at(now + wait, now)
+            self._paced_out = self._wake_at(now + wait, now)
             return None
         job = self._choice.take(now, cautious=pacing.cautious)
         if job is None:
@@ -230,18 +233,21 @@ class DeliveryLine:
             if self._trace is not None:
                 self._trace.began(job)
 
-    def _wake_at(self, due: float | None, now: float) -> None:
-        """Look again at `due`, if there is anything to wait for."""
-        if due is not None and (self._intake or self._park):
-            self._alarm.set(due, now)
+    def _wake_at(self, due: float | None, now: float) -> bool:
+        """Look again at `due`, if there is anything to wait for; whether there is."""
+        if due is None or not (self._intake or self._park):
+            return False
+        self._alarm.set(due, now)
+        return True
 
     # ---- what slots ask and say -----------------------------------------------------------------
 
     def following(self) -> Job | None:
         """What a slot that is through with a job does next."""
+        if self._paced_out or self._stopped or self._intake.waits_for_turn:
+            return None
         # Fewer may be allowed by now than when it began.
-        spare = self.in_air > self._in_flight_max
-        if spare or self._stopped or self._intake.waits_for_turn:
+        if self.in_air > self._in_flight_max:
             return None
         return self._take()
 
