@@ -9,11 +9,13 @@ from starlette.types import ASGIApp
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 # What a page may read beside the body.
 EXPOSED: Final = (
+    "Angelia-Alternate-Topic",
     "Angelia-Applied",
     "Angelia-Duplicate",
     "Angelia-Ignored-Fields",
     "Angelia-Repeated",
     "Angelia-Subscriptions",
+    "Angelia-Traces-Lost",
     "ETag",
     "Hermes-Message-Id",
     "Link",

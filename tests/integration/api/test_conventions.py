@@ -224,6 +224,21 @@ async def test_pages_of_a_listed_origin_may_call(pages: httpx.AsyncClient) -> No
     assert "Access-Control-Allow-Origin" not in other.headers
 
 
+async def test_pages_may_read_every_header_that_answers_are_said_to_have(
+    pages: httpx.AsyncClient,
+) -> None:
+    described = (await pages.get("/openapi.json")).json()
+    said = {
+        name.lower()
+        for operations in described["paths"].values()
+        for operation in operations.values()
+        for answer in operation["responses"].values()
+        for name in answer.get("headers", {})
+    }
+    got = await pages.get("/topics", headers={"Origin": "https://console.test"})
+    assert said <= set(got.headers["Access-Control-Expose-Headers"].lower().split(", "))
+
+
 async def test_no_origin_is_listed_by_default(api: httpx.AsyncClient) -> None:
     got = await api.get("/topics", headers={"Origin": "https://console.test"})
     assert not [name for name in got.headers if name.startswith("access-control")]
