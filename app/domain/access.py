@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from app.domain.errors import ValidationFailedError
-from app.domain.names import group_of, is_group_name, is_plain_name, subscription_name, topic_name
+from app.domain.names import group_of, is_group_name, subscription_name, topic_name
 from app.domain.owner import Owner
 from app.domain.secrets import SECRET
 
@@ -76,10 +76,18 @@ def _target(kind: ScopeKind, text: str, path: str) -> str:
         case ScopeKind.SUBSCRIPTION if "/" in text:
             topic, _, name = text.partition("/")
             return f"{topic_name(topic, path=path)}/{subscription_name(name, path=path)}"
-        case ScopeKind.PUBLISH if text == _ALL or is_plain_name(text.removesuffix(_ALL)):
+        case ScopeKind.PUBLISH if text == _ALL or is_group_name(_group_in(text)):
             return text
+        case ScopeKind.PUBLISH if _ALL not in text:
+            return topic_name(text, path=path)
         case _:
             raise ValidationFailedError.of(path, SCOPE_RULE)
+
+
+def _group_in(text: str) -> str:
+    """The group whose topics are meant all; empty if it is not all of a group's."""
+    group, _, topic = text.rpartition(".")
+    return group if topic == _ALL else ""
 
 
 def _owner_in(text: str) -> Owner | None:

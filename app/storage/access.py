@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+import structlog
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -13,6 +14,8 @@ from app.domain.access import ApiKey, Mode, Scope
 from app.domain.errors import KeyNotFoundError, ValidationFailedError
 from app.storage.access_models import AccessStateRow, ApiKeyRow
 from app.storage.notices import ACCESS
+
+_log = structlog.get_logger(__name__)
 
 # Every API process has all of them in memory.
 KEYS_MAX: Final = 10_000
@@ -43,7 +46,7 @@ class AccessRepository:
             return None
         # Read after the number: what changes in between is in it, and will be again.
         rows = await self._session.scalars(select(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None)))
-        keys = [key_of(row) for row in rows]
+        keys = [key for row in rows if (key := _readable(row)) is not None]
         return AccessState(number=current, mode=Mode(mode), keys=keys)
 
     async def changed(self) -> int:
@@ -133,6 +136,15 @@ class AccessRepository:
         row = ApiKeyRow
         ended = func.least(row.revoked_at, row.expires_at)
         await self._session.execute(delete(row).where(ended < func.clock_timestamp() - kept))
+
+
+def _readable(row: ApiKeyRow) -> ApiKey | None:
+    """Its key; none if a newer version gave it what is not known here: it opens nothing here."""
+    try:
+        return key_of(row)
+    except ValidationFailedError as error:
+        _log.warning("key_not_understood", key=row.id, reason=error.message)
+        return None
 
 
 def key_of(row: ApiKeyRow) -> ApiKey:

@@ -47,6 +47,7 @@ def test_a_scope_is_read_and_written(text: str, canonical: str) -> None:
         "owner:" + "x" * 257, "owner:a\0", "group", "group:", "group:a/b", "topic:orders", "topic:",
         "subscription:shop.orders", "subscription:shop.orders/", "subscription:orders/x",
         "subscription:shop.orders/a/b", "publish:", "publish:sh*op", "publish:a b", "publish:**",
+        "publish:shop*", "publish:.*",
     ],
 )  # fmt: skip
 def test_what_is_no_scope_is_refused(text: str) -> None:

@@ -5,13 +5,14 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from app.domain.access import EVERYBODY
+from app.domain.access import EVERYBODY, Scope, ScopeKind
 from app.domain.audit import Action, AuditFilter, Change
 from app.domain.errors import RequestUnderWayError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.services.idempotent_requests import IdempotentRequests
-from app.services.keys import KeyService
+from app.services.keys import KeyDraft, KeyService
 from app.services.pruning import Pruner
+from app.storage.access import AccessRepository
 from app.storage.audit import AuditRepository
 from app.storage.database import Database
 
@@ -88,3 +89,18 @@ async def test_old_events_and_keys_that_ended_long_ago_are_forgotten(database: D
     assert [event.change.name for event in left] == ["a"]
     # Nobody gets a first key again because the old ones are forgotten.
     assert await keys.create_first() is None
+
+
+async def test_a_key_of_a_newer_version_opens_nothing_and_hides_no_other(
+    database: Database,
+) -> None:
+    keys = KeyService(database)
+    first = await keys.create_first()
+    assert first is not None
+    await keys.create(KeyDraft(name="newer", scopes=(Scope(kind=ScopeKind.READ),)))
+    async with database.transaction() as session:
+        scopes = """UPDATE api_keys SET scopes = '["levitate"]' WHERE name = 'newer'"""
+        await session.execute(text(scopes))
+        state = await AccessRepository(session).since(-1)
+    assert state is not None
+    assert [key.id for key in state.keys] == [first.key.id]
