@@ -2,16 +2,21 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.fakes.keys import KEY
 from tests.servers.kafka import KafkaBroker
+
+# Tests of keys and secrets set their own.
+_COMMON: Final = {"ANGELIA_AUTH": "off", "ANGELIA_SECRET_KEY": KEY}
 
 
 @pytest.fixture
 def on_embedded_log(postgres_url: str) -> Mapping[str, str]:
     """The configuration of a service that keeps its log in PostgreSQL."""
-    return {"ANGELIA_DATABASE_URL": postgres_url, "ANGELIA_AUTH": "off"}
+    return {"ANGELIA_DATABASE_URL": postgres_url, **_COMMON}
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def on_kafka(
         "ANGELIA_DATABASE_URL": postgres_url,
         "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
         "ANGELIA_NAMESPACE": kafka_namespace,
-        "ANGELIA_AUTH": "off",
+        **_COMMON,
     }
 
 

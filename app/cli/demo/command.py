@@ -99,7 +99,7 @@ def _own_settings(home: Path) -> Settings:
     return changed(
         settings_with(home=home, host=host, port=free_port(host, 0), log_level="error"),
         database_url=None,
-        auth=None,
+        auth="off",
         kafka_bootstrap=None,
         namespace="",
     )
