@@ -56,6 +56,14 @@ async def json_request(request: Request) -> JsonRequest:
     return JsonRequest(body=json_object(await read_json(request)), strict=_is_strict(request))
 
 
+async def json_request_or_none(request: Request) -> JsonRequest:
+    """As `json_request`; a request without a body asks for nothing in particular."""
+    headers = request.headers
+    if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+        return await json_request(request)
+    return JsonRequest(body={}, strict=_is_strict(request))
+
+
 async def json_string(request: Request) -> str:
     """The body, which must be a JSON string; FormatInvalidError."""
     body = await read_json(request)

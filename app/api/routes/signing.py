@@ -9,7 +9,7 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import APPLIED_HEADER, IGNORED_HEADER, answers, errors, takes
-from app.api.media import AnswerNotes, answer, json_request
+from app.api.media import AnswerNotes, answer, json_request_or_none
 from app.api.schemas.signing import (
     SigningSecretBody,
     SigningSecretRead,
@@ -47,7 +47,7 @@ async def add_secret(
     topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
     """Sign with a new secret; it is in this answer and nowhere else."""
-    asked = await json_request(request)
+    asked = await json_request_or_none(request)
     wanted = signing_body(asked.body, strict=asked.strict)
     added = await services.signing.add(
         topic,

@@ -48,6 +48,14 @@ async def test_a_secret_is_made_and_shown_once(
     assert key not in str(rows)
 
 
+async def test_a_secret_is_made_for_a_request_without_a_body(
+    api: httpx.AsyncClient, secrets: str, database: Database
+) -> None:
+    made = await api.post(secrets)
+    assert made.status_code == 201
+    assert await keys_of(database) == [made.json()["secret"]]
+
+
 async def test_a_secret_that_is_given_is_used(
     api: httpx.AsyncClient, secrets: str, database: Database
 ) -> None:
