@@ -94,7 +94,11 @@ def names_listed() -> Responses:
 
 
 def takes(
-    model: type[Schema], example: Mapping[str, Any], *, patch: bool = False
+    model: type[Schema],
+    example: Mapping[str, Any],
+    *,
+    patch: bool = False,
+    required: bool = True,
 ) -> dict[str, Any]:
     """`openapi_extra` of a route whose body is a `model`, or a merge patch of one."""
     schema: dict[str, Any] = {"$ref": _REF.format(model.__name__)}
@@ -103,7 +107,7 @@ def takes(
             "type": "object",
             "description": f"Any fields of {model.__name__}; null resets one to its default.",
         }
-    return {"requestBody": _body(schema, example)}
+    return {"requestBody": _body(schema, example) | {"required": required}}
 
 
 def takes_string(example: str, values: tuple[str, ...]) -> dict[str, Any]:

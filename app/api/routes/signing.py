@@ -34,14 +34,14 @@ SecretId = Annotated[str, Path(description="id of the secret")]
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=201,
     responses=answers(SigningSecretRead, status=201, headers=_NOTED) | errors(400, 404, 413, 415),
-    openapi_extra=takes(SigningSecretBody, {"overlap": 3600}),
+    openapi_extra=takes(SigningSecretBody, {"overlap": 3600}, required=False),
 )
 @router.post(
     _LONG,
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=201,
     responses=answers(SigningSecretRead, status=201, headers=_NOTED) | errors(400, 404, 413, 415),
-    openapi_extra=takes(SigningSecretBody, {"overlap": 3600}),
+    openapi_extra=takes(SigningSecretBody, {"overlap": 3600}, required=False),
 )
 async def add_secret(
     topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
