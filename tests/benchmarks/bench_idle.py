@@ -49,7 +49,7 @@ async def test_mostly_idle(
     request: pytest.FixtureRequest,
     population: Population,
 ) -> None:
-    report = Report(f"idle-{request.node.callspec.id}", _title(population))
+    report = Report(f"idle-{request.node.callspec.id}", _title(population, configuration))
     async with (
         Service(configuration, logs) as service,
         stopwatch() as receiver,
@@ -69,10 +69,11 @@ async def test_mostly_idle(
     report.write(plots=("CPU % of a core", "RSS MB"))
 
 
-def _title(population: Population) -> str:
+def _title(population: Population, configuration: Mapping[str, str]) -> str:
+    log = "Kafka" if "ANGELIA_KAFKA_BOOTSTRAP" in configuration else "embedded log"
     return (
         f"A worker with {population.subscriptions:,} subscriptions over {population.topics} topics"
-        f" of {population.partitions} partitions"
+        f" of {population.partitions} partitions, {log}"
     )
 
 
