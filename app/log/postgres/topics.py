@@ -1,11 +1,13 @@
 """Topics of the embedded log: looked up, created, changed, deleted."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakValueDictionary
 
-from app.domain.errors import TopicNotFoundError
+from app.domain.errors import LogUnavailableError, TopicNotFoundError
 from app.domain.message import Partition
 from app.log.interface import LogTopic
 from app.log.postgres.connection import CALL_SECONDS_MAX, Connection, Connections
@@ -61,20 +63,25 @@ class Topics:
         self._connections = connections
         self._namespace = namespace
         self._known: dict[str, KnownTopic] = {}
+        # Of the topics that are looked up at this moment; whoever looks or waits holds the lock.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, name: str, *, seconds_max: float = CALL_SECONDS_MAX) -> KnownTopic:
-        """The topic, at most a few seconds old; TopicNotFoundError."""
-        known = self._known.get(name)
-        if known and time.monotonic() - known.known_at < _KNOWN_SECONDS_MAX:
+        """The topic, at most a few seconds old; TopicNotFoundError.
+
+        Callers go on in the order in which they came: appends keep it, too.
+        """
+        turn = self._turns.get(name)
+        # One that finds the topic known must not overtake those that still wait for it.
+        if turn is None and (known := self._fresh(name)):
             return known
-        self._known.pop(name, None)
-        found = await self._connections.run(
-            lambda connection: self._find(connection, name), seconds_max=seconds_max
-        )
-        if found is None:
-            raise TopicNotFoundError(f"the log has no topic {name}")
-        self._known[name] = found
-        return found
+        turn = turn or self._turns.setdefault(name, asyncio.Lock())
+        deadline = asyncio.get_running_loop().time() + seconds_max
+        await _reached(turn, deadline)
+        try:
+            return self._fresh(name) or await self._looked_up(name, deadline)
+        finally:
+            turn.release()
 
     def forget(self, name: str) -> None:
         """Look the topic up again when it is asked for next."""
@@ -105,6 +112,23 @@ class Topics:
     async def delete(self, name: str) -> None:
         """Delete the topic; none there is fine."""
         await self._connections.run(lambda connection: self._delete(connection, name))
+
+    def _fresh(self, name: str) -> KnownTopic | None:
+        known = self._known.get(name)
+        if known and time.monotonic() - known.known_at < _KNOWN_SECONDS_MAX:
+            return known
+        return None
+
+    async def _looked_up(self, name: str, deadline: float) -> KnownTopic:
+        self._known.pop(name, None)
+        found = await self._connections.run(
+            lambda connection: self._find(connection, name),
+            seconds_max=deadline - asyncio.get_running_loop().time(),
+        )
+        if found is None:
+            raise TopicNotFoundError(f"the log has no topic {name}")
+        self._known[name] = found
+        return found
 
     async def _find(self, connection: Connection, name: str) -> KnownTopic | None:
         asked_at = time.monotonic()
@@ -139,3 +163,12 @@ class Topics:
                 await connection.execute(_DROP_PARTITIONS, row)
                 await connection.execute(_TELL, [self._namespace + name])
         self.forget(name)
+
+
+async def _reached(turn: asyncio.Lock, deadline: float) -> None:
+    """Wait for the turn; LogUnavailableError at `deadline`, in seconds of the loop's clock."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            await turn.acquire()
+    except TimeoutError as error:
+        raise LogUnavailableError("the log in PostgreSQL did not answer in time") from error
