@@ -219,7 +219,7 @@ async def test_appends_are_heard_of_although_the_connection_that_listens_was_cut
         read = Collected(tail)
         await log.append(TOPIC, records("a"))
         await read.until(partition, "a")
-        await cut(postgres_url, "listen")
+        await cut(postgres_url, "listen", connections=2)
         await log.append(TOPIC, records("b"))
         await read.until(partition, "a", "b", seconds=3)
         await cut(postgres_url, "tail")
@@ -248,7 +248,7 @@ async def test_a_process_that_knew_the_topic_appends_to_the_one_created_anew(
         await created(log)
         await other.append(TOPIC, records("old"))
         # What happens now it is not told.
-        await cut(postgres_url, "listen")
+        await cut(postgres_url, "listen", connections=2)
         await log.delete_topic(TOPIC)
         (partition,) = await created(log)
         await other.append(TOPIC, records("new"))
@@ -287,15 +287,23 @@ async def frozen_member(url: str, *, partitions: int) -> AsyncIterator[asyncio.s
         yield process
 
 
-async def cut(url: str, purpose: str) -> None:
-    """Have the server end the connections of that purpose, and wait until it has."""
+async def cut(url: str, purpose: str, *, connections: int = 1) -> None:
+    """Have the server end the connections of that purpose once they are there, and wait for it."""
+    left = connections
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        cursor = await connection.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-            "WHERE application_name = %s AND datname = current_database()",
-            [f"angelia-log-{purpose}"],
-        )
-        assert cursor.rowcount >= 1
+
+        async def none_left() -> bool:
+            # A log that was opened a moment ago may still be connecting.
+            nonlocal left
+            cursor = await connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE application_name = %s AND datname = current_database()",
+                [f"angelia-log-{purpose}"],
+            )
+            left -= cursor.rowcount
+            return left <= 0
+
+        await eventually(none_left)
 
 
 async def _has(found: list[str], number: int) -> bool:
