@@ -67,7 +67,13 @@ class BodyReader:
 async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
     """The body as JSON: 415 for another media type, 413 over MANAGEMENT_BODY_MAX, FORMAT_ERROR."""
     _require_json(request.headers.get("content-type"))
-    raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
+    return json_of(
+        await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
+    )
+
+
+def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
+    """A body as JSON of at most NESTING_MAX levels; FormatInvalidError."""
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
@@ -130,8 +136,13 @@ def _too_large(size_max: int) -> MessageTooLargeError:
     return MessageTooLargeError(f"The body is larger than the limit of {size_max} bytes")
 
 
+def media_type(content_type: str | None) -> str:
+    """What a `Content-Type` says without its parameters, in lower case; empty without one."""
+    return (content_type or "").partition(";")[0].strip().lower()
+
+
 def _require_json(content_type: str | None) -> None:
-    media = (content_type or "").partition(";")[0].strip().lower()
+    media = media_type(content_type)
     if media != "application/json" and not media.endswith("+json"):
         message = f"Content-Type must be application/json, not {content_type or 'absent'}"
         raise RequestRefusedError(415, message)

@@ -53,7 +53,7 @@ class AnswerNotes:
 
 async def json_request(request: Request) -> JsonRequest:
     """The body and the preferences of `request`; see `read_json` for what it raises."""
-    return JsonRequest(body=json_object(await read_json(request)), strict=_is_strict(request))
+    return JsonRequest(body=json_object(await read_json(request)), strict=is_strict(request))
 
 
 async def json_request_or_none(request: Request) -> JsonRequest:
@@ -61,7 +61,7 @@ async def json_request_or_none(request: Request) -> JsonRequest:
     headers = request.headers
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         return await json_request(request)
-    return JsonRequest(body={}, strict=_is_strict(request))
+    return JsonRequest(body={}, strict=is_strict(request))
 
 
 async def json_string(request: Request) -> str:
@@ -121,7 +121,8 @@ def _instant(text: str) -> datetime:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def _is_strict(request: Request) -> bool:
+def is_strict(request: Request) -> bool:
+    """Whether the request refuses what would be ignored (`Prefer: handling=strict`)."""
     preferences = ",".join(request.headers.getlist("prefer")).replace(" ", "").lower()
     return "handling=strict" in preferences.split(",")
 

@@ -87,6 +87,7 @@ class TopicRow(Base):
     """A topic. `settings` holds the settings that have no column (see `settings.py`)."""
 
     __tablename__ = "topics"
+    __table_args__ = (Index("ix_topics_owner", "owner_source", "owner_id"),)
 
     name: Mapped[str] = mapped_column(primary_key=True)
     group_name: Mapped[str] = mapped_column(ForeignKey("groups.name"), index=True)
@@ -107,7 +108,10 @@ class SubscriptionRow(Base):
     """
 
     __tablename__ = "subscriptions"
-    __table_args__ = (UniqueConstraint("topic", "name"),)
+    __table_args__ = (
+        UniqueConstraint("topic", "name"),
+        Index("ix_subscriptions_owner", "owner_source", "owner_id"),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     topic: Mapped[str] = mapped_column(ForeignKey("topics.name"))

@@ -1,25 +1,24 @@
 """`/topics/{topic}/subscriptions/{name}/retransmission`."""
 
-import re
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from app.api.access import requires
-from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
+from app.api.dated_body import FIELD, dated_request, moment_of
+from app.api.dependencies import Services, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import (
     APPLIED_HEADER,
     IGNORED_HEADER,
     Responses,
-    answers,
     errors,
     takes,
 )
 from app.api.idempotency import RepeatableRoute
-from app.api.media import AnswerNotes, answer, instant_of, json_request
-from app.api.schemas.base import JsonObject, OtherFields, Rules, ignored_paths, parse
+from app.api.media import AnswerNotes, JsonRequest, answer, instant_of
+from app.api.schemas.base import OtherFields, Rules, ignored_paths, parse
 from app.api.schemas.redrive import (
     RedriveBody,
     RedriveRead,
@@ -32,10 +31,11 @@ from app.api.schemas.retransmission import (
     PartitionOffsetRead,
     RetransmissionBody,
     offsets_by_cluster,
+    offsets_by_partition,
 )
 from app.domain.access import Role
-from app.domain.errors import ValidationFailedError
 from app.domain.redrive import RedriveFilter
+from app.services.seeking import Moved
 
 router = APIRouter(
     prefix="/topics/{topic}/subscriptions", tags=["subscriptions"], route_class=RepeatableRoute
@@ -61,12 +61,31 @@ _REDRIVE_EXAMPLE: Final = {
     "from": "2026-01-31T12:00:00Z",
     "statusCodes": [400, 404],
 }
-_FIELD: Final = "retransmissionDate"
-_AGO: Final = re.compile(r"-([0-9]{1,6})([mhd])")
-_UNITS: Final = {
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
+_POST_ANSWER: Final[Responses] = {
+    200: {
+        "description": "Sent again, or moved: then where it goes on",
+        "headers": IGNORED_HEADER | APPLIED_HEADER,
+        "model": RedriveRead | list[PartitionOffsetRead],
+    }
+}
+_DATE: Final = {"type": "string", "example": "-6h"}
+_POST_TAKES: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/RedriveBody"},
+                        {"$ref": "#/components/schemas/RetransmissionBody"},
+                        _DATE,
+                    ]
+                },
+                "example": _REDRIVE_EXAMPLE,
+            },
+            "text/plain": {"schema": _DATE, "example": "-6h"},
+        },
+    }
 }
 
 DryRun = Annotated[bool, Query(alias="dryRun", description="only say where it would go on")]
@@ -91,31 +110,40 @@ async def move_subscription(
     The subscription is moved there as a whole, active or suspended, and goes on from there at its
     rate: new messages come after the old ones. Filters and times to live hold as ever.
     """
-    asked = await json_request(request)
-    moment = _moment_in(asked.body, now=datetime.now(UTC), strict=asked.strict)
-    moved = await services.seeking.seek(topic, name, to=moment, dry_run=dry_run)
-    ignored = ignored_paths(RetransmissionBody, asked.body, OtherFields())
-    notes = AnswerNotes(ignored=ignored, applied=moved.applied)
+    asked = await dated_request(request)
+    moved = await _moved(services, (topic, name), asked, dry_run=dry_run)
+    notes = AnswerNotes(ignored=_ignored(asked), applied=moved.applied)
     return answer(offsets_by_cluster(moved), notes=notes)
 
 
 @router.post(
     "/{name}/retransmission",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=answers(RedriveRead, description="Sent again", headers=IGNORED_HEADER)
-    | errors(400, 404, 413, 415),
-    openapi_extra=takes(RedriveBody, _REDRIVE_EXAMPLE),
+    responses=_POST_ANSWER | errors(400, 404, 413, 415),
+    openapi_extra=_POST_TAKES,
 )
 async def redrive(
-    topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
+    topic: TopicName,
+    name: SubscriptionName,
+    *,
+    request: Request,
+    services: ServicesOf,
+    dry_run: DryRun = False,
 ) -> Response:
-    """Send discarded messages again, to this subscription alone.
+    """Send discarded messages again, to this subscription alone; or all since a time.
 
     Each request sends up to 1,000 messages (16 MiB), the oldest discards first; while there are
     `more`, ask again. They come as they were published, after what waits by now, and with
     `Hermes-Retransmission`. A suspended subscription gets them when it is resumed.
+
+    A time alone, in any of its forms (`-6h` as text or as a JSON string, or `retransmissionDate`),
+    does what PUT does; the answer is a list, as in Hermes' documents.
     """
-    asked = await json_request(request)
+    asked = await dated_request(request)
+    if FIELD in asked.body:
+        moved = await _moved(services, (topic, name), asked, dry_run=dry_run)
+        notes = AnswerNotes(ignored=_ignored(asked), applied=moved.applied)
+        return answer(offsets_by_partition(moved), notes=notes)
     body = redrive_body(asked.body, strict=asked.strict)
     act = services.redriving.preview if body.dry_run else services.redriving.redrive
     done = await act(topic, name, _redrive_filter(body))
@@ -134,16 +162,14 @@ def _redrive_filter(body: RedriveBody) -> RedriveFilter:
     )
 
 
-def _moment_in(body: JsonObject, *, now: datetime, strict: bool) -> datetime:
-    """The time that a body names; ValidationFailedError."""
-    wanted = parse(RetransmissionBody, body, Rules(others=OtherFields(), strict=strict))
-    text = wanted.retransmission_date
-    if ago := _AGO.fullmatch(text):
-        try:
-            return now - int(ago[1]) * _UNITS[ago[2]]
-        except OverflowError:
-            return datetime.min.replace(tzinfo=UTC)
-    moment = instant_of(text, path=_FIELD)
-    if moment is None:
-        raise ValidationFailedError.of(_FIELD, "must not be empty")
-    return moment
+async def _moved(
+    services: Services, named: tuple[str, str], asked: JsonRequest, *, dry_run: bool
+) -> Moved:
+    rules = Rules(others=OtherFields(), strict=asked.strict)
+    wanted = parse(RetransmissionBody, asked.body, rules)
+    moment = moment_of(wanted.retransmission_date, now=datetime.now(UTC))
+    return await services.seeking.seek(*named, to=moment, dry_run=dry_run)
+
+
+def _ignored(asked: JsonRequest) -> tuple[str, ...]:
+    return ignored_paths(RetransmissionBody, asked.body, OtherFields())

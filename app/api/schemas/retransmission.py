@@ -36,9 +36,14 @@ class PartitionOffsetRead(Schema):
 
 def offsets_by_cluster(moved: Moved) -> dict[str, list[JsonObject]]:
     """The answer."""
+    return {CLUSTER: offsets_by_partition(moved)}
+
+
+def offsets_by_partition(moved: Moved) -> list[JsonObject]:
+    """The answer in the form of Hermes' documents, which know of one cluster."""
     topic = TopicNameRead(value=moved.topic)
     offsets = [
         PartitionOffsetRead(topic=topic, partition=partition, offset=offset)
         for partition, offset in enumerate(moved.offsets)
     ]
-    return {CLUSTER: [each.answered() for each in offsets]}
+    return [each.answered() for each in offsets]

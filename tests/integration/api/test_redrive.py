@@ -389,7 +389,7 @@ async def test_a_field_refuses_what_it_cannot_be_and_says_what_it_can(
 
 
 async def test_what_is_to_be_sent_must_be_said(api: httpx.AsyncClient, path: str) -> None:
-    refused = await api.post(path, json={"retransmissionDate": "2026-01-01T12:00:00Z"})
+    refused = await api.post(path, json={"from": "2026-01-01T12:00:00Z"})
     assert refused.status_code == 400
     assert [each["path"] for each in refused.json()["details"]] == ["only"]
 

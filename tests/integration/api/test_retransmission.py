@@ -95,6 +95,78 @@ async def test_hours_back_count_from_now(
     assert offsets(await api.put(path, json=a_date("-4h"))) == [4, 4]
 
 
+TEXT = {"Content-Type": "text/plain"}
+JSON = {"Content-Type": "application/json"}
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("content", "headers"),
+    [
+        (b"2026-01-01T13:00:00.000", TEXT),
+        (b"2026-01-01T13:00:00.000\n", FORM),
+        (b"2026-01-01T13:00:00.000", {}),
+        (b"2026-01-01T15:00:00.000+02:00", JSON),
+        (b'"2026-01-01T13:00:00.000"', JSON),
+        (b'"2026-01-01T13:00:00.000"', TEXT),
+        (b'{"retransmissionDate": "2026-01-01T13:00:00.000"}', JSON),
+    ],
+    ids=["text", "curl", "no type", "bare", "JSON string", "quoted text", "object"],
+)
+async def test_a_time_is_taken_in_each_of_the_documents_forms(
+    api: httpx.AsyncClient,
+    path: str,
+    database: Database,
+    *,
+    content: bytes,
+    headers: dict[str, str],
+) -> None:
+    answer = await api.post(path, content=content, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == [
+        {"topic": {"value": "shop.orders"}, "partition": partition, "offset": 1}
+        for partition in (0, 1)
+    ]
+    moved = await seek_of(database)
+    assert moved is not None
+    assert moved.offsets == (1, 1)
+
+
+@pytest.mark.parametrize("content", [b"-6h", b'"-6h"'])
+async def test_hours_back_are_text_or_a_json_string_too(
+    api: httpx.AsyncClient, path: str, content: bytes
+) -> None:
+    for headers in (TEXT, JSON):
+        answer = await api.post(f"{path}?dryRun=true", content=content, headers=headers)
+        assert [each["offset"] for each in answer.json()] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "code"),
+    [
+        (b"yesterday", TEXT, 400, "VALIDATION_ERROR"),
+        (b"yesterday", JSON, 400, "FORMAT_ERROR"),
+        (b"2026-99-01T00:00", TEXT, 400, "VALIDATION_ERROR"),
+        (b"", TEXT, 400, "VALIDATION_ERROR"),
+        (b"5", JSON, 400, "FORMAT_ERROR"),
+        (b"<date/>", {"Content-Type": "text/xml"}, 415, "VALIDATION_ERROR"),
+    ],
+)
+async def test_a_text_that_is_no_time_is_refused(
+    api: httpx.AsyncClient,
+    path: str,
+    database: Database,
+    *,
+    content: bytes,
+    headers: dict[str, str],
+    status: int,
+    code: str,
+) -> None:
+    refused = await api.post(path, content=content, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (status, code), refused.text
+    assert await seek_of(database) is None
+
+
 async def test_a_dry_run_says_where_and_moves_nothing(
     api: httpx.AsyncClient, path: str, database: Database
 ) -> None:

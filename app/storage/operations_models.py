@@ -1,0 +1,43 @@
+"""The tables of what operators say and see of the service, beside those in `access_models`."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Integer, func
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.access_models import metadata as metadata  # noqa: PLC0414 - of all tables
+from app.storage.models import Base
+
+
+class WorkloadConstraintRow(Base):
+    """How many consumers a topic's subscriptions should have (`subscription` empty), or one's."""
+
+    __tablename__ = "workload_constraints"
+
+    topic: Mapped[str] = mapped_column(
+        ForeignKey("topics.name", ondelete="CASCADE"), primary_key=True
+    )
+    subscription: Mapped[str] = mapped_column(primary_key=True)
+    consumers: Mapped[int] = mapped_column(Integer)
+    reason: Mapped[str | None]
+
+
+class DatacenterRow(Base):
+    """Whether an operator has taken a data centre out of service; one without a row is ready."""
+
+    __tablename__ = "datacenters"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    ready: Mapped[bool]
+
+
+class TopicActivityRow(Base):
+    """How much a topic had been sent when it was looked at last, and when that last grew."""
+
+    __tablename__ = "topic_activity"
+
+    topic: Mapped[str] = mapped_column(
+        ForeignKey("topics.name", ondelete="CASCADE"), primary_key=True
+    )
+    published: Mapped[int] = mapped_column(BigInteger)
+    grown_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp(), index=True)
