@@ -1,0 +1,309 @@
+"""The closed list of metrics: no process shows any other.
+
+Names are Hermes' where it has the metric, so that its dashboards go on working. A metric that is
+not here cannot be read: to add one, write it down here, and `docs/metrics.md` anew (see there).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    """How a metric changes, in Prometheus' words."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Shown(StrEnum):
+    """Who shows a metric."""
+
+    API = "each API process"
+    CLUSTER = "each API process that manages, the same everywhere"
+    WORKER = "each worker"
+    ALL = "each API process and worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Metric:
+    """One metric: `name` as Prometheus has it, `unit` of its values, what they say, its labels.
+
+    `worst`: of several subjects that share their labels the highest value is shown, not the sum.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    help: str
+    shown: Shown
+    labels: tuple[str, ...] = ()
+    worst: bool = False
+
+
+_TOPIC: Final = ("group", "topic")
+_SUBSCRIPTION: Final = ("group", "topic", "subscription")
+
+
+def _frontend(
+    name: str, unit: str, text: str, *, kind: Kind = Kind.COUNTER, labels: tuple[str, ...] = ()
+) -> Metric:
+    return Metric(
+        name=f"hermes_frontend_topic_{name}",
+        kind=kind,
+        unit=unit,
+        help=text,
+        shown=Shown.API,
+        labels=(*_TOPIC, *labels),
+    )
+
+
+def _consumers(
+    name: str, unit: str, text: str, *, kind: Kind = Kind.COUNTER, labels: tuple[str, ...] = ()
+) -> Metric:
+    return Metric(
+        name=f"hermes_consumers_subscription_{name}",
+        kind=kind,
+        unit=unit,
+        help=text,
+        shown=Shown.WORKER,
+        labels=(*_SUBSCRIPTION, *labels),
+    )
+
+
+def _cluster(
+    name: str, unit: str, text: str, *, kind: Kind = Kind.GAUGE, worst: bool = False
+) -> Metric:
+    return Metric(
+        name=f"angelia_subscription_{name}",
+        kind=kind,
+        unit=unit,
+        help=text,
+        shown=Shown.CLUSTER,
+        labels=_SUBSCRIPTION,
+        worst=worst,
+    )
+
+
+def _other(
+    name: str,
+    unit: str,
+    text: str,
+    *,
+    shown: Shown = Shown.ALL,
+    kind: Kind = Kind.COUNTER,
+    labels: tuple[str, ...] = (),
+) -> Metric:
+    return Metric(name=name, kind=kind, unit=unit, help=text, shown=shown, labels=labels)
+
+
+# ---- publishing, by each API process since it began --------------------------------------------
+
+PUBLISH_REQUESTS: Final = _frontend(
+    "requests_total", "requests", "Requests to publish, a batch as one, whatever their answer"
+)
+PUBLISH_STATUS_CODES: Final = _frontend(
+    "http_status_codes_total",
+    "requests",
+    "Requests to publish by the status of their answer",
+    labels=("status_code",),
+)
+PUBLISHED: Final = _frontend("published_total", "messages", "Messages that were acknowledged")
+PUBLISHED_BYTES: Final = _frontend(
+    "throughput_bytes_total", "bytes", "Bodies of messages that were acknowledged"
+)
+ACK_LEADER_LATENCY: Final = _frontend(
+    "ack_leader_latency_seconds",
+    "seconds",
+    "How long it took to store a message, where one replica is enough (ack LEADER)",
+    kind=Kind.HISTOGRAM,
+)
+ACK_ALL_LATENCY: Final = _frontend(
+    "ack_all_latency_seconds",
+    "seconds",
+    "How long it took to store a message on all replicas in sync (ack ALL)",
+    kind=Kind.HISTOGRAM,
+)
+
+# ---- delivering, by each worker since it began --------------------------------------------------
+
+DELIVERED: Final = _consumers(
+    "delivered_total", "messages", "Messages that this worker delivered since it began"
+)
+DISCARDED: Final = _consumers(
+    "discarded_total", "messages", "Messages that this worker gave up; they are undelivered"
+)
+FILTERED_OUT: Final = _consumers(
+    "filtered_out_total", "messages", "Messages that the subscription's filters left out"
+)
+DELIVERED_BYTES: Final = _consumers(
+    "throughput_bytes_total", "bytes", "Bodies of messages that this worker delivered"
+)
+STATUS_CODES: Final = _consumers(
+    "http_status_codes_total",
+    "requests",
+    "Answers of the subscriber by class of status: 2xx, 4xx, 5xx, other",
+    labels=("status_code",),
+)
+TIMEOUTS: Final = _consumers(
+    "timeouts_total", "requests", "Requests that were not answered within requestTimeout"
+)
+OTHER_ERRORS: Final = _consumers(
+    "other_errors_total", "requests", "Requests without an answer for any other reason"
+)
+FAILURES: Final = _consumers(
+    "failures_total", "requests", "Requests that were not answered with a 2xx"
+)
+RETRIES: Final = _consumers(
+    "retries_total", "requests", "Requests that were not the first for their message"
+)
+BATCHES: Final = _consumers("batches_total", "requests", "Requests with a batch of messages")
+INFLIGHT: Final = _consumers(
+    "inflight", "requests", "Requests under way from this worker", kind=Kind.GAUGE
+)
+
+# ---- subscriptions over all workers, for their whole lives --------------------------------------
+
+LIFETIME_DELIVERED: Final = _cluster(
+    "delivered_total",
+    "messages",
+    "Messages delivered since the subscription was created, each once, whatever died meanwhile",
+    kind=Kind.COUNTER,
+)
+LIFETIME_DISCARDED: Final = _cluster(
+    "discarded_total",
+    "messages",
+    "Messages given up since the subscription was created, each once",
+    kind=Kind.COUNTER,
+)
+LIFETIME_FILTERED: Final = _cluster(
+    "filtered_total",
+    "messages",
+    "Messages filtered out since the subscription was created, each once",
+    kind=Kind.COUNTER,
+)
+LIFETIME_BYTES: Final = _cluster(
+    "delivered_bytes_total",
+    "bytes",
+    "Bodies of messages delivered since the subscription was created, each once",
+    kind=Kind.COUNTER,
+)
+LAG: Final = _cluster(
+    "lag_messages", "messages", "Messages between what is finished and the ends of the partitions"
+)
+CLUSTER_INFLIGHT: Final = _cluster("inflight_requests", "requests", "Requests under way")
+PARKED: Final = _cluster("parked_messages", "messages", "Messages that wait for another attempt")
+OUTPUT_RATE: Final = _cluster(
+    "output_rate", "requests per second", "What leaves at most now, below the limit"
+)
+MODE: Final = _cluster(
+    "mode",
+    "mode",
+    "How the subscriber is treated: 0 NORMAL, 1 SLOW, 2 HEARTBEAT (taken for down)",
+    worst=True,
+)
+CIRCUIT: Final = _cluster(
+    "circuit",
+    "state",
+    "Where it has a circuit breaker: 0 CLOSED, 1 HALF_OPEN, 2 OPEN",
+    worst=True,
+)
+SUSPENDED: Final = _cluster(
+    "suspended", "boolean", "1 while it is suspended, and gets nothing", worst=True
+)
+TOPIC_PUBLISHED: Final = Metric(
+    name="angelia_topic_published_total",
+    kind=Kind.COUNTER,
+    unit="messages",
+    help="Messages that were ever published to the topic, by whomever",
+    shown=Shown.CLUSTER,
+    labels=_TOPIC,
+)
+WORKERS: Final = _other(
+    "angelia_workers", "workers", "Workers that live", shown=Shown.CLUSTER, kind=Kind.GAUGE
+)
+
+# ---- processes ----------------------------------------------------------------------------------
+
+PART_UP: Final = _other(
+    "angelia_part_up",
+    "boolean",
+    "1 if the part (database, log) answered this process while the metrics were read",
+    kind=Kind.GAUGE,
+    labels=("part",),
+)
+WORKER_PARTITIONS: Final = _other(
+    "angelia_worker_partitions",
+    "partitions",
+    "Partitions that this worker owns",
+    shown=Shown.WORKER,
+    kind=Kind.GAUGE,
+)
+WORKER_SUBSCRIPTIONS: Final = _other(
+    "angelia_worker_subscriptions",
+    "subscriptions",
+    "Subscriptions that this worker delivers to",
+    shown=Shown.WORKER,
+    kind=Kind.GAUGE,
+)
+WORKER_CONNECTIONS: Final = _other(
+    "angelia_worker_connections",
+    "connections",
+    "Connections to subscribers by state: idle, busy",
+    shown=Shown.WORKER,
+    kind=Kind.GAUGE,
+    labels=("state",),
+)
+WORKER_WAITING: Final = _other(
+    "angelia_worker_waiting_requests",
+    "requests",
+    "Requests that wait for a connection",
+    shown=Shown.WORKER,
+    kind=Kind.GAUGE,
+)
+LOG_APPENDED: Final = _other(
+    "angelia_log_appended_records_total", "records", "Records that the log acknowledged"
+)
+LOG_FETCHED: Final = _other(
+    "angelia_log_fetched_records_total", "records", "Records read from the log"
+)
+LOG_FETCHED_BYTES: Final = _other(
+    "angelia_log_fetched_bytes_total", "bytes", "Bytes read from the log"
+)
+LOG_FETCHES: Final = _other("angelia_log_fetches_total", "requests", "Reads of the log")
+LOG_COMMITS: Final = _other("angelia_log_commits_total", "requests", "Commits of positions")
+TRACES_RECORDED: Final = _other(
+    "angelia_trace_entries_recorded_total", "entries", "Trace entries that the log has"
+)
+TRACES_LOST: Final = _other(
+    "angelia_trace_entries_lost_total", "entries", "Trace entries that found no room"
+)
+SPANS_EXPORTED: Final = _other(
+    "angelia_otlp_spans_exported_total", "spans", "Spans that the OTLP endpoint took"
+)
+SPANS_LOST: Final = _other(
+    "angelia_otlp_spans_lost_total", "spans", "Spans that found no room, or were refused"
+)
+BUILD_INFO: Final = _other(
+    "angelia_build_info", "constant", "1, by version", kind=Kind.GAUGE, labels=("version",)
+)
+PROCESS_CPU: Final = _other("process_cpu_seconds_total", "seconds", "CPU time, user and system")
+PROCESS_OPEN_FILES: Final = _other(
+    "process_open_fds", "descriptors", "Open file descriptors", kind=Kind.GAUGE
+)
+PROCESS_FILES_MAX: Final = _other(
+    "process_max_fds", "descriptors", "File descriptors that may be open", kind=Kind.GAUGE
+)
+PROCESS_RESIDENT: Final = _other(
+    "process_resident_memory_bytes", "bytes", "Memory in RAM", kind=Kind.GAUGE
+)
+PROCESS_VIRTUAL: Final = _other(
+    "process_virtual_memory_bytes", "bytes", "Address space in use", kind=Kind.GAUGE
+)
+PROCESS_STARTED: Final = _other(
+    "process_start_time_seconds", "seconds", "When it began, since the epoch", kind=Kind.GAUGE
+)
+
+ALL: Final = tuple(each for each in tuple(globals().values()) if isinstance(each, Metric))
+BY_NAME: Final = {each.name: each for each in ALL}

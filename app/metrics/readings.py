@@ -1,0 +1,43 @@
+"""What was read of metrics at one time, ready to be shown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from app.metrics.catalogue import Metric
+
+
+class Distribution(NamedTuple):
+    """Observations of a histogram: `counts` up to each of `bounds`, and beyond the last one.
+
+    They are not cumulative: each observation is in one of them.
+    """
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    total: float
+
+
+Value = int | float | Distribution
+Labels = tuple[str, ...]
+
+
+class Readings:
+    """Values by metric and labels, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._read: dict[Metric, list[tuple[Labels, Value]]] = {}
+
+    def add(self, metric: Metric, value: Value, labels: Labels = ()) -> None:
+        """`labels` are the values of the metric's labels, in their order; ValueError."""
+        if len(labels) != len(metric.labels):
+            raise ValueError(f"{metric.name} has the labels {metric.labels}, not {len(labels)}")
+        self._read.setdefault(metric, []).append((labels, value))
+
+    def add_each(self, read: Iterable[tuple[Metric, Value]], labels: Labels = ()) -> None:
+        """Add several of one subject."""
+        for metric, value in read:
+            self.add(metric, value, labels)
+
+    def __iter__(self) -> Iterator[tuple[Metric, Sequence[tuple[Labels, Value]]]]:
+        """Each metric that was read, with all its values."""
+        return iter(self._read.items())
