@@ -30,6 +30,7 @@ from app.domain.seek import Seek
 from app.domain.signing import SigningSecret, require_signing_secrets
 from app.domain.templates import is_template, template_problem
 from app.domain.trace import TrackingMode
+from app.domain.urls import UrlError, http_url
 
 RATE_MAX: Final = 1_000_000
 IN_FLIGHT_MAX: Final = 10_000
@@ -377,23 +378,10 @@ def endpoint_url(text: str) -> str:
     Raises:
         ValidationFailedError: it cannot; the field is `endpoint`.
     """
-    problem = _endpoint_problem(text)
+    try:
+        problem = template_problem(http_url(text))
+    except UrlError as error:
+        raise ValidationFailedError.of("endpoint", str(error)) from None
     if problem:
         raise ValidationFailedError.of("endpoint", problem)
     return text
-
-
-def _endpoint_problem(text: str) -> str | None:
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        # What it stumbled over may be a part of a password.
-        return "is not a URI"
-    if port == 0 or "%" in (parts.hostname or ""):
-        return "must be a URI with a port from 1 to 65535 and a host without % signs"
-    if parts.scheme not in {"http", "https"}:
-        return "must be an http:// or https:// URI"
-    if not parts.hostname or not text.isascii() or not text.isprintable() or " " in text:
-        return "must be a URI with a host, in printable ASCII: http://host/path"
-    return template_problem(parts)

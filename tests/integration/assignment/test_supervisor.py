@@ -180,10 +180,7 @@ async def test_a_partition_taken_away_while_its_cursor_opens_stays_closed(world:
     async with supervised(world) as parts:
         topic = await world.topic(partitions=1)
         await world.subscribe(topic)
-        looked_up = HeldLookUp(world)
-        await parts.apply()
-        parts.ownership.assign(ORDERS)
-        await looked_up.begun.wait()
+        looked_up = await looking_up(world, parts)
         parts.ownership.revoke(ORDERS)
         await until(lambda: bool(parts.ownership.released))
         looked_up.go_on.set()
@@ -199,10 +196,7 @@ async def test_a_partition_that_went_away_and_came_back_starts_where_its_owner_l
         topic = await world.topic(partitions=1)
         subscription = await world.subscribe(topic)
         await world.publish(topic, b"0", b"1")
-        looked_up = HeldLookUp(world)
-        await parts.apply()
-        parts.ownership.assign(ORDERS)
-        await looked_up.begun.wait()
+        looked_up = await looking_up(world, parts)
         parts.ownership.lose(ORDERS)
         await until(lambda: not parts.supervisor.owned)
         commit = world.memory.commits[subscription.group][ORDERS]
@@ -222,10 +216,7 @@ async def test_a_subscription_moved_while_its_cursor_opens_starts_where_it_was_m
         topic = await world.topic(partitions=1)
         subscription = await world.subscribe(topic)
         await world.publish(topic, b"0", b"1")
-        looked_up = HeldLookUp(world)
-        await parts.apply()
-        parts.ownership.assign(ORDERS)
-        await looked_up.begun.wait()
+        looked_up = await looking_up(world, parts)
         world.plane.put(replace(subscription, seek=Seek(number=1, offsets=(1,))))
         await parts.apply()
         looked_up.go_on.set()
@@ -322,6 +313,15 @@ class HeldLookUp:
         self.begun.set()
         await self.go_on.wait()
         return found
+
+
+async def looking_up(world: World, parts: Supervised) -> HeldLookUp:
+    """Assign the partition, and return while its commit is looked up."""
+    looked_up = HeldLookUp(world)
+    await parts.apply()
+    parts.ownership.assign(ORDERS)
+    await looked_up.begun.wait()
+    return looked_up
 
 
 class Known:

@@ -204,24 +204,25 @@ async def test_a_request_that_was_refused_unseen_is_sent_again_and_any_other_is_
     async with speaking(refuses_once, tls) as (server, transport):
         assert (await post(transport, server.url)).status == 200
 
-    async def resets(server: Scripted) -> None:
-        while stream := await server.next_request():
-            server.http2.reset_stream(stream, ErrorCodes.INTERNAL_ERROR)
-            await server.flush()
-
-    async with speaking(resets, tls) as (server, transport):
+    async with speaking(resetting(ErrorCodes.INTERNAL_ERROR), tls) as (server, transport):
         with pytest.raises(httpx.RemoteProtocolError, match="was reset: INTERNAL_ERROR"):
             await post(transport, server.url)
         assert len(server.requests) == 1
 
 
-async def test_who_always_refuses_is_not_asked_for_ever(tls: Wire) -> None:
-    async def refuses(server: Scripted) -> None:
+def resetting(reason: ErrorCodes) -> Callable[[Scripted], Awaitable[None]]:
+    """A script that resets every request, and gives `reason`."""
+
+    async def script(server: Scripted) -> None:
         while stream := await server.next_request():
-            server.http2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
+            server.http2.reset_stream(stream, reason)
             await server.flush()
 
-    async with speaking(refuses, tls) as (server, transport):
+    return script
+
+
+async def test_who_always_refuses_is_not_asked_for_ever(tls: Wire) -> None:
+    async with speaking(resetting(ErrorCodes.REFUSED_STREAM), tls) as (server, transport):
         with pytest.raises(httpx.RemoteProtocolError, match="REFUSED_STREAM"):
             await post(transport, server.url)
         assert len(server.requests) == 3

@@ -1,0 +1,31 @@
+"""URLs that the service sends requests to: what all of them must be."""
+
+from urllib.parse import SplitResult, urlsplit
+
+
+class UrlError(ValueError):
+    """What the text must be instead; it follows the name of the field."""
+
+
+def http_url(text: str) -> SplitResult:
+    """The parts of `text`, if a request can be sent there; UrlError says what it must be."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        # What it stumbled over may be a part of a password.
+        message = "is not a URI"
+        raise UrlError(message) from error
+    if problem := _problem(text, parts, port):
+        raise UrlError(problem)
+    return parts
+
+
+def _problem(text: str, parts: SplitResult, port: int | None) -> str | None:
+    if port == 0 or "%" in (parts.hostname or ""):
+        return "must be a URI with a port from 1 to 65535 and a host without % signs"
+    if parts.scheme not in {"http", "https"}:
+        return "must be an http:// or https:// URI"
+    if not parts.hostname or not text.isascii() or not text.isprintable() or " " in text:
+        return "must be a URI with a host, in printable ASCII: http://host/path"
+    return None
