@@ -20,6 +20,8 @@ class RecentCounts:
         self._slices: deque[tuple[float, dict[str, int]]] = deque()
         self._current = dict.fromkeys(_FIELDS, 0)
         self._total = dict.fromkeys(_FIELDS, 0)
+        # Of all slices that ever ended.
+        self._ever = dict.fromkeys(_FIELDS, 0)
         # Of the running slice, too: the usual case, for which a dictionary would be slow.
         self._delivered = 0
         self._bytes = 0
@@ -47,6 +49,7 @@ class RecentCounts:
             self._slices.append((now, self._current))
             for name, value in self._current.items():
                 self._total[name] += value
+                self._ever[name] += value
             self._current = dict.fromkeys(_FIELDS, 0)
         while self._slices and self._slices[0][0] <= now - WINDOW.total_seconds():
             for name, value in self._slices.popleft()[1].items():
@@ -60,6 +63,13 @@ class RecentCounts:
     def totals(self) -> AttemptCounts:
         """The counts of all ended slices in the window."""
         return AttemptCounts(**self._total)
+
+    def ever(self) -> AttemptCounts:
+        """The counts of all attempts so far."""
+        ever = {name: value + self._current[name] for name, value in self._ever.items()}
+        ever["codes_2xx"] += self._delivered
+        ever["bytes"] += self._bytes
+        return AttemptCounts(**ever)
 
 
 def _kind(outcome: Outcome) -> str:

@@ -12,6 +12,7 @@ from app.domain.message import Message, Partition
 from app.domain.receipt import Fate
 from workers.consumer.offsets import OffsetTracker
 from workers.consumer.receipts import Receipts
+from workers.consumer.tally import Finished
 from workers.reading.catchup import Fed
 from workers.reading.feed import Batch, Feed, TailReader
 
@@ -74,6 +75,8 @@ class Cursor:
         self.queued = False
         self.dirty = False
         self.in_air = 0
+        # Whether traces may say something of its messages, which nothing is committed before.
+        self.traced = False
         # Someone else owns the partition: nothing of this cursor may be committed any more.
         self.abandoned = False
         self.committed = start
@@ -285,6 +288,10 @@ class Cursor:
     def renew(self) -> None:
         """Commit again although nothing moved: a log may forget positions that are not renewed."""
         self._touch()
+
+    def finished(self) -> Finished:
+        """What was finished since it was opened, committed or not."""
+        return self._offsets.finished_here()
 
     def commit_begins(self) -> Progress:
         """What to commit now; what happens from here on is for the next commit."""

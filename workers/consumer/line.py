@@ -25,6 +25,7 @@ from workers.consumer.line_parts import Endpoint, LineParts
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.slot import Slot
 from workers.consumer.suspension import Suspension
+from workers.consumer.tally import Finished, Tally
 from workers.consumer.tracing import LineTrace, Tracks
 from workers.delivery.oauth.destination import AuthorizedDestination
 from workers.delivery.oauth.pacing import TokenPace
@@ -58,6 +59,8 @@ class DeliveryLine:
             choice=self._choice,
             suspension=self._suspension,
         )
+        self._cursors: set[Cursor] = set()
+        self._tally = Tally()
         # Who is told of attempts.
         self._trace: LineTrace | None = None
         self._traced(subscription)
@@ -65,7 +68,6 @@ class DeliveryLine:
         # Whether the pace has said no, and the alarm will ask it again.
         self._paced_out = False
         self._stopped = False
-        self._cursors: set[Cursor] = set()
         self._pacing = self._paced()
         self.counts = RecentCounts(time.monotonic())
         self._in_flight_max = subscription.policy.in_flight_max
@@ -85,6 +87,10 @@ class DeliveryLine:
         """Whether its circuit is not closed."""
         breaker = self._choice.breaker
         return breaker is not None and breaker.clock.stands
+
+    def finished(self) -> Finished:
+        """What it finished since the worker began."""
+        return self._tally.total(self._cursors)
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Deliver by new settings from the next attempt on."""
@@ -130,6 +136,9 @@ class DeliveryLine:
         tracks = Tracks(self._parts.traces, subscription)
         self._trace = self._intake.trace = tracks.attempts
         self._fate.trace = tracks.discards
+        for cursor in self._cursors:
+            # What was said of it before is to be said, too.
+            cursor.traced = cursor.traced or tracks.discards is not None
 
     def _paced(self) -> Pacing:
         """The pace, as circuit breaker and tokens let it."""
@@ -152,6 +161,7 @@ class DeliveryLine:
     def opened(self, cursor: Cursor) -> None:
         """`cursor` is one of ours from now on."""
         self._cursors.add(cursor)
+        cursor.traced = self._fate.trace is not None
         if self._choice.breaker is not None:
             self._choice.breaker.opened(cursor)
 
@@ -167,6 +177,7 @@ class DeliveryLine:
     def release(self, cursor: Cursor) -> None:
         """Forget what waits of `cursor`, which is closing: it stays unfinished."""
         self._cursors.discard(cursor)
+        self._tally.leave(cursor)
         self._intake.release(cursor)
         self._park.remove(lambda job: job.cursor is cursor)
 

@@ -111,6 +111,11 @@ class Lines:
         """The lines that have cursors."""
         return self._lines.values()
 
+    def known(self) -> Iterator[DeliveryLine]:
+        """The lines that have cursors, and those that rest."""
+        yield from self._lines.values()
+        yield from self._resting.values()
+
     def close(self) -> None:
         """Begin nothing more, and end what is in the air: the worker ends."""
         for line in (*self._lines.values(), *self._resting.values()):

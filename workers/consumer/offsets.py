@@ -12,6 +12,7 @@ from app.domain.commit import (
     encode_runs,
     fitting,
 )
+from workers.consumer.tally import Finished
 
 # So many unfinished messages always fit into the commit metadata, however they lie.
 _ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
@@ -72,6 +73,16 @@ class OffsetTracker:
     def has_clock(self) -> bool:
         """Whether a time to live runs, or stands."""
         return bool(self._opened) or self.position == self._resumed
+
+    def finished_here(self) -> Finished:
+        """What was finished since this tracker was made."""
+        start = self._start
+        return Finished(
+            self.delivered - start.delivered,
+            self.discarded - start.discarded,
+            self.filtered - start.filtered,
+            self.volume - start.volume,
+        )
 
     def is_finished(self, offset: int) -> bool:
         """Whether `offset`, at or above the position, was finished before a restart."""
