@@ -178,8 +178,8 @@ class Worker:
     async def _built(self, stack: AsyncExitStack, tasks: asyncio.TaskGroup) -> "_Parts":
         log, status = self._seams.log, self._seams.status
         reader = Reader(log, await stack.enter_async_context(log.tail()))
-        committer, receipts = Committer(log), Receipts(status)
         traces = TraceBuffer(partial(log.append, streams.TRACES, ack=Ack.LEADER), worker=self.id)
+        committer, receipts = Committer(log, traces), Receipts(status)
         lines = Lines(
             endpoints=self._seams.endpoints,
             reader=reader,

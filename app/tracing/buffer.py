@@ -1,6 +1,7 @@
 """Entries of one process, on their way to the traces stream: bounded, and never waited for."""
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +20,7 @@ ENTRIES_MAX: Final = 100_000
 # Packing takes about a millisecond then; deliveries come in between.
 ROWS_PER_PACK: Final = 500
 PACKS_PER_APPEND: Final = 8
-# Well before deliveries are committed: what a crash takes with it is, as a rule, sent again.
+# Before deliveries are committed, so that their commits wait for little.
 INTERVAL: Final = timedelta(milliseconds=100)
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
@@ -69,8 +70,14 @@ class TraceBuffer:
         self._unsaid = 0
         self._recorded = 0
         self._lost = 0
+        # Of those that were taken, how many wait no more.
+        self._gone = 0
         self._given = asyncio.Event()
         self._flushing = asyncio.Lock()
+        # Somebody waits for what was added; `_behind` says that there is no use in it for now.
+        self._urged = asyncio.Event()
+        self._said = asyncio.Condition()
+        self._behind = False
         # Attempts that nothing has been said of so far; whoever adds the first calls `wake`, and
         # who ends one takes it out.
         self.in_air: dict[Any, Attempts] = {}
@@ -82,6 +89,11 @@ class TraceBuffer:
     def stats(self) -> TraceStats:
         """What became of all entries so far."""
         return TraceStats(self._recorded, self._lost)
+
+    @property
+    def waiting(self) -> int:
+        """Entries that the stream does not have so far."""
+        return len(self._rows) + self._packed_entries
 
     def source(self, source: TraceSource) -> int:
         """What rows of `source` begin with."""
@@ -110,9 +122,28 @@ class TraceBuffer:
         """Append what is collected until cancelled."""
         while True:
             await self._given.wait()
-            await asyncio.sleep(INTERVAL.total_seconds())
-            if not await self.flush():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(INTERVAL.total_seconds()):
+                    await self._urged.wait()
+            if not await self._flush(look=not self._urged.is_set()):
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
+
+    async def until_said(self, within: timedelta) -> bool:
+        """Wait until the stream has all that was added so far; False if that takes longer.
+
+        What is lost is not waited for. While the stream takes nothing, or is slower than somebody
+        could wait, the answer is False at once, until it has caught up.
+        """
+        if self._behind or not self.waiting:
+            return not self.waiting
+        until = self._gone + self.waiting
+        self._urged.set()
+        try:
+            async with asyncio.timeout(within.total_seconds()), self._said:
+                await self._said.wait_for(lambda: self._behind or self._gone >= until)
+        except TimeoutError:
+            self._fall_behind()
+        return self._gone >= until
 
     async def finish(self, within: timedelta) -> None:
         """Append what there is, if that takes no longer."""
@@ -120,19 +151,40 @@ class TraceBuffer:
             async with asyncio.timeout(within.total_seconds()):
                 await self.flush()
         except TimeoutError:
-            _log.warning("last_traces_not_appended", entries=len(self._rows) + self._packed_entries)
+            _log.warning("last_traces_not_appended", entries=self.waiting)
 
     async def flush(self) -> bool:
         """Append all that is collected now; whether the stream has it."""
+        return await self._flush(look=True)
+
+    async def _flush(self, *, look: bool) -> bool:
         async with self._flushing:
             self._given.clear()
-            self._say_what_is_in_the_air()
+            self._urged.clear()
+            if look:
+                self._say_what_is_in_the_air()
+            elif self.in_air:
+                self._given.set()
             await self._pack()
-            while self._packed:
-                if not await self._append_some():
-                    self._given.set()
-                    return False
-            return True
+            appended = True
+            while self._packed and appended:
+                appended = await self._append_some()
+                await self._tell()
+            if appended:
+                self._behind = False
+            else:
+                self._given.set()
+            await self._tell()
+            return appended
+
+    async def _tell(self) -> None:
+        async with self._said:
+            self._said.notify_all()
+
+    def _fall_behind(self) -> None:
+        if not self._behind:
+            _log.warning("traces_behind", entries=self.waiting)
+        self._behind = True
 
     def _say_what_is_in_the_air(self) -> None:
         """Of attempts that are over sooner, only the end is said: that they began is in it."""
@@ -161,6 +213,7 @@ class TraceBuffer:
             _log.exception("traces_not_packed", entries=len(rows))
             self._packed_entries -= len(rows)
             self._lost += len(rows)
+            self._gone += len(rows)
             self._unsaid += lost + len(rows)
         else:
             self._packed.append(_Packed(record, len(rows), lost))
@@ -181,13 +234,14 @@ class TraceBuffer:
         try:
             await self._append([each.record for each in some])
         except AngeliaError as exc:
-            waiting = len(self._rows) + self._packed_entries
-            _log.warning("traces_not_appended", entries=waiting, error=exc.message)
+            _log.warning("traces_not_appended", entries=self.waiting, error=exc.message)
+            self._fall_behind()
             return False
         for each in some:
             self._packed.popleft()
             self._packed_entries -= each.entries
             self._recorded += each.entries
+            self._gone += each.entries
             if each.lost:
                 _log.warning("traces_lost", entries=each.lost, reason=FULL)
         return True

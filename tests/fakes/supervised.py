@@ -74,8 +74,8 @@ class Supervised:
         self.ownership = ScriptedOwnership()
         self.streams = OwnedStreams()
         self.reader = reader
-        self.committer = Committer(world.log)
         self.traces = TraceBuffer(partial(world.log.append, TRACES), worker="w1")
+        self.committer = Committer(world.log, self.traces)
         self.lines = Lines(
             endpoints=world.endpoints,
             reader=reader,

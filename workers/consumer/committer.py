@@ -3,9 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
-from itertools import islice
-from math import ceil
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -14,55 +12,66 @@ from app.domain.errors import UnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed, MessageLog
 from workers.consumer.cursor import Cursor
+from workers.consumer.rounds import Lane
 
 # A round starts so long after the one before it began; with its own duration a completion is
 # committed within 250 ms.
 COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
-# More groups than this wait for the next round, so that hundreds that move are spread over a
-# second; thousands take a few rounds all the same.
-GROUPS_PER_ROUND: Final = 64
-ROUNDS_MAX: Final = 6
+# Commits of what is traced wait for its traces, as a rule some milliseconds, and no longer.
+HOLD_MAX: Final = timedelta(seconds=1)
+# The last commit of a cursor, which others may be waiting for.
+LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
 
 _log = structlog.get_logger()
 
+_Captured = dict[tuple[str, Partition], tuple[Cursor, Progress]]
+
+
+class Traces(Protocol):
+    """What is said of messages before they are committed."""
+
+    async def until_said(self, within: timedelta) -> bool:
+        """Wait until all that was added so far is safe; False, maybe at once, if it is not."""
+
 
 class Committer:
-    """The only one who commits positions."""
+    """The only one who commits positions.
 
-    def __init__(self, log: MessageLog) -> None:
+    What is traced is committed behind its traces: whatever a crash takes of them is sent again, and
+    traced again. Those cursors go in a lane of their own, and the others wait for nothing.
+    """
+
+    def __init__(
+        self,
+        log: MessageLog,
+        traces: Traces,
+        *,
+        hold_max: timedelta = HOLD_MAX,
+        last_hold_max: timedelta = LAST_HOLD_MAX,
+    ) -> None:
         self._log = log
-        # By group, the first that moved first: a group is a request, whatever moved in it.
-        self._dirty: dict[str, list[Cursor]] = {}
-        self._size = GROUPS_PER_ROUND
-        self._moved = asyncio.Event()
-        self._busy = asyncio.Lock()
+        self._traces = traces
+        self._hold_max = hold_max
+        self._last_hold_max = last_hold_max
+        self._plain, self._traced = Lane(), Lane()
+        # In a commit that is not answered: one that begins to be traced is in no two at once.
+        self._in_air: set[Cursor] = set()
+        self._writing = asyncio.Lock()
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """`cursor` of `group` has something new to commit."""
-        self._dirty.setdefault(group, []).append(cursor)
-        self._moved.set()
+        self._lane(cursor).add(group, cursor)
 
     async def run(self) -> None:
         """Commit until cancelled."""
-        while True:
-            await self._moved.wait()
-            await asyncio.sleep(COMMIT_INTERVAL.total_seconds())
-            await self.flush()
+        async with asyncio.TaskGroup() as lanes:
+            for lane in (self._plain, self._traced):
+                lanes.create_task(self._run(lane))
 
     async def flush(self) -> None:
-        """Commit what has moved, at most one round of it."""
-        async with self._busy:
-            await self._commit(self._next_round())
-            if not self._dirty:
-                self._moved.clear()
-
-    def _next_round(self) -> list[tuple[str, Cursor]]:
-        self._size = max(self._size, ceil(len(self._dirty) / ROUNDS_MAX))
-        groups = list(islice(self._dirty, self._size))
-        round_ = [(group, cursor) for group in groups for cursor in self._dirty.pop(group)]
-        if not self._dirty:
-            self._size = GROUPS_PER_ROUND
-        return round_
+        """Commit what has moved, at most one round of each lane."""
+        for lane in (self._plain, self._traced):
+            await self._flush(lane)
 
     async def finish(self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta) -> bool:
         """Commit these for the last time, trying until `deadline`; whether all are committed."""
@@ -72,21 +81,69 @@ class Committer:
         except TimeoutError:
             return False
 
+    def _lane(self, cursor: Cursor) -> Lane:
+        return self._traced if cursor.traced else self._plain
+
+    async def _run(self, lane: Lane) -> None:
+        while True:
+            await lane.moved.wait()
+            await asyncio.sleep(COMMIT_INTERVAL.total_seconds())
+            await self._flush(lane)
+
+    async def _flush(self, lane: Lane) -> None:
+        async with lane.busy:
+            await self._commit(lane, lane.next_round(), self._hold_max)
+
     async def _commit_all(self, cursors: Collection[tuple[str, Cursor]]) -> bool:
         left = list(cursors)
         while True:
-            async with self._busy:
-                await self._commit(left)
-            left = [(group, c) for group, c in left if c.dirty and not c.abandoned]
+            for lane in (self._plain, self._traced):
+                mine = [(group, c) for group, c in left if self._lane(c) is lane]
+                if mine:
+                    async with lane.busy:
+                        await self._commit(lane, mine, self._last_hold_max)
+            left = [(group, c) for group, c in left if self._is_unfinished(c)]
             if not left:
                 return True
             await asyncio.sleep(COMMIT_INTERVAL.total_seconds())
 
-    async def _commit(self, cursors: Iterable[tuple[str, Cursor]]) -> None:
-        moved = [(group, c) for group, c in cursors if c.dirty and not c.abandoned]
-        written = {(group, c.partition): (c, c.commit_begins()) for group, c in moved}
-        failed = await self._write({key: progress for key, (_, progress) in written.items()})
-        for (group, partition), (cursor, progress) in written.items():
+    def _is_unfinished(self, cursor: Cursor) -> bool:
+        return (cursor.dirty or cursor in self._in_air) and not cursor.abandoned
+
+    async def _commit(
+        self, lane: Lane, cursors: Iterable[tuple[str, Cursor]], hold: timedelta
+    ) -> None:
+        captured = self._captured(lane, cursors)
+        if not captured:
+            return
+        in_air = {cursor for cursor, _ in captured.values()}
+        self._in_air |= in_air
+        try:
+            if lane is self._traced:
+                # Captured before: nothing in it is younger than the traces that are waited for.
+                await self._traces.until_said(hold)
+            async with self._writing:
+                await self._commit_captured(captured)
+        finally:
+            self._in_air -= in_air
+
+    def _captured(self, lane: Lane, cursors: Iterable[tuple[str, Cursor]]) -> _Captured:
+        captured: _Captured = {}
+        for group, cursor in cursors:
+            if not cursor.dirty or cursor.abandoned:
+                continue
+            if self._lane(cursor) is lane and cursor not in self._in_air:
+                captured[group, cursor.partition] = cursor, cursor.commit_begins()
+            else:
+                # It has begun to be traced.
+                self._lane(cursor).add(group, cursor)
+        return captured
+
+    async def _commit_captured(self, captured: _Captured) -> None:
+        # It may have gone to another worker while we waited.
+        still = {key: each for key, each in captured.items() if not each[0].abandoned}
+        failed = await self._write({key: progress for key, (_, progress) in still.items()})
+        for (group, partition), (cursor, progress) in still.items():
             reason = failed.get((group, partition))
             if reason is None:
                 cursor.commit_done(progress)

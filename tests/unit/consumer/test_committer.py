@@ -8,8 +8,9 @@ from app.domain.commit import Progress
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed
-from workers.consumer.committer import GROUPS_PER_ROUND, ROUNDS_MAX, Committer
+from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
+from workers.consumer.rounds import GROUPS_PER_ROUND, ROUNDS_MAX
 
 LONG = timedelta(seconds=10)
 
@@ -36,6 +37,26 @@ class SlowLog:
         return {(g, p): "not now" for g, p, _ in flat if g in self.failing}
 
 
+class Traces:
+    """What is waited for before traced cursors are committed: `said`, or given up."""
+
+    def __init__(self) -> None:
+        self.asked, self.said = asyncio.Event(), asyncio.Event()
+
+    async def until_asked(self) -> None:
+        async with asyncio.timeout(LONG.total_seconds()):
+            await self.asked.wait()
+
+    async def until_said(self, within: timedelta) -> bool:
+        self.asked.set()
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                await self.said.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
 class Owner:
     """Reports what moved to the committer, as a line does."""
 
@@ -51,9 +72,15 @@ class Owner:
 
 
 class Scene:
-    def __init__(self) -> None:
+    def __init__(self, hold_max: timedelta = LONG) -> None:
         self.log = SlowLog()
-        self.committer = Committer(self.log)  # type: ignore[arg-type]
+        self.traces = Traces()
+        self.committer = Committer(
+            self.log,  # type: ignore[arg-type]
+            self.traces,
+            hold_max=hold_max,
+            last_hold_max=hold_max,
+        )
 
     def cursor(self, group: str = "g", index: int = 0, offset: int = 0) -> Cursor:
         start = Progress(subscription_id="s", offset=offset)

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from app.domain.errors import LogUnavailableError
@@ -11,6 +12,7 @@ from app.domain.trace import TraceSource
 from app.tracing.buffer import FULL, ROWS_PER_PACK, TraceBuffer
 from app.tracing.packing import Pack, PlainRow, unpacked
 
+LONG = timedelta(seconds=10)
 SOURCE = TraceSource(topic="a.b", subscription_id="s", subscription="name")
 
 
@@ -180,3 +182,89 @@ async def test_a_process_that_ends_does_not_wait_for_a_stream_that_hangs() -> No
     buffer.add(a_row(0))
     await buffer.finish(timedelta(milliseconds=1))
     assert buffer.stats.recorded == 0
+
+
+@asynccontextmanager
+async def running(buffer: TraceBuffer) -> AsyncIterator[None]:
+    task = asyncio.get_running_loop().create_task(buffer.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_all_that_was_added_is_said_when_somebody_waited_for_it() -> None:
+    stream = Stream()
+    buffer = a_buffer(stream)
+    async with running(buffer):
+        for count in (1, ROWS_PER_PACK * 10):
+            for offset in range(count):
+                buffer.add(a_row(offset))
+            assert await buffer.until_said(LONG)
+            assert buffer.waiting == 0
+    assert len(stream.offsets) == ROWS_PER_PACK * 10 + 1
+
+
+async def test_nothing_is_waited_for_when_nothing_was_added() -> None:
+    assert await a_buffer(Stream()).until_said(LONG)
+
+
+async def test_an_entry_that_cannot_be_packed_is_not_waited_for() -> None:
+    stream = Stream()
+    buffer = a_buffer(stream)
+    async with running(buffer):
+        buffer.add(a_row(1 << 70))
+        assert await buffer.until_said(LONG)
+
+
+async def test_nobody_waits_for_a_stream_that_is_down_until_it_has_caught_up() -> None:
+    stream = Stream()
+    buffer = a_buffer(stream)
+    stream.down = True
+    buffer.add(a_row(0))
+    waiting = asyncio.ensure_future(buffer.until_said(LONG))
+    await asyncio.sleep(0)
+    assert not await buffer.flush()
+    assert not await waiting
+    assert not await buffer.until_said(LONG)
+    stream.down = False
+    assert await buffer.flush()
+    buffer.add(a_row(1))
+    waiting = asyncio.ensure_future(buffer.until_said(LONG))
+    await asyncio.sleep(0)
+    assert await buffer.flush()
+    assert await waiting
+    assert stream.offsets == [0, 1]
+
+
+async def test_a_stream_that_hangs_is_waited_for_once() -> None:
+    going_on = asyncio.Event()
+
+    async def hang(records: Sequence[NewRecord]) -> None:
+        del records
+        await going_on.wait()
+
+    buffer = TraceBuffer(hang, worker="w")
+    buffer.source(SOURCE)
+    async with running(buffer):
+        buffer.add(a_row(0))
+        assert not await buffer.until_said(timedelta(milliseconds=1))
+        assert not await buffer.until_said(LONG)
+        going_on.set()
+        assert await buffer.flush()
+        buffer.add(a_row(1))
+        assert await buffer.until_said(LONG)
+
+
+async def test_a_look_for_what_is_in_the_air_is_not_taken_because_somebody_waits() -> None:
+    class Attempts:
+        def still(self, attempt: str, before: float) -> bool:
+            raise AssertionError(attempt, before)
+
+    buffer = a_buffer(Stream())
+    async with running(buffer):
+        buffer.add(a_row(0))
+        buffer.in_air |= {"attempt": Attempts()}
+        assert await buffer.until_said(LONG)
+        del buffer.in_air["attempt"]
