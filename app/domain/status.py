@@ -36,7 +36,8 @@ class CursorStatus:
     """Where one subscription stands in one partition, by its owner.
 
     `offset` is the committed one: all before it is finished. `end` is the partition's end as last
-    seen. The counts are of the subscription's whole life in this partition. They ride in the
+    seen. `position` is the next offset to be taken, which is ahead of what is finished; None: it
+    was not reported. The counts are of the subscription's whole life in this partition. They ride in the
     commit metadata, so they are absolute and writing them twice changes nothing.
     """
 
@@ -50,6 +51,7 @@ class CursorStatus:
     discarded: int
     volume: int
     filtered: int = 0
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,6 +176,7 @@ class CursorRow(Base):
     discarded: Mapped[int] = mapped_column(BigInteger)
     volume: Mapped[int] = mapped_column(BigInteger)
     filtered: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    position: Mapped[int | None] = mapped_column(BigInteger)
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 

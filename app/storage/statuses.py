@@ -28,11 +28,12 @@ T = TypeVar("T")
 _WRITE_CURSORS: Final = text("""
 INSERT INTO cursors AS known
        (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume,
-        filtered)
+        filtered, position)
 SELECT report.*
   FROM json_to_recordset(CAST(:rows AS json)) AS report (
          subscription_id text, partition int, topic text, worker_id text, "offset" bigint,
-         "end" bigint, delivered bigint, discarded bigint, volume bigint, filtered bigint)
+         "end" bigint, delivered bigint, discarded bigint, volume bigint, filtered bigint,
+         position bigint)
   JOIN subscriptions ON subscriptions.id = report.subscription_id
 ON CONFLICT (subscription_id, partition) DO UPDATE SET
   topic = excluded.topic, worker_id = excluded.worker_id, "offset" = excluded."offset",
@@ -41,6 +42,7 @@ ON CONFLICT (subscription_id, partition) DO UPDATE SET
   discarded = greatest(known.discarded, excluded.discarded),
   volume = greatest(known.volume, excluded.volume),
   filtered = greatest(known.filtered, excluded.filtered),
+  position = excluded.position,
   seen_at = clock_timestamp()
 """)
 
@@ -140,6 +142,7 @@ def _cursor_values(cursor: CursorStatus) -> dict[str, Any]:
         "discarded": cursor.discarded,
         "volume": cursor.volume,
         "filtered": cursor.filtered,
+        "position": cursor.position,
     }
 
 
@@ -155,6 +158,7 @@ def _cursor_of(row: CursorRow) -> CursorStatus:
         discarded=row.discarded,
         volume=row.volume,
         filtered=row.filtered,
+        position=row.position,
     )
 
 

@@ -112,6 +112,8 @@ class Reporter:
             discarded=committed.discarded,
             filtered=committed.filtered,
             volume=committed.volume,
+            # What a closed cursor had taken and not finished is for the next one to take.
+            position=committed.offset if cursor.closing else cursor.position,
         )
 
     def _loads(self) -> list[SubscriptionLoad]:

@@ -1,0 +1,121 @@
+"""Health of subscriptions, by Hermes' indicators (pure)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from app.domain.status import Mode, SubscriptionLoad
+
+
+class Health(StrEnum):
+    """Hermes' word for it. NO_DATA: nobody has looked at it yet."""
+
+    HEALTHY = "HEALTHY"
+    UNHEALTHY = "UNHEALTHY"
+    NO_DATA = "NO_DATA"
+
+
+class Indicator(StrEnum):
+    """What is wrong, in Hermes' words."""
+
+    LAGGING = "LAGGING"
+    UNREACHABLE = "UNREACHABLE"
+    TIMING_OUT = "TIMING_OUT"
+    MALFUNCTIONING = "MALFUNCTIONING"
+    RECEIVING_MALFORMED_MESSAGES = "RECEIVING_MALFORMED_MESSAGES"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An indicator that is on, and what it saw."""
+
+    code: Indicator
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """From when on an indicator is on: Hermes' defaults.
+
+    `lag` is how old the oldest message may be that waits; the others are shares of all attempts,
+    looked at from `rate_min` attempts a second on.
+    """
+
+    lag: timedelta = timedelta(seconds=600)
+    unreachable: float = 0.5
+    timing_out: float = 0.1
+    malfunctioning: float = 0.1
+    malformed: float = 0.1
+    rate_min: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """Attempts of a subscription, per second: all of them, and those that failed by how.
+
+    `lag` is the age of the oldest message that waits. `is_down`: it is only probed, so that few
+    attempts say much. `client_errors_matter`: messages that get a 4xx are sent again.
+    """
+
+    lag: timedelta = timedelta()
+    rate: float = 0.0
+    timeouts: float = 0.0
+    other_errors: float = 0.0
+    codes_4xx: float = 0.0
+    codes_5xx: float = 0.0
+    is_down: bool = False
+    client_errors_matter: bool = False
+
+
+def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors: bool) -> Signs:
+    """What the workers' reports of a subscription show."""
+    counted = [(load.counts, load.window.total_seconds()) for load in loads if load.window]
+    timeouts = sum(counts.timeouts / window for counts, window in counted)
+    other_errors = sum(counts.other_errors / window for counts, window in counted)
+    codes_4xx = sum(counts.codes_4xx / window for counts, window in counted)
+    codes_5xx = sum(counts.codes_5xx / window for counts, window in counted)
+    fine = sum((counts.codes_2xx + counts.codes_other) / window for counts, window in counted)
+    return Signs(
+        lag=lag,
+        rate=fine + timeouts + other_errors + codes_4xx + codes_5xx,
+        timeouts=timeouts,
+        other_errors=other_errors,
+        codes_4xx=codes_4xx,
+        codes_5xx=codes_5xx,
+        is_down=any(load.output.mode is Mode.HEARTBEAT for load in loads),
+        client_errors_matter=client_errors,
+    )
+
+
+def problems(signs: Signs, thresholds: Thresholds) -> tuple[Problem, ...]:
+    """The indicators that are on."""
+    return tuple(_lagging(signs, thresholds)) + tuple(_failing(signs, thresholds))
+
+
+def _lagging(signs: Signs, thresholds: Thresholds) -> Iterator[Problem]:
+    if signs.lag > thresholds.lag:
+        yield Problem(
+            code=Indicator.LAGGING,
+            description=f"The oldest message that waits is {signs.lag.total_seconds():.0f} s old",
+        )
+
+
+def _failing(signs: Signs, thresholds: Thresholds) -> Iterator[Problem]:
+    if signs.rate <= 0 or (signs.rate < thresholds.rate_min and not signs.is_down):
+        return
+    malformed = signs.codes_4xx if signs.client_errors_matter else 0.0
+    for code, failed, most, what in (
+        (Indicator.UNREACHABLE, signs.other_errors, thresholds.unreachable, "get no answer"),
+        (Indicator.TIMING_OUT, signs.timeouts, thresholds.timing_out, "time out"),
+        (Indicator.MALFUNCTIONING, signs.codes_5xx, thresholds.malfunctioning, "are answered 5xx"),
+        (
+            Indicator.RECEIVING_MALFORMED_MESSAGES,
+            malformed,
+            thresholds.malformed,
+            "are answered 4xx",
+        ),
+    ):
+        if failed > most * signs.rate:
+            of = f"{failed:.3g} of {signs.rate:.3g} attempts a second"
+            yield Problem(code=code, description=f"{of} {what}")

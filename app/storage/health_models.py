@@ -1,0 +1,67 @@
+"""The tables of how subscriptions do, beside those in `operations_models`."""
+
+from datetime import datetime
+
+from sqlalchemy import Boolean, Index, Integer, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.models import Base, Json
+from app.storage.operations_models import metadata as metadata  # noqa: PLC0414 - of all tables
+
+
+class LeaseRow(Base):
+    """What one process at a time does: whose it is, until when, by the database's clock.
+
+    `renewed_at` is when its holder last did it.
+    """
+
+    __tablename__ = "leases"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    holder: Mapped[str]
+    until: Mapped[datetime]
+    renewed_at: Mapped[datetime]
+
+
+class StandingRow(Base):
+    """How a subscription does. It is written when that changes, and left alone otherwise."""
+
+    __tablename__ = "standings"
+    __table_args__ = (
+        Index("ix_standings_unhealthy", "subscription_id", postgresql_where=text("unhealthy")),
+    )
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    unhealthy: Mapped[bool] = mapped_column(Boolean)
+    standing: Mapped[Json]
+
+
+class AlertRow(Base):
+    """An alert. `announced`: how much of it was: nothing, that it was raised, and that it is over.
+
+    It outlives its subscription, so that it is said to be over, and can be looked up for a while.
+    """
+
+    __tablename__ = "alerts"
+    __table_args__ = (
+        Index(
+            "uq_alerts_active",
+            "subscription_id",
+            "kind",
+            unique=True,
+            postgresql_where=text("cleared_at IS NULL"),
+        ),
+        Index("ix_alerts_raised_at", "raised_at"),
+        Index("ix_alerts_unannounced", "raised_at", postgresql_where=text("announced < 2")),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    subscription_id: Mapped[str]
+    topic: Mapped[str]
+    subscription: Mapped[str]
+    description: Mapped[str]
+    details: Mapped[Json]
+    raised_at: Mapped[datetime]
+    cleared_at: Mapped[datetime | None]
+    announced: Mapped[int] = mapped_column(Integer, server_default=text("0"))
