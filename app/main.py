@@ -44,6 +44,7 @@ from app.services.access import AccessService, Gate
 from app.services.analytics import AnalyticsService
 from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
 from app.services.audit import AuditService
+from app.services.catalogue import CatalogueService
 from app.services.directory import TopicDirectory
 from app.services.first_key import Announce, make_first_key
 from app.services.groups import GroupService
@@ -204,6 +205,9 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             access=AccessService(database, keys, controlled=controlled),
             keys=key_service,
             audit=AuditService(database),
+            catalogue=CatalogueService(
+                database, topic=_topic_described, subscription=_subscription_described
+            ),
             console=ConsoleSettings(groups_restricted=controlled),
             idempotent=IdempotentRequests(database),
             groups=GroupService(database),

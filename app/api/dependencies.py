@@ -10,6 +10,7 @@ from app.domain.console import ConsoleSettings
 from app.services.access import AccessService
 from app.services.analytics import AnalyticsService
 from app.services.audit import AuditService
+from app.services.catalogue import CatalogueService
 from app.services.groups import GroupService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
@@ -35,6 +36,7 @@ class Services:
     access: AccessService
     keys: KeyService
     audit: AuditService
+    catalogue: CatalogueService
     console: ConsoleSettings
     idempotent: IdempotentRequests
     groups: GroupService

@@ -24,6 +24,7 @@ from app.api.routes import (
     oauth,
     owners,
     pings,
+    queries,
     retransmission,
     roles,
     signing,
@@ -45,6 +46,8 @@ PUBLISH_PATH: Final = "/topics/{topic}"
 BATCH_PATH: Final = "/topics/{topic}/batch"
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
+    # Before what has a topic's name where these have a word.
+    queries.router,
     topics.router,
     subscriptions.router,
     signing.router,

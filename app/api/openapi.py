@@ -13,6 +13,7 @@ from app.api.openapi_access import describe_access
 from app.api.publish_documented import batch_operation, publish_operation
 from app.api.routes import status
 from app.api.schemas.base import Schema
+from app.api.schemas.catalogue import QueryBody
 from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
 from app.api.schemas.job import JobBody
@@ -31,6 +32,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     SubscriptionBody,
     SigningSecretBody,
     FilterTrialBody,
+    QueryBody,
     RedriveBody,
     RetransmissionBody,
     JobBody,

@@ -31,13 +31,16 @@ from app.services.waiting import Waiters, Waiting
 
 DUPLICATE: Final = (b"angelia-duplicate", b"true")
 _PREFIX: Final = "/topics/"
+# `POST /topics/query` looks for topics; no topic is called so, for want of a group.
+_NO_TOPIC: Final = frozenset({"", "query"})
 
 
 def published_topic(scope: Scope) -> str | None:
     """The topic that this path publishes to; None for any other path, whatever the method."""
     path: str = scope["path"]
     name = path[len(_PREFIX) :]
-    return name if path.startswith(_PREFIX) and name and "/" not in name else None
+    is_topic = path.startswith(_PREFIX) and name not in _NO_TOPIC and "/" not in name
+    return name if is_topic else None
 
 
 class PublishRoute:

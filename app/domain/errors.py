@@ -4,7 +4,11 @@
 
     AngeliaError                    code, message
     ├── ValidationFailedError       VALIDATION_ERROR, with the field paths that are wrong
+    │   └── MessageInvalidError         VALIDATION_ERROR: a message is not what its schema asks for
+    ├── SchemaVersionNotFoundError  SCHEMA_VERSION_DOES_NOT_EXIST
+    ├── OperationDisabledError      OPERATION_DISABLED
     ├── GroupNameInvalidError       GROUP_NAME_IS_INVALID
+    ├── InvalidQueryError           INVALID_QUERY
     ├── FormatInvalidError          FORMAT_ERROR: not JSON, or not the JSON type asked for
     ├── NotFoundError
     │   ├── GroupNotFoundError          GROUP_NOT_EXISTS
@@ -12,9 +16,14 @@
     │   ├── SubscriptionNotFoundError   SUBSCRIPTION_NOT_EXISTS
     │   ├── OAuthProviderNotFoundError  OAUTH_PROVIDER_NOT_EXISTS
     │   ├── JobNotFoundError            JOB_NOT_EXISTS
+    │   ├── RetransmissionNotFoundError RETRANSMISSION_NOT_EXISTS
     │   ├── SigningSecretNotFoundError  SIGNING_SECRET_NOT_EXISTS
     │   ├── KeyNotFoundError            KEY_NOT_EXISTS
     │   ├── OwnerSourceNotFoundError    OWNER_SOURCE_NOT_FOUND
+    │   ├── PartitionNotFoundError      PARTITIONS_NOT_FOUND_FOR_TOPIC
+    │   ├── OffsetNotFoundError         OFFSET_NOT_FOUND_EXCEPTION
+    │   ├── ClusterNotFoundError        BROKERS_CLUSTER_NOT_FOUND_EXCEPTION
+    │   ├── ImplementationAbsentError   IMPLEMENTATION_ABSENT
     │   └── AnalysisNotFoundError       ANALYSIS_NOT_EXISTS
     ├── ConflictError
     │   ├── GroupExistsError            GROUP_ALREADY_EXISTS
@@ -25,6 +34,8 @@
     │   ├── OAuthProviderExistsError    OAUTH_PROVIDER_ALREADY_EXISTS
     │   ├── OAuthProviderInUseError     OAUTH_PROVIDER_IN_USE
     │   ├── JobEndedError               JOB_ENDED
+    │   ├── TopicUnconstrainedError     TOPIC_CONSTRAINTS_DO_NOT_EXIST
+    │   ├── SubscriptionUnconstrainedError  SUBSCRIPTION_CONSTRAINTS_DO_NOT_EXIST
     │   ├── OwnerSourceNotSearchableError   OWNER_SOURCE_DOESNT_SUPPORT_AUTOCOMPLETE
     │   ├── ChangedMeanwhileError       PRECONDITION_FAILED
     │   ├── RequestUnderWayError        IDEMPOTENT_REQUEST_UNDER_WAY
@@ -48,6 +59,7 @@
         ├── NoWorkerError               NO_WORKER
         ├── TooManySearchesError        TOO_MANY_SEARCHES
         ├── ReadOnlyError               OTHER
+        ├── SchemaRegistryError         SCHEMA_REPOSITORY_INTERNAL_ERROR
         └── StorageUnavailableError     STORAGE_UNAVAILABLE
 
 Codes are public and stable (Hermes' names where Hermes has one). Which HTTP status a code becomes
@@ -95,10 +107,36 @@ class ValidationFailedError(AngeliaError):
         return cls([FieldProblem(path=path, message=message)])
 
 
+class MessageInvalidError(ValidationFailedError):
+    """A published message is not what the schema of its topic asks for; a path starts in it."""
+
+    def __init__(self, details: Sequence[FieldProblem]) -> None:
+        super().__init__(details)
+        self.message = f"Invalid message: {self.message}"
+
+
+class SchemaVersionNotFoundError(AngeliaError):
+    """The topic's schema has no such version."""
+
+    code = "SCHEMA_VERSION_DOES_NOT_EXIST"
+
+
+class OperationDisabledError(AngeliaError):
+    """That is never done here."""
+
+    code = "OPERATION_DISABLED"
+
+
 class GroupNameInvalidError(AngeliaError):
     """A group cannot have that name."""
 
     code = "GROUP_NAME_IS_INVALID"
+
+
+class InvalidQueryError(AngeliaError):
+    """A query over topics or subscriptions says nothing that can be looked for."""
+
+    code = "INVALID_QUERY"
 
 
 class FormatInvalidError(AngeliaError):
@@ -147,6 +185,12 @@ class JobNotFoundError(NotFoundError):
     code = "JOB_NOT_EXISTS"
 
 
+class RetransmissionNotFoundError(NotFoundError):
+    """No such retransmission of that subscription."""
+
+    code = "RETRANSMISSION_NOT_EXISTS"
+
+
 class KeyNotFoundError(NotFoundError):
     """No such API key."""
 
@@ -157,6 +201,30 @@ class OwnerSourceNotFoundError(NotFoundError):
     """No such register of owners."""
 
     code = "OWNER_SOURCE_NOT_FOUND"
+
+
+class PartitionNotFoundError(NotFoundError):
+    """The topic has no such partition."""
+
+    code = "PARTITIONS_NOT_FOUND_FOR_TOPIC"
+
+
+class OffsetNotFoundError(NotFoundError):
+    """The partition has no message at that offset, or none any more."""
+
+    code = "OFFSET_NOT_FOUND_EXCEPTION"
+
+
+class ClusterNotFoundError(NotFoundError):
+    """No such cluster or data centre: there is one."""
+
+    code = "BROKERS_CLUSTER_NOT_FOUND_EXCEPTION"
+
+
+class ImplementationAbsentError(NotFoundError):
+    """Something of Hermes that an installation may have, and this one has not."""
+
+    code = "IMPLEMENTATION_ABSENT"
 
 
 class AnalysisNotFoundError(NotFoundError):
@@ -215,6 +283,18 @@ class JobEndedError(ConflictError):
     """The job has ended: nothing is left to cancel."""
 
     code = "JOB_ENDED"
+
+
+class TopicUnconstrainedError(ConflictError):
+    """The topic has no workload constraints."""
+
+    code = "TOPIC_CONSTRAINTS_DO_NOT_EXIST"
+
+
+class SubscriptionUnconstrainedError(ConflictError):
+    """The subscription has no workload constraints."""
+
+    code = "SUBSCRIPTION_CONSTRAINTS_DO_NOT_EXIST"
 
 
 class OwnerSourceNotSearchableError(ConflictError):
@@ -345,6 +425,12 @@ class NoWorkerError(UnavailableError):
     """No worker has done what was asked of one in time."""
 
     code = "NO_WORKER"
+
+
+class SchemaRegistryError(UnavailableError):
+    """The schema registry did not answer, or not as one does."""
+
+    code = "SCHEMA_REPOSITORY_INTERNAL_ERROR"
 
 
 class StorageUnavailableError(UnavailableError):

@@ -88,7 +88,7 @@ def _condition(each: Filter, bodies: ParsedBodies) -> _Condition:
         return _expression_condition(
             MessageCondition(each.expression, path="expression", bodies=bodies)
         )
-    matches = _matcher(each.matcher)
+    matches = full_match(each.matcher)
     if each.type is FilterType.HEADER:
         return _header_condition(each.header, matches)
     try:
@@ -152,7 +152,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - JSON is of any type
     return orjson.dumps(value).decode()
 
 
-def _matcher(pattern: str) -> Callable[[str], bool]:
+def full_match(pattern: str) -> Callable[[str], bool]:
     """Whether a whole text matches; ValidationFailedError for `matcher`."""
     options = re2.Options()
     options.log_errors = False

@@ -1,0 +1,198 @@
+"""`/query`, `/search`, `/stats`, and lists by owner: looking through topics and subscriptions."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.dependencies import ServicesOf, TopicName
+from app.api.documented import LINK_HEADER, answers, errors, names_listed, refusal, takes
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
+from app.api.pages import next_link
+from app.api.schemas.catalogue import QueryBody, SearchRead, StatsRead
+from app.api.schemas.group import GroupBody
+from app.api.schemas.subscription import SubscriptionRead, subscription_read
+from app.api.schemas.topic import TopicRead, topic_read
+from app.domain.access import Role
+from app.domain.errors import ValidationFailedError
+from app.domain.owner import Owner
+from app.domain.query import Query as Asked
+from app.domain.query import parsed_query
+from app.services.catalogue import Page, Stated
+
+router = APIRouter(tags=["search"])
+
+_EXAMPLE: Final = {"query": {"name": {"like": ".*orders"}}}
+_TAKES: Final = takes(QueryBody, _EXAMPLE)
+_INVALID: Final = refusal(
+    400,
+    description="The query is wrong",
+    code="INVALID_QUERY",
+    message="name: near is no operator; there are eq, ne, like, in, gt, lt, and, or, not",
+)
+_ERRORS: Final = errors(413, 415) | _INVALID
+
+SourceName = Annotated[str, Path(description="register of owners", examples=["Plaintext"])]
+OwnerId = Annotated[str, Path(description="id of the owner")]
+
+
+def _page(
+    limit: Annotated[
+        str | None, Query(description=f"1 to {LIMIT_MAX} of them, {LIMIT_MAX} by default")
+    ] = None,
+    after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
+) -> Page:
+    key = None if after is None else tuple(after.replace("\0", "").split("/"))
+    return Page(limit=LIMIT_MAX if limit is None else limit_of(limit), after=key)
+
+
+PageOf = Annotated[Page, Depends(_page)]
+
+
+@router.post(
+    "/query/groups",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(GroupBody, many=True) | _ERRORS,
+    openapi_extra=takes(QueryBody, {"query": {"groupName": {"like": "shop.*"}}}),
+)
+async def query_groups(request: Request, services: ServicesOf) -> Response:
+    """The groups for which a query holds, by name."""
+    names = await services.catalogue.groups(await _asked(request))
+    return answer([GroupBody(group_name=name).answered() for name in names])
+
+
+@router.post(
+    "/query/topics",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(TopicRead, many=True, headers=LINK_HEADER) | _ERRORS,
+    openapi_extra=_TAKES,
+)
+async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> Response:
+    """The topics for which a query holds, by name; `Link: rel="next"` leads to the next page."""
+    found = await services.catalogue.topics(await _asked(request), _keyed(page, 1))
+    link = next_link(request, "/".join(found.after)) if found.after else {}
+    topics = [topic_read(each).answered() for each in found.items]
+    return answer(topics, notes=AnswerNotes(extra=link))
+
+
+@router.post(
+    "/query/subscriptions",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(SubscriptionRead, many=True, headers=LINK_HEADER) | _ERRORS,
+    openapi_extra=takes(QueryBody, {"query": {"endpoint": {"like": ".*shop.*"}}}),
+)
+async def query_subscriptions(request: Request, services: ServicesOf, page: PageOf) -> Response:
+    """The subscriptions for which a query holds, by topic and name, page by page as topics."""
+    found = await services.catalogue.subscriptions(await _asked(request), _keyed(page, 2))
+    link = next_link(request, "/".join(found.after)) if found.after else {}
+    return answer(_stated(found.items), notes=AnswerNotes(extra=link))
+
+
+@router.post(
+    "/topics/query",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=names_listed() | _ERRORS,
+    openapi_extra=_TAKES,
+)
+async def query_topic_names(
+    request: Request,
+    services: ServicesOf,
+    *,
+    groupName: str | None = None,  # noqa: N803 - Hermes' name
+) -> Response:
+    """The names of the topics for which a query holds: of all, or of one group."""
+    group = None if groupName is None else groupName.replace("\0", "")
+    names = await services.catalogue.topic_names(await _asked(request), group=group)
+    return answer(list(names))
+
+
+@router.post(
+    "/topics/{topic}/subscriptions/query",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=names_listed() | _ERRORS | errors(404),
+    openapi_extra=_TAKES,
+)
+async def query_subscription_names(
+    request: Request, topic: TopicName, services: ServicesOf
+) -> Response:
+    """The names of the topic's subscriptions for which a query holds."""
+    names = await services.catalogue.subscription_names(topic, await _asked(request))
+    return answer(list(names))
+
+
+@router.get(
+    "/topics/owner/{source}/{owner}",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(TopicRead, many=True) | errors(),
+)
+async def topics_of_owner(source: SourceName, owner: OwnerId, services: ServicesOf) -> Response:
+    """All topics of an owner, by name."""
+    found = await services.catalogue.topics_of(Owner(source=source, id=owner))
+    return answer([topic_read(each).answered() for each in found])
+
+
+@router.get(
+    "/subscriptions/owner/{source}/{owner}",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(SubscriptionRead, many=True) | errors(),
+)
+async def subscriptions_of_owner(
+    source: SourceName, owner: OwnerId, services: ServicesOf
+) -> Response:
+    """All subscriptions of an owner, by topic and name."""
+    found = await services.catalogue.subscriptions_of(Owner(source=source, id=owner))
+    return answer(_stated(found))
+
+
+@router.get(
+    "/topics/{topic}/clients",
+    dependencies=[requires(Role.ANY)],
+    responses=names_listed() | errors(404),
+)
+async def clients_of_topic(topic: TopicName, services: ServicesOf) -> Response:
+    """The ids of the owners of the topic's subscriptions, each once."""
+    return answer(list(await services.catalogue.clients(topic)))
+
+
+@router.get(
+    "/search/query",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(SearchRead) | errors(400),
+)
+async def search(
+    services: ServicesOf,
+    *,
+    q: Annotated[str, Query(description="part of a name, an owner's id, or an endpoint")] = "",
+    limit: Annotated[
+        str | None, Query(description=f"1 to {LIMIT_MAX} results, {LIMIT_MAX} by default")
+    ] = None,
+) -> Response:
+    """Topics and subscriptions that have a text in them, in either case; none for a blank one."""
+    wanted = LIMIT_MAX if limit is None else limit_of(limit)
+    text = q.strip()
+    if not text or "\0" in text:
+        return answer(SearchRead(results=[], total_count=0))
+    return answer(SearchRead.of(await services.catalogue.search(text, limit=wanted)))
+
+
+@router.get("/stats", dependencies=[requires(Role.ANY)], responses=answers(StatsRead) | errors())
+async def stats(services: ServicesOf) -> Response:
+    """How many topics and subscriptions there are."""
+    return answer(StatsRead.of(await services.catalogue.counted()))
+
+
+async def _asked(request: Request) -> Asked:
+    return parsed_query((await json_request(request)).body)
+
+
+def _keyed(page: Page, width: int) -> Page:
+    """The page, whose key has that many parts; ValidationFailedError."""
+    if page.after is not None and len(page.after) != width:
+        raise ValidationFailedError.of("after", "must be from the page before")
+    return page
+
+
+def _stated(found: Sequence[Stated]) -> list[dict[str, Any]]:
+    return [subscription_read(each, state).answered() for each, state in found]

@@ -1,0 +1,110 @@
+"""Queries over what is managed, compiled: whether they hold for a resource."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, assert_never
+
+from app.domain.errors import InvalidQueryError, ValidationFailedError
+from app.domain.query import Condition, Joined, Junction, Operator, Query, number_in
+from app.filtering.matching import full_match
+
+Read = Callable[[str], Any]
+"""The value of a field of a resource, by its dotted path; None where there is none."""
+
+Holds = Callable[[Read], bool]
+
+_SCALARS: Final = (str, int, float)
+
+
+def compiled(query: Query) -> Holds:
+    """Whether it holds; InvalidQueryError for a regex that is none."""
+    match query:
+        case Condition():
+            return _condition(query)
+        case Joined(by=by, parts=parts):
+            return _joined(by, [compiled(part) for part in parts])
+        case _:
+            assert_never(query)
+
+
+def reader(resource: Mapping[str, Any]) -> Read:
+    """Reads fields of a resource as it is answered."""
+
+    def read(path: str) -> Any:  # noqa: ANN401 - JSON is of any type
+        found: Any = resource
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
+
+    return read
+
+
+def _joined(by: Junction, parts: list[Holds]) -> Holds:
+    match by:
+        case Junction.AND:
+            return lambda read: all(part(read) for part in parts)
+        case Junction.OR:
+            return lambda read: any(part(read) for part in parts)
+        case Junction.NOT:
+            return lambda read: not any(part(read) for part in parts)
+        case _:
+            assert_never(by)
+
+
+def _condition(condition: Condition) -> Holds:
+    path, wanted = condition.path, condition.value
+    match condition.operator:
+        case Operator.EQ:
+            return lambda read: _same(read(path), wanted)
+        case Operator.NE:
+            return lambda read: not _same(read(path), wanted)
+        case Operator.IN:
+            return lambda read: any(_same(read(path), each) for each in wanted)
+        case Operator.LIKE:
+            return _like(path, wanted)
+        case Operator.GT:
+            return _ordered(path, wanted, lambda found, bound: found > bound)
+        case Operator.LT:
+            return _ordered(path, wanted, lambda found, bound: found < bound)
+        case _:
+            assert_never(condition.operator)
+
+
+def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON is of any type
+    """Equal as JSON, or in their text where one of them is a text."""
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return found is wanted or _text(found) == wanted or found == _text(wanted)
+    if isinstance(found, str) != isinstance(wanted, str):
+        return _text(found) is not None and _text(found) == _text(wanted)
+    return bool(found == wanted)
+
+
+def _like(path: str, pattern: str) -> Holds:
+    try:
+        matches = full_match(pattern)
+    except ValidationFailedError as exc:
+        raise InvalidQueryError(f"{path}: like {exc.details[0].message}") from exc
+
+    def holds(read: Read) -> bool:
+        text = _text(read(path))
+        return text is not None and matches(text)
+
+    return holds
+
+
+def _ordered(path: str, wanted: object, compare: Callable[[float, float], bool]) -> Holds:
+    bound = number_in(wanted)
+    if bound is None:
+        raise InvalidQueryError(f"{path}: must be compared with a number")
+
+    def holds(read: Read) -> bool:
+        found = number_in(read(path))
+        return found is not None and compare(found, bound)
+
+    return holds
+
+
+def _text(value: object) -> str | None:
+    """A scalar as text; None for what has none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, _SCALARS) else None

@@ -1,0 +1,183 @@
+"""Looking through topics and subscriptions: `/query`, `/search`, `/stats`, lists by owner."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+TOPICS = [
+    {"name": "shop.orders", "owner": {"id": "Shop Team"}, "ack": "ALL", "trackingEnabled": True},
+    {"name": "shop.carts", "owner": {"id": "Shop Team"}, "description": "what is in carts"},
+    {"name": "bank.payments", "owner": {"id": "Bank"}, "partitions": 3},
+]
+SUBSCRIPTIONS = [
+    (
+        "shop.orders",
+        {"name": "billing", "endpoint": "http://u:pass@pay.test/", "owner": {"id": "B"}},
+    ),
+    ("shop.orders", {"name": "audit", "endpoint": "http://audit.test/x", "supportTeam": "A Team"}),
+    (
+        "bank.payments",
+        {"name": "audit", "endpoint": "http://audit.test/y", "supportTeam": "A Team"},
+    ),
+]
+
+
+@pytest.fixture
+async def shop(api: httpx.AsyncClient) -> httpx.AsyncClient:
+    for topic in TOPICS:
+        (await api.post("/topics", json=topic)).raise_for_status()
+    for topic_name, body in SUBSCRIPTIONS:
+        made = await api.post(f"/topics/{topic_name}/subscriptions", json=body)
+        made.raise_for_status()
+    return api
+
+
+async def asked(api: httpx.AsyncClient, path: str, query: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    answer = await api.post(path, json={"query": query})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def names(api: httpx.AsyncClient, path: str, query: dict[str, Any]) -> list[str]:
+    found = await asked(api, path, query)
+    return [each if isinstance(each, str) else each["name"] for each in found]
+
+
+ALL_TOPICS = ["bank.payments", "shop.carts", "shop.orders"]
+BY_TOPIC_QUERY: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ALL_TOPICS),
+    ({"name": "shop.carts"}, ["shop.carts"]),
+    ({"name": {"like": "(?i).*CART.*"}}, ["shop.carts"]),
+    ({"owner.id": {"like": ".*Team"}}, ["shop.carts", "shop.orders"]),
+    ({"owner.id": "Shop Team", "description": {"ne": ""}}, ["shop.carts"]),
+    ({"partitions": {"lt": 8}}, ["bank.payments"]),
+    ({"createdAt": {"gt": 1700000000}}, ALL_TOPICS),
+    ({"createdAt": {"lt": 1700000000}}, []),
+    # Not of a column: the whole topic is looked at.
+    ({"ack": "ALL"}, ["shop.orders"]),
+    ({"trackingEnabled": True, "name": {"like": "shop.*"}}, ["shop.orders"]),
+    ({"retentionTime.duration": {"gt": 0}}, ALL_TOPICS),
+    ({"not": {"name": {"in": ["shop.carts", "shop.orders"]}}}, ["bank.payments"]),
+    ({"nothing.at.all": 1}, []),
+]
+
+
+async def test_topics_are_found_by_queries(shop: httpx.AsyncClient) -> None:
+    for query, expected in BY_TOPIC_QUERY:
+        assert await names(shop, "/topics/query", query) == expected, query
+        assert await names(shop, "/query/topics", query) == expected, query
+    assert await names(shop, "/topics/query?groupName=shop", {}) == ["shop.carts", "shop.orders"]
+    assert await names(shop, "/topics/query?groupName=none", {}) == []
+    [found] = await asked(shop, "/query/topics", {"name": "shop.orders"})
+    assert found == (await shop.get("/topics/shop.orders")).json()
+
+
+BY_SUBSCRIPTION_QUERY: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ["bank.payments/audit", "shop.orders/audit", "shop.orders/billing"]),
+    ({"name": "audit", "topicName": {"like": "shop.*"}}, ["shop.orders/audit"]),
+    ({"endpoint": {"like": ".*audit\\.test.*"}}, ["bank.payments/audit", "shop.orders/audit"]),
+    ({"endpoint": {"like": ".*pass.*"}}, []),
+    ({"supportTeam": "B"}, ["shop.orders/billing"]),
+    ({"subscriptionPolicy.rate": {"gt": 100}}, ["shop.orders/billing"]),
+    (
+        {"or": [{"owner.id": "B"}, {"topicName": "bank.payments"}]},
+        ["bank.payments/audit", "shop.orders/billing"],
+    ),
+]
+
+
+async def test_subscriptions_are_found_by_queries(shop: httpx.AsyncClient) -> None:
+    for query, expected in BY_SUBSCRIPTION_QUERY:
+        found = await asked(shop, "/query/subscriptions", query)
+        assert [f"{each['topicName']}/{each['name']}" for each in found] == expected, query
+    of_topic = "/topics/shop.orders/subscriptions/query"
+    assert await names(shop, of_topic, {}) == ["audit", "billing"]
+    assert await names(shop, of_topic, {"owner.id": "B"}) == ["billing"]
+    [found] = await asked(shop, "/query/subscriptions", {"name": "billing"})
+    path = "/topics/shop.orders/subscriptions/billing"
+    assert found == (await shop.get(path)).json()
+
+
+async def test_groups_are_found_by_queries(shop: httpx.AsyncClient) -> None:
+    assert await asked(shop, "/query/groups", {"groupName": {"like": "s.*"}}) == [
+        {"groupName": "shop"}
+    ]
+    assert len(await asked(shop, "/query/groups", {})) == 2
+
+
+async def test_what_was_found_comes_page_by_page(shop: httpx.AsyncClient) -> None:
+    for path, total in (("/query/topics", 3), ("/query/subscriptions", 3)):
+        found: list[Any] = []
+        url: str | None = f"{path}?limit=2"
+        while url is not None:
+            answer = await shop.post(url, json={"query": {}})
+            found += answer.json()
+            url = answer.links.get("next", {}).get("url")
+        assert found == await asked(shop, path, {})
+        assert len(found) == total
+        for wrong in ("limit=0", "limit=x", "after=a/b/c"):
+            refused = await shop.post(f"{path}?{wrong}", json={"query": {}})
+            assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")
+
+
+WRONG_QUERIES: list[dict[str, Any]] = [
+    {},
+    {"query": []},
+    {"query": {"name": {"near": 1}}},
+    {"query": {"name": {"like": "("}}},
+]
+
+
+async def test_what_is_no_query_is_refused(shop: httpx.AsyncClient) -> None:
+    paths = ("/query/groups", "/query/topics", "/query/subscriptions", "/topics/query")
+    for path in (*paths, "/topics/shop.orders/subscriptions/query"):
+        for body in WRONG_QUERIES:
+            refused = await shop.post(path, json=body)
+            assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_QUERY"), path
+    refused = await shop.post("/topics/no.such/subscriptions/query", json={"query": {}})
+    assert (refused.status_code, refused.json()["code"]) == (404, "TOPIC_NOT_EXISTS")
+
+
+async def test_a_part_of_a_text_finds_topics_and_subscriptions(shop: httpx.AsyncClient) -> None:
+    async def found(q: str, **more: Any) -> tuple[list[str], int]:  # noqa: ANN401 - parameters
+        answer = (await shop.get("/search/query", params={"q": q, **more})).raise_for_status()
+        results = answer.json()["results"]
+        return [f"{each['type']} {each['name']}" for each in results], answer.json()["totalCount"]
+
+    assert await found("ORDERS") == (["TOPIC shop.orders"], 1)
+    assert await found("a team") == (["SUBSCRIPTION audit", "SUBSCRIPTION audit"], 2)
+    assert await found("pay") == (["TOPIC bank.payments", "SUBSCRIPTION billing"], 2)
+    assert await found("audit.test/x") == (["SUBSCRIPTION audit"], 1)
+    assert await found("pass") == await found("%") == await found("_x") == ([], 0)
+    assert await found("") == await found(" ") == await found("\0") == ([], 0)
+    assert await found("a", limit=1) == (["TOPIC bank.payments"], 6)
+    [topic, subscription] = (await shop.get("/search/query?q=pay")).json()["results"]
+    assert topic["topic"] == {"groupName": "bank", "owner": {"id": "Bank"}}
+    assert subscription["subscription"] == {
+        "endpoint": "http://u:*****@pay.test/",
+        "topic": {"name": "orders", "qualifiedName": "shop.orders", "groupName": "shop"},
+    }
+
+
+async def test_owners_clients_and_numbers_are_known(shop: httpx.AsyncClient) -> None:
+    of_team = (await shop.get("/topics/owner/Plaintext/Shop%20Team")).json()
+    assert [each["name"] for each in of_team] == ["shop.carts", "shop.orders"]
+    of_team = (await shop.get("/subscriptions/owner/Plaintext/A%20Team")).json()
+    assert [each["topicName"] for each in of_team] == ["bank.payments", "shop.orders"]
+    assert (await shop.get("/topics/owner/Elsewhere/Bank")).json() == []
+    assert (await shop.get("/topics/shop.orders/clients")).json() == ["A Team", "B"]
+    assert (await shop.get("/topics/no.such/clients")).status_code == 404
+    assert (await shop.get("/stats")).json() == {
+        "topicStats": {
+            "topicCount": 3,
+            "ackAllTopicCount": 1,
+            "trackingEnabledTopicCount": 1,
+            "avroTopicCount": 0,
+        },
+        "subscriptionStats": {
+            "subscriptionCount": 3,
+            "trackingEnabledSubscriptionCount": 0,
+            "avroSubscriptionCount": 0,
+        },
+    }
