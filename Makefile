@@ -17,7 +17,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test check java kafka lint unit bench openapi lock clean
+.PHONY: help setup up demo spark test check java kafka lint unit bench openapi client lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -66,6 +66,9 @@ bench: kafka ## measure; prints figures, and fails no test on time
 openapi: $(RUN) ## write openapi.yaml from the code
 	$(BIN)/python -m app.api.openapi > openapi.yaml.new
 	mv openapi.yaml.new openapi.yaml
+
+client: $(DEV) ## make the Python client for threads from that for asyncio
+	$(BIN)/python -m tests.architecture.sync_client
 
 lock: $(RUN) ## pin the newest versions that pyproject.toml allows
 	$(PIP) 'uv>=0.9,<1'

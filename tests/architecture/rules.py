@@ -50,7 +50,7 @@ class Ban:
         return called in self.calls or called.endswith(tuple(f".{call}" for call in self.calls))
 
 
-_EVERYWHERE: Final = ("app/", "workers/", "spark/", "migrations/", "tests/")
+_EVERYWHERE: Final = ("angelia_client/", "app/", "workers/", "spark/", "migrations/", "tests/")
 BANS: Final = (
     Ban(
         calls=frozenset({"time.sleep", "asyncio.sleep"}),

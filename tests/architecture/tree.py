@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-CODE: Final = ("app", "workers", "spark", "migrations", "tests")
+CODE: Final = ("angelia_client", "app", "workers", "spark", "migrations", "tests")
 
 # Written by tools or by hand for this machine only; all of it is in .gitignore.
 _NOT_OURS: Final = re.compile(

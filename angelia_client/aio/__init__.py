@@ -1,0 +1,1 @@
+"""The client for asyncio; `angelia_client.sync` is made from it."""

@@ -1,0 +1,83 @@
+"""`AsyncAngelia`: the whole API at one address."""
+
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self
+
+import httpx
+
+from angelia_client.aio.access import AsyncAudit, AsyncKeys
+from angelia_client.aio.jobs import AsyncAnalytics, AsyncJobs
+from angelia_client.aio.publishing import AsyncPublishing
+from angelia_client.aio.sending import AsyncSender
+from angelia_client.aio.subscriptions import AsyncSigningSecrets, AsyncSubscriptions
+from angelia_client.aio.topics import AsyncGroups, AsyncMessages, AsyncTopics
+from angelia_client.aio.undelivered import AsyncDiscards
+from angelia_client.errors import ServiceError
+from angelia_client.models import Readiness
+from angelia_client.requests import get
+from angelia_client.retries import Retries
+
+DEFAULT_URL: Final = "http://127.0.0.1:8090"
+# A publish waits for the log; a suspend waits up to 2 s for the workers.
+DEFAULT_TIMEOUT: Final = timedelta(seconds=15)
+_RETRIES: Final = Retries()
+
+
+class AsyncAngelia(AsyncPublishing):
+    """The API at `url`. Enter it with `async with`, or call `aclose` at the end.
+
+    `timeout` is for one attempt, and `retries` say how often those follow that may. For proxies,
+    certificates and the like give an `http` of your own, which stays yours to close. It may be
+    shared by tasks. Every method raises ClientError.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        api_key: str | None = None,
+        timeout: timedelta = DEFAULT_TIMEOUT,
+        retries: Retries = _RETRIES,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._http = http or httpx.AsyncClient()
+        self._owned = http is None
+        sender = AsyncSender(self._http, url, api_key=api_key, timeout=timeout, retries=retries)
+        super().__init__(sender)
+        self.url: Final = sender.url
+        self.groups: Final = AsyncGroups(sender)
+        self.topics: Final = AsyncTopics(sender)
+        self.messages: Final = AsyncMessages(sender)
+        self.subscriptions: Final = AsyncSubscriptions(sender)
+        self.signing_secrets: Final = AsyncSigningSecrets(sender)
+        self.undelivered: Final = AsyncDiscards(sender)
+        self.jobs: Final = AsyncJobs(sender)
+        self.analytics: Final = AsyncAnalytics(sender)
+        self.keys: Final = AsyncKeys(sender)
+        self.audit: Final = AsyncAudit(sender)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        if self._owned:
+            await self._http.aclose()
+
+    async def readiness(self) -> Readiness:
+        """Whether it can take messages now, and which part is in the way."""
+        try:
+            return Readiness.of(await self._sender.json(get("/status/ready")))
+        except ServiceError as error:
+            if "parts" not in error.body:
+                raise
+            return Readiness.of(error.body)

@@ -1,0 +1,153 @@
+"""Subscriptions, and what their deliveries are signed with."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from angelia_client.aio.sending import AsyncSender
+from angelia_client.errors import NotFoundError, NotUnderstoodError
+from angelia_client.messages import Position
+from angelia_client.models import Pong, SigningSecret, Subscription, SubscriptionMetrics
+from angelia_client.requests import (
+    Request,
+    creating,
+    escaped,
+    get,
+    subscription_path,
+    time_text,
+    topic_path,
+    with_json,
+)
+
+
+class AsyncSubscriptions:
+    """`client.subscriptions`."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def names(self, topic: str) -> list[str]:
+        """The names of a topic's subscriptions."""
+        return (await self._sender.send(get(f"{topic_path(topic)}/subscriptions"))).listed()
+
+    async def get(self, topic: str, name: str) -> Subscription:
+        """A subscription; NotFoundError."""
+        return Subscription.of(await self._sender.json(get(subscription_path(topic, name))))
+
+    async def exists(self, topic: str, name: str) -> bool:
+        """Whether the topic, which must exist, has such a subscription."""
+        try:
+            await self.get(topic, name)
+        except NotFoundError as error:
+            if error.code != "SUBSCRIPTION_NOT_EXISTS":
+                raise
+            return False
+        return True
+
+    async def create(
+        self,
+        topic: str,
+        name: str,
+        endpoint: str,
+        *,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Subscription:
+        """Subscribe `endpoint`: it gets what is published from now on.
+
+        `settings` are as in the API's subscription body, which asks for an `owner`.
+        """
+        body = {**(settings or {}), "topicName": topic, "name": name, "endpoint": endpoint}
+        path = f"{topic_path(topic)}/subscriptions"
+        return Subscription.of(await self._sender.json(creating(path, body, key=str(uuid4()))))
+
+    async def change(self, topic: str, name: str, *, patch: Mapping[str, Any]) -> Subscription:
+        """Change the settings that are in `patch`; None takes one back to its default."""
+        request = with_json("PUT", subscription_path(topic, name), patch)
+        return Subscription.of(await self._sender.json(request))
+
+    async def suspend(self, topic: str, name: str) -> Subscription:
+        """Stop delivering; what is published meanwhile waits."""
+        return await self._set_state(topic, name, state="SUSPENDED")
+
+    async def activate(self, topic: str, name: str) -> Subscription:
+        """Deliver again, from where it stopped."""
+        return await self._set_state(topic, name, state="ACTIVE")
+
+    async def delete(self, topic: str, name: str) -> None:
+        """Unsubscribe."""
+        await self._sender.send(Request(method="DELETE", path=subscription_path(topic, name)))
+
+    async def metrics(self, topic: str, name: str) -> SubscriptionMetrics:
+        """Its counts and rates."""
+        path = f"{subscription_path(topic, name)}/metrics"
+        return SubscriptionMetrics.of(await self._sender.json(get(path)))
+
+    async def ping(self, topic: str, name: str) -> Pong:
+        """Send one test message now, and tell how the endpoint answered."""
+        path = f"{subscription_path(topic, name)}/ping"
+        return Pong.of(await self._sender.json(Request(method="POST", path=path)))
+
+    async def retransmit(
+        self, topic: str, name: str, *, since: datetime | str, dry_run: bool = False
+    ) -> list[Position]:
+        """Send again all that was published since a time: the subscription is moved back there.
+
+        `since` is a time, or says how long ago: `-6h`, `-30m`, `-2d`. Where it is later than what
+        was delivered, messages before it are skipped. With `dry_run` nothing is moved. Answers
+        where each partition goes on.
+        """
+        said = since if isinstance(since, str) else time_text(since)
+        path = f"{subscription_path(topic, name)}/retransmission"
+        query = "?dryRun=true" if dry_run else ""
+        answer = await self._sender.json(
+            with_json("PUT", path + query, {"retransmissionDate": said})
+        )
+        return _positions(answer)
+
+    async def _set_state(self, topic: str, name: str, *, state: str) -> Subscription:
+        request = with_json("PUT", f"{subscription_path(topic, name)}/state", state)
+        return Subscription.of(await self._sender.json(request))
+
+
+class AsyncSigningSecrets:
+    """`client.signing_secrets`."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def all(self, topic: str, name: str) -> list[SigningSecret]:
+        """What a subscription's deliveries are signed with, without the secrets themselves."""
+        answer = await self._sender.send(get(_secrets(topic, name)))
+        return [SigningSecret.of(each) for each in answer.listed()]
+
+    async def create(
+        self, topic: str, name: str, *, settings: Mapping[str, Any] | None = None
+    ) -> SigningSecret:
+        """Sign with another secret, too; this answer alone has it.
+
+        `settings`: `type` (v1 or v1a), a `secret` that you have already, and `overlap`, for how
+        many seconds the older ones go on signing.
+        """
+        request = with_json("POST", _secrets(topic, name), settings or {})
+        return SigningSecret.of(await self._sender.json(request))
+
+    async def delete(self, topic: str, name: str, *, secret_id: str) -> None:
+        """Sign with it no more."""
+        path = f"{_secrets(topic, name)}/{escaped(secret_id)}"
+        await self._sender.send(Request(method="DELETE", path=path))
+
+
+def _secrets(topic: str, name: str) -> str:
+    return f"{subscription_path(topic, name)}/secrets"
+
+
+def _positions(answer: Any) -> list[Position]:  # noqa: ANN401 - JSON is of any type
+    try:
+        return [
+            Position(partition=each["partition"], offset=each["offset"])
+            for cluster in answer.values()
+            for each in cluster
+        ]
+    except (AttributeError, TypeError, KeyError) as exc:
+        raise NotUnderstoodError("The answer tells no positions") from exc

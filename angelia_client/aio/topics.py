@@ -1,0 +1,117 @@
+"""Groups and topics, and the messages in them."""
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from angelia_client.aio.sending import AsyncSender
+from angelia_client.errors import NotFoundError
+from angelia_client.messages import Message, TraceEntry
+from angelia_client.models import Topic, TopicMetrics
+from angelia_client.requests import (
+    Request,
+    creating,
+    escaped,
+    get,
+    subscription_path,
+    topic_path,
+    with_json,
+)
+
+
+class AsyncGroups:
+    """`client.groups`."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def names(self) -> list[str]:
+        """The names of all groups."""
+        return (await self._sender.send(get("/groups"))).listed()
+
+    async def create(self, name: str) -> None:
+        """Create a group."""
+        await self._sender.send(creating("/groups", {"groupName": name}, key=str(uuid4())))
+
+    async def delete(self, name: str) -> None:
+        """Delete a group that has no topics."""
+        await self._sender.send(Request(method="DELETE", path=f"/groups/{escaped(name)}"))
+
+
+class AsyncTopics:
+    """`client.topics`."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def names(self, *, group: str | None = None) -> list[str]:
+        """The qualified names of all topics, or of those of a group."""
+        return (await self._sender.send(get("/topics", {"groupName": group}))).listed()
+
+    async def get(self, name: str) -> Topic:
+        """A topic; NotFoundError."""
+        return Topic.of(await self._sender.json(get(topic_path(name))))
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is such a topic."""
+        try:
+            await self.get(name)
+        except NotFoundError:
+            return False
+        return True
+
+    async def create(self, name: str, settings: Mapping[str, Any] | None = None) -> Topic:
+        """Create a topic, with its group if need be; `settings` as in the API's topic body."""
+        body = {**(settings or {}), "name": name}
+        return Topic.of(await self._sender.json(creating("/topics", body, key=str(uuid4()))))
+
+    async def change(self, name: str, patch: Mapping[str, Any]) -> Topic:
+        """Change the settings that are in `patch`; None takes one back to its default."""
+        return Topic.of(await self._sender.json(with_json("PUT", topic_path(name), patch)))
+
+    async def delete(self, name: str) -> None:
+        """Delete a topic that has no subscriptions, with its messages."""
+        await self._sender.send(Request(method="DELETE", path=topic_path(name)))
+
+    async def metrics(self, name: str) -> TopicMetrics:
+        """What is known of its traffic."""
+        return TopicMetrics.of(await self._sender.json(get(f"{topic_path(name)}/metrics")))
+
+
+class AsyncMessages:
+    """`client.messages`: what is in the log, and what became of it."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def find(
+        self,
+        topic: str,
+        *,
+        key: str | None = None,
+        path: str | None = None,
+        value: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> AsyncIterator[Message]:
+        """The topic's messages of a time (the last hour, unless said otherwise), by partition.
+
+        Those with that Partition-Key, or where the JSONPath `path` finds `value` (a string's text,
+        or JSON as 42, true): one of them must be given. Between two messages many may be read.
+        """
+        query = {"key": key, "path": path, "value": value, "since": since, "until": until}
+        async for found in self._sender.listed(f"{topic_path(topic)}/messages", query):
+            yield Message.of(found)
+
+    async def trace(
+        self, message_id: str, *, topic: str | None = None, subscription: str | None = None
+    ) -> list[TraceEntry]:
+        """What happened to a message, oldest first: anywhere, in a topic, at a subscription."""
+        if subscription is not None and topic is None:
+            raise ValueError("a subscription is named together with its topic")
+        where = "" if topic is None else topic_path(topic)
+        if topic is not None and subscription is not None:
+            where = subscription_path(topic, subscription)
+        answer = await self._sender.send(get(f"{where}/events/{escaped(message_id)}/trace"))
+        return [TraceEntry.of(each) for each in answer.listed()]

@@ -1,0 +1,64 @@
+"""Which discarded messages are meant (pure)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from angelia_client.requests import Query, time_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardQuery:
+    """Discarded messages that pass all that is given.
+
+    `since` inclusive, `until` not. `status`: the subscriber's last answer. `reason`: part of it.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    status: int | None = None
+    reason: str | None = None
+    key: str | None = None
+    message_id: str | None = None
+    page_size: int = 100
+
+    def as_query(self) -> Query:
+        """As the API's query parameters."""
+        return {
+            "since": self.since,
+            "until": self.until,
+            "status": self.status,
+            "reason": self.reason,
+            "key": self.key,
+            "messageId": self.message_id,
+            "limit": self.page_size,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redrive:
+    """Discarded messages to be sent again: those that pass all that is given.
+
+    By the time of their discard (`since` inclusive, `until` not), part of its reason, the
+    subscriber's last answer, their ids; `again`: also those that were sent again before.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    reason: str | None = None
+    status_codes: Sequence[int] = ()
+    message_ids: Sequence[str] = ()
+    again: bool = False
+
+    def as_body(self) -> dict[str, Any]:
+        """As the API's body."""
+        given: dict[str, Any] = {
+            "from": None if self.since is None else time_text(self.since),
+            "to": None if self.until is None else time_text(self.until),
+            "reason": self.reason,
+            "statusCodes": list(self.status_codes),
+            "messageIds": list(self.message_ids),
+            "again": self.again,
+        }
+        return {"only": "discarded"} | {name: value for name, value in given.items() if value}

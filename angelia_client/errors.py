@@ -1,0 +1,129 @@
+"""What the client raises.
+
+::
+
+    ClientError                     message
+    ├── UnreachableError            nothing has answered: no connection, or not in time
+    ├── NotUnderstoodError          something has answered, but not as Angelia's API does
+    └── RefusedError                the API has answered with an error: status, code, details
+        ├── InvalidError                what was sent cannot be; `details` name the fields
+        ├── AccessDeniedError           no API key, a wrong one, or one that may not do this
+        ├── NotFoundError               what was named does not exist
+        ├── ConflictError               it does not fit what exists
+        ├── ThrottledError              too much or too soon: the same request works later
+        └── ServiceError                the service could not; after `retry_after` it may
+
+Codes are stable: `TOPIC_NOT_EXISTS`, `VALIDATION_ERROR`. Which there are, and with which statuses,
+is in the API's document, openapi.yaml.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldProblem:
+    """One wrong field of a body, by its path in it (`subscriptionPolicy.rate`), and why."""
+
+    path: str
+    message: str
+
+
+class ClientError(Exception):
+    """Root of the tree; `message` is for people."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class UnreachableError(ClientError):
+    """Nothing has answered. A message that was being published may be stored nevertheless."""
+
+
+class NotUnderstoodError(ClientError):
+    """The answer is not one of Angelia's API: is the address right?"""
+
+
+class RefusedError(ClientError):
+    """The API has answered with an error.
+
+    `code` is Angelia's (empty where it was not Angelia that answered), `status` HTTP's. `body` is
+    all that was answered, if that is a JSON object.
+    """
+
+    def __init__(self, status: int, body: Mapping[str, Any], retry_after: timedelta | None) -> None:
+        super().__init__(str(body.get("message") or f"the API answered with status {status}"))
+        self.status = status
+        self.code = str(body.get("code", ""))
+        self.body = body
+        self.retry_after = retry_after
+        self.details = tuple(_problems(body.get("details")))
+
+
+class InvalidError(RefusedError):
+    """The request says something that cannot be: see `details`."""
+
+
+class AccessDeniedError(RefusedError):
+    """There is no API key, it opens nothing, or it may not do this."""
+
+
+class NotFoundError(RefusedError):
+    """What the request names does not exist."""
+
+
+class ConflictError(RefusedError):
+    """The request does not fit what exists: it is there already, not empty, or has changed."""
+
+
+class ThrottledError(RefusedError):
+    """Too much, or too soon."""
+
+
+class ServiceError(RefusedError):
+    """The service, or a part it needs, did not do what it is for."""
+
+
+_STATUSES: Final[Mapping[int, type[RefusedError]]] = {
+    HTTPStatus.UNAUTHORIZED: AccessDeniedError,
+    HTTPStatus.FORBIDDEN: AccessDeniedError,
+    HTTPStatus.NOT_FOUND: NotFoundError,
+    HTTPStatus.REQUEST_TIMEOUT: ServiceError,
+    HTTPStatus.CONFLICT: ConflictError,
+    HTTPStatus.PRECONDITION_FAILED: ConflictError,
+    HTTPStatus.TOO_MANY_REQUESTS: ThrottledError,
+}
+# Hermes' statuses do not always say what its codes do: an unknown subscription is a 400.
+_CODES: Final[Sequence[tuple[str, type[RefusedError]]]] = (
+    ("_NOT_EXISTS", NotFoundError),
+    ("_ALREADY_EXISTS", ConflictError),
+    ("_NOT_EMPTY", ConflictError),
+)
+
+
+def refusal(
+    status: int, body: Mapping[str, Any], *, retry_after: timedelta | None = None
+) -> RefusedError:
+    """The error for an answer of that status; `body` is empty when it was no JSON object."""
+    code = str(body.get("code", ""))
+    kind = next((kind for end, kind in _CODES if code.endswith(end)), None)
+    return (kind or _kind_of(status))(status, body, retry_after)
+
+
+def _kind_of(status: int) -> type[RefusedError]:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ServiceError
+    return _STATUSES.get(status, InvalidError)
+
+
+def _problems(details: object) -> Sequence[FieldProblem]:
+    listed = details if isinstance(details, list) else []
+    return [
+        FieldProblem(path=str(each.get("path", "")), message=str(each.get("message", "")))
+        for each in listed
+        if isinstance(each, dict)
+    ]

@@ -1,0 +1,192 @@
+"""What the service answers about messages: what became of them, and what was done with them."""
+
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from angelia_client.reading import Answered, Instant, InstantMs, Said
+
+TopicName = Annotated[str, Said(name="topicName")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Answered):
+    """What became of a message at one subscription while its publisher waited."""
+
+    SCHEMA: ClassVar[str] = ""
+
+    name: str
+    outcome: str
+    status: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A message that is stored.
+
+    `subscriptions` get it. `duplicate`: it was stored before, and not again. `outcomes` has what
+    became of it while its publisher waited, `complete` whether that is all.
+    """
+
+    message_id: str
+    subscriptions: int | None = None
+    duplicate: bool = False
+    alternate_topic: str | None = None
+    complete: bool | None = None
+    outcomes: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchResult(Answered):
+    """What became of one message of a batch: stored when `status` is 201, else refused."""
+
+    SCHEMA: ClassVar[str] = ""
+
+    id: str
+    status: int
+    code: str | None
+    message: str | None
+    duplicate: bool | None
+
+    @property
+    def stored(self) -> bool:
+        """Whether the log has it."""
+        return self.status == 201  # noqa: PLR2004 - Created
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message(Answered):
+    """A message in the log."""
+
+    SCHEMA: ClassVar[str] = "MessageRead"
+
+    message_id: str
+    published_at: Annotated[InstantMs, Said(name="timestamp")]
+    topic: TopicName
+    partition: int
+    offset: int
+    key: str | None
+    message: str
+    message_base64: str | None
+
+    @property
+    def body(self) -> bytes:
+        """As it was published."""
+        return _bytes(self.message, self.message_base64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered(Answered):
+    """A message that a subscription did not get, and why."""
+
+    SCHEMA: ClassVar[str] = "UndeliveredRead"
+
+    message_id: str
+    discarded_at: Annotated[InstantMs, Said(name="timestamp")]
+    topic: TopicName
+    subscription: str
+    reason: str
+    status_code: int | None
+    attempts: int
+    partition: int
+    offset: int
+    message: str
+    message_base64: str | None
+    redriven_at: InstantMs | None
+
+    @property
+    def body(self) -> bytes:
+        """As it was published."""
+        return _bytes(self.message, self.message_base64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceEntry(Answered):
+    """One thing that happened to a message; times are in milliseconds."""
+
+    SCHEMA: ClassVar[str] = "TraceRead"
+
+    message_id: str
+    at: Annotated[InstantMs, Said(name="timestamp")]
+    topic: TopicName
+    subscription: str | None
+    status: str
+    reason: str | None
+    partition: int | None
+    offset: int | None
+    attempt: int | None
+    status_code: int | None
+    queued: float | None
+    waited: float | None
+    took: float | None
+    worker: str | None
+    address: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where in a topic's log a subscription goes on."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redriven(Answered):
+    """What was sent again, or would be: the oldest discards first; `more`: ask again."""
+
+    SCHEMA: ClassVar[str] = "RedriveRead"
+
+    id: str | None
+    count: int
+    bytes: int
+    more: bool
+    newest: InstantMs | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope(Answered):
+    """What a job looks at; without a topic at all of them."""
+
+    SCHEMA: ClassVar[str] = "ScopeRead"
+
+    start: Annotated[Instant, Said(name="from")]
+    end: Annotated[Instant, Said(name="to")]
+    topic: str | None
+    subscription: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Answered):
+    """A job for Spark as it stands; `progress` is 0 to 1."""
+
+    SCHEMA: ClassVar[str] = "JobRead"
+
+    id: str
+    kind: str
+    scope: Scope
+    state: Literal["REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED"]
+    cancelling: bool
+    waiting_for: str | None
+    step: str | None
+    progress: float
+    requested_at: Instant
+    started_at: Instant | None
+    ended_at: Instant | None
+    runner: str | None
+    attempts: int
+    counts: Mapping[str, int]
+    output: str | None
+    reason: str | None
+    log: tuple[str, ...] | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state in {"DONE", "CANCELLED", "FAILED"}
+
+
+def _bytes(text: str, base64: str | None) -> bytes:
+    return text.encode() if base64 is None else b64decode(base64)

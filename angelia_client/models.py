@@ -1,0 +1,189 @@
+"""What the service answers, as values: topics, subscriptions, their figures.
+
+Times are aware datetimes, in UTC unless the service says otherwise; sizes are in bytes, rates per
+second. `raw` of each value has all that was answered.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from angelia_client.reading import Answered, Instant, InstantSeconds, Said
+
+State = Literal["PENDING", "ACTIVE", "SUSPENDED"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness(Answered):
+    """Whether messages can be taken and subscriptions changed, and which part is in the way."""
+
+    SCHEMA: ClassVar[str] = "ReadinessRead"
+
+    status: str
+    parts: Mapping[str, bool]
+
+    @property
+    def ready(self) -> bool:
+        """Whether all parts are as they must be."""
+        return self.status == "READY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner(Answered):
+    """Who a topic or subscription belongs to."""
+
+    SCHEMA: ClassVar[str] = "OwnerBody"
+
+    source: str | None
+    id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic(Answered):
+    """A topic; `raw` has all its settings."""
+
+    SCHEMA: ClassVar[str] = "TopicRead"
+
+    name: str
+    description: str | None
+    owner: Owner | None
+    content_type: str | None
+    partitions: int | None
+    created_at: InstantSeconds | None
+    modified_at: InstantSeconds | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription(Answered):
+    """A subscription; `raw` has all its settings."""
+
+    SCHEMA: ClassVar[str] = "SubscriptionRead"
+
+    name: str
+    topic: Annotated[str, Said(name="topicName")]
+    endpoint: str
+    description: str
+    owner: Owner
+    state: State
+    state_reason: str | None
+    policy: Annotated[Mapping[str, Any], Said(name="subscriptionPolicy")]
+    created_at: InstantSeconds | None
+    modified_at: InstantSeconds | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMetrics(Answered):
+    """What is known of a topic's traffic."""
+
+    SCHEMA: ClassVar[str] = "TopicMetricsRead"
+
+    published: int | None
+    delivery_rate: float
+    throughput: float
+    subscriptions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionMetrics(Answered):
+    """Counts of a subscription's life, what is open now, and rates.
+
+    `lag`: messages that are not finished yet. `mode` (NORMAL, SLOW, HEARTBEAT) and `output_rate`
+    tell how fast it may go, and `circuit` (CLOSED, OPEN, HALF_OPEN) whether it may; they are None
+    where nothing is sent.
+    """
+
+    SCHEMA: ClassVar[str] = "SubscriptionMetricsRead"
+
+    delivered: int
+    discarded: int
+    filtered: int
+    volume: int
+    inflight: int
+    lag: int
+    rate: float
+    throughput: float
+    timeouts: float
+    other_errors: float
+    codes_2xx: Annotated[float, Said(name="codes2xx")]
+    codes_4xx: Annotated[float, Said(name="codes4xx")]
+    codes_5xx: Annotated[float, Said(name="codes5xx")]
+    retries: float
+    output_rate: float | None
+    mode: str | None
+    mode_reason: str | None
+    mode_since: InstantSeconds | None
+    circuit: str | None
+    circuit_reason: str | None
+    circuit_since: InstantSeconds | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pong(Answered):
+    """How an endpoint has answered a ping; `status` is None when it has not."""
+
+    SCHEMA: ClassVar[str] = "PingRead"
+
+    delivered: bool
+    status: int | None
+    reason: str | None
+    latency_ms: float
+    address: str | None
+    protocol: str | None
+    message_id: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningSecret(Answered):
+    """What deliveries are signed with; `secret` is masked but in the answer that made it."""
+
+    SCHEMA: ClassVar[str] = "SigningSecretRead"
+
+    id: str
+    type: str
+    secret: str | None
+    public_key: str | None
+    created_at: Instant
+    expires_at: Instant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey(Answered):
+    """An API key; it is in the answer that made it and nowhere else."""
+
+    SCHEMA: ClassVar[str] = "KeyRead"
+
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    created_by: str
+    created_at: Instant | None
+    expires_at: Instant | None
+    revoked_at: Instant | None
+    last_used_at: Instant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApiKey(ApiKey):
+    """A key that was made just now: `key` is shown this once."""
+
+    SCHEMA: ClassVar[str] = "MadeKeyRead"
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEvent(Answered):
+    """A change, by whom, and what it was about."""
+
+    SCHEMA: ClassVar[str] = "AuditEventRead"
+
+    id: int
+    at: Instant
+    actor: str
+    key_id: str | None
+    action: str
+    kind: str
+    name: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None

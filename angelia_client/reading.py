@@ -1,0 +1,154 @@
+"""Answers in JSON as values of Python: names, times, and whatever else the service said."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from angelia_client.errors import NotUnderstoodError
+
+_UNIONS: Final = (Union, UnionType)
+Read = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """How a field is said in JSON: under `name`, if not under its own; read by `read`."""
+
+    name: str | None = None
+    read: Read | None = None
+
+
+def instant(text: str) -> datetime:
+    """A time in RFC 3339."""
+    return datetime.fromisoformat(text)
+
+
+def instant_of_ms(number: float) -> datetime:
+    """A time in milliseconds since the epoch."""
+    return datetime.fromtimestamp(number / 1000, UTC)
+
+
+def instant_of_seconds(number: float) -> datetime:
+    """A time in seconds since the epoch."""
+    return datetime.fromtimestamp(number, UTC)
+
+
+Instant = Annotated[datetime, Said(read=instant)]
+InstantMs = Annotated[datetime, Said(read=instant_of_ms)]
+InstantSeconds = Annotated[datetime, Said(read=instant_of_seconds)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A JSON object that the service has answered.
+
+    `raw` has all of it, fields that this client does not know included. SCHEMA is its name in the
+    API's document.
+    """
+
+    SCHEMA: ClassVar[str]
+
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, answer: object) -> Self:
+        """The value of an answer; NotUnderstoodError when something is missing or wrong in it."""
+        if not isinstance(answer, dict):
+            raise NotUnderstoodError(f"{cls.__name__}: the answer is no JSON object")
+        try:
+            read = {name: _value(answer, said) for name, said in fields_of(cls).items()}
+        except KeyError as exc:
+            raise NotUnderstoodError(f"{cls.__name__}: the answer has no {exc.args[0]}") from exc
+        except (TypeError, ValueError, OverflowError) as exc:
+            raise NotUnderstoodError(f"{cls.__name__}: {exc}") from exc
+        return cls(raw=answer, **read)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field as `of` reads it: `optional` ones may be absent, and are then None."""
+
+    name: str
+    read: Read
+    optional: bool
+
+
+def fields_of(kind: type[Answered]) -> Mapping[str, Field]:
+    """What is read of an answer of that kind, by the name it has here."""
+    # A plain memo: type checkers take a class for an instance when a cache asks for its hash.
+    if kind not in _FIELDS:
+        _FIELDS[kind] = _fields(kind)
+    return _FIELDS[kind]
+
+
+def _fields(kind: type[Answered]) -> Mapping[str, Field]:
+    hints = get_type_hints(kind, include_extras=True)
+    names = [name for name in hints if name not in {"raw", "SCHEMA"}]
+    return {name: _field(name, hints[name]) for name in names}
+
+
+_FIELDS: Final[dict[type[Answered], Mapping[str, Field]]] = {}
+
+
+def camel(name: str) -> str:
+    """`status_code` as JSON has it: `statusCode`."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _field(name: str, hint: Any) -> Field:  # noqa: ANN401 - a type hint is of any type
+    said = _said(hint)
+    return Field(
+        name=next((each.name for each in said if each.name), camel(name)),
+        read=_reader(hint),
+        optional=NoneType in get_args(_bare(hint)),
+    )
+
+
+def _value(answer: Mapping[str, Any], said: Field) -> Any:  # noqa: ANN401 - JSON is of any type
+    value = answer.get(said.name) if said.optional else answer[said.name]
+    return None if value is None and said.optional else said.read(value)
+
+
+def _reader(hint: Any) -> Read:  # noqa: ANN401 - a type hint is of any type
+    if custom := next((said.read for said in _said(hint) if said.read), None):
+        return custom
+    bare = _bare(hint)
+    if _is_union(bare):
+        return _reader(next(each for each in get_args(bare) if each is not NoneType))
+    if get_origin(bare) is tuple:
+        read = _reader(get_args(bare)[0])
+        return lambda values: tuple(read(each) for each in values)
+    if isinstance(bare, type) and issubclass(bare, Answered):
+        return bare.of
+    return _same
+
+
+def _same(value: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+    return value
+
+
+def _said(hint: Any) -> tuple[Said, ...]:  # noqa: ANN401 - a type hint is of any type
+    if get_origin(hint) is Annotated:
+        return tuple(each for each in hint.__metadata__ if isinstance(each, Said))
+    return ()
+
+
+def _bare(hint: Any) -> Any:  # noqa: ANN401 - a type hint is of any type
+    return hint.__origin__ if get_origin(hint) is Annotated else hint
+
+
+def _is_union(hint: Any) -> bool:  # noqa: ANN401 - a type hint is of any type
+    return get_origin(hint) in _UNIONS

@@ -1,0 +1,45 @@
+"""When a request is sent again (pure)."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+
+from angelia_client.errors import ClientError, RefusedError, UnreachableError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """How often, and after what time, a request that failed is sent again.
+
+    The defaults are those of Hermes' client: three times, after 100, 200 and 300 ms, upon statuses
+    408 and 5xx and when nothing answers. `delay` doubles up to `delay_max`; a `Retry-After` of the
+    service counts when it asks for more, up to `retry_after_max`.
+    """
+
+    count: int = 3
+    delay: timedelta = timedelta(milliseconds=100)
+    delay_max: timedelta = timedelta(milliseconds=300)
+    retry_after_max: timedelta = timedelta(seconds=5)
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise ValueError("count must be at least 0")
+
+    def delay_after(self, error: ClientError, *, attempt: int) -> timedelta | None:
+        """What to wait before the next attempt once `attempt` (from 1) failed; None: give up."""
+        if attempt > self.count or not _may_pass(error):
+            return None
+        # Beyond ten doublings no delay is below a maximum that anybody means.
+        backoff = min(self.delay * (1 << min(attempt - 1, 10)), self.delay_max)
+        asked = error.retry_after if isinstance(error, RefusedError) else None
+        return max(backoff, min(asked or timedelta(0), self.retry_after_max))
+
+
+NO_RETRIES = Retries(count=0)
+
+
+def _may_pass(error: ClientError) -> bool:
+    if isinstance(error, RefusedError):
+        server = HTTPStatus.INTERNAL_SERVER_ERROR
+        return error.status >= server or error.status == HTTPStatus.REQUEST_TIMEOUT
+    return isinstance(error, UnreachableError)

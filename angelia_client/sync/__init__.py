@@ -1,0 +1,1 @@
+"""The client for threads, made from `angelia_client.aio`."""

@@ -1,0 +1,48 @@
+"""Who may call the API, and who has done what."""
+
+# Made from angelia_client/aio by `make client`: change it there.
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from angelia_client.models import ApiKey, AuditEvent, NewApiKey
+from angelia_client.requests import Query, Request, escaped, with_json
+from angelia_client.sync.sending import Sender
+
+
+class Keys:
+    """`client.keys`."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def all(self) -> Iterator[ApiKey]:
+        """All API keys, also those that were revoked or have expired."""
+        for found in self._sender.listed("/keys", {"limit": 1000}):
+            yield ApiKey.of(found)
+
+    def create(
+        self, name: str, *, scopes: Sequence[str], lifetime: timedelta | None = None
+    ) -> NewApiKey:
+        """Make an API key; this answer alone has it. Without `lifetime` it is for good."""
+        body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
+        if lifetime is not None:
+            body["expiresIn"] = lifetime // timedelta(seconds=1)
+        return NewApiKey.of(self._sender.json(with_json("POST", "/keys", body)))
+
+    def revoke(self, key_id: str) -> None:
+        """Let an API key open nothing any more."""
+        self._sender.send(Request(method="DELETE", path=f"/keys/{escaped(key_id)}"))
+
+
+class Audit:
+    """`client.audit`."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def events(self, query: Query | None = None) -> Iterator[AuditEvent]:
+        """What was changed, newest first; `query` as in the API's document."""
+        for found in self._sender.listed("/audit", query or {}):
+            yield AuditEvent.of(found)

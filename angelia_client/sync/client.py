@@ -1,0 +1,85 @@
+"""`Angelia`: the whole API at one address."""
+
+# Made from angelia_client/aio by `make client`: change it there.
+
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self
+
+import httpx
+
+from angelia_client.errors import ServiceError
+from angelia_client.models import Readiness
+from angelia_client.requests import get
+from angelia_client.retries import Retries
+from angelia_client.sync.access import Audit, Keys
+from angelia_client.sync.jobs import Analytics, Jobs
+from angelia_client.sync.publishing import Publishing
+from angelia_client.sync.sending import Sender
+from angelia_client.sync.subscriptions import SigningSecrets, Subscriptions
+from angelia_client.sync.topics import Groups, Messages, Topics
+from angelia_client.sync.undelivered import Discards
+
+DEFAULT_URL: Final = "http://127.0.0.1:8090"
+# A publish waits for the log; a suspend waits up to 2 s for the workers.
+DEFAULT_TIMEOUT: Final = timedelta(seconds=15)
+_RETRIES: Final = Retries()
+
+
+class Angelia(Publishing):
+    """The API at `url`. Enter it with `with`, or call `close` at the end.
+
+    `timeout` is for one attempt, and `retries` say how often those follow that may. For proxies,
+    certificates and the like give an `http` of your own, which stays yours to close. It may be
+    shared by threads. Every method raises ClientError.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        api_key: str | None = None,
+        timeout: timedelta = DEFAULT_TIMEOUT,
+        retries: Retries = _RETRIES,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self._http = http or httpx.Client()
+        self._owned = http is None
+        sender = Sender(self._http, url, api_key=api_key, timeout=timeout, retries=retries)
+        super().__init__(sender)
+        self.url: Final = sender.url
+        self.groups: Final = Groups(sender)
+        self.topics: Final = Topics(sender)
+        self.messages: Final = Messages(sender)
+        self.subscriptions: Final = Subscriptions(sender)
+        self.signing_secrets: Final = SigningSecrets(sender)
+        self.undelivered: Final = Discards(sender)
+        self.jobs: Final = Jobs(sender)
+        self.analytics: Final = Analytics(sender)
+        self.keys: Final = Keys(sender)
+        self.audit: Final = Audit(sender)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
+        if self._owned:
+            self._http.close()
+
+    def readiness(self) -> Readiness:
+        """Whether it can take messages now, and which part is in the way."""
+        try:
+            return Readiness.of(self._sender.json(get("/status/ready")))
+        except ServiceError as error:
+            if "parts" not in error.body:
+                raise
+            return Readiness.of(error.body)

@@ -1,0 +1,81 @@
+"""Spark jobs, and what they found."""
+
+# Made from angelia_client/aio by `make client`: change it there.
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+from angelia_client.messages import Job
+from angelia_client.requests import Request, creating, escaped, get, time_text
+from angelia_client.sync.sending import Sender
+
+_LOOK_EVERY: Final = timedelta(seconds=1)
+
+
+class Jobs:
+    """`client.jobs`."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def all(self, *, state: str | None = None) -> Iterator[Job]:
+        """Jobs, newest first; only those in that state, if one is given."""
+        for found in self._sender.listed("/jobs", {"state": state}):
+            yield Job.of(found)
+
+    def get(self, job_id: str) -> Job:
+        """A job as it stands, with the last lines of its log; NotFoundError."""
+        return Job.of(self._sender.json(get(_path(job_id))))
+
+    def request(
+        self,
+        kind: str,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        topic: str | None = None,
+        subscription: str | None = None,
+    ) -> Job:
+        """Ask for a job over what happened from `start` to `end`; else over the last day."""
+        given = {
+            "kind": kind,
+            "from": None if start is None else time_text(start),
+            "to": None if end is None else time_text(end),
+            "topic": topic,
+            "subscription": subscription,
+        }
+        body = {name: value for name, value in given.items() if value is not None}
+        return Job.of(self._sender.json(creating("/jobs", body, key=str(uuid4()))))
+
+    def cancel(self, job_id: str) -> Job:
+        """Cancel a job: at once while it waits, within seconds while it runs."""
+        return Job.of(self._sender.json(Request(method="DELETE", path=_path(job_id))))
+
+    def follow(self, job_id: str, *, every: timedelta = _LOOK_EVERY) -> Iterator[Job]:
+        """The job as it goes on, looked at `every` so often, until it has ended."""
+        while not (job := self.get(job_id)).ended:
+            yield job
+            time.sleep(every.total_seconds())
+        yield job
+
+
+class Analytics:
+    """`client.analytics`: what jobs have found, as the API answers it."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def undelivered(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Discarded messages, counted; `query`: by, job, topic, subscription, from, to, limit."""
+        return dict(self._sender.json(get("/analytics/undelivered", query or {})))
+
+    def failures(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Discards with the same error and shape of payload; `query`: job, topic, limit."""
+        return dict(self._sender.json(get("/analytics/failures", query or {})))
+
+
+def _path(job_id: str) -> str:
+    return f"/jobs/{escaped(job_id)}"

@@ -1,0 +1,90 @@
+"""Publishing messages."""
+
+# Made from angelia_client/aio by `make client`: change it there.
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from uuid import uuid4
+
+from angelia_client.batches import body_of, requests_for, results_in
+from angelia_client.errors import RefusedError
+from angelia_client.messages import BatchResult, Outcome, Published
+from angelia_client.requests import Answer, Request, query_of, topic_path
+from angelia_client.sync.sending import Sender
+
+
+class Publishing:
+    """Publishes to topics."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def publish(
+        self,
+        topic: str,
+        message: object,
+        *,
+        key: str | None = None,
+        message_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        wait: timedelta | None = None,
+        mandatory: bool = False,
+    ) -> Published:
+        """Publish a message, and return once it is stored.
+
+        `message` goes as it is when it is bytes, else as JSON. Messages with one `key` share a
+        partition. Without `message_id` it gets one of ours, so that it is the same message when it
+        must be sent twice; a topic with `deduplication` then stores it once. With `wait` (at most
+        a minute) the answer says what became of it at each subscription. `mandatory`: refuse it,
+        or use the topic's `alternateTopic`, if nobody takes it.
+        """
+        given_id = message_id or str(uuid4())
+        said = {"Content-Type": "application/json", "Idempotency-Key": given_id}
+        query = {
+            "wait": None if wait is None else f"{wait // timedelta(milliseconds=1)}ms",
+            "mandatory": True if mandatory else None,
+        }
+        request = Request(
+            method="POST",
+            path=topic_path(topic) + query_of(query),
+            body=body_of(message),
+            headers={**said, **({} if key is None else {"Partition-Key": key}), **(headers or {})},
+            repeatable=True,
+            patience=wait or timedelta(0),
+        )
+        return _published(self._sender.send(request))
+
+    def publish_batch(self, topic: str, messages: Iterable[object]) -> list[BatchResult]:
+        """Publish messages, as many in each request as it may hold; an answer for each, in order.
+
+        They are bytes of JSON, values that become JSON, or NewMessage with key and id. Some may be
+        stored while others are refused: look at each answer. RefusedError is for requests that are
+        refused as a whole (bytes that are no JSON, no leave to publish); earlier ones are stored.
+        """
+        results: list[BatchResult] = []
+        for request in requests_for(topic, messages):
+            results += self._batch(request)
+        return results
+
+    def _batch(self, request: Request) -> list[BatchResult]:
+        try:
+            answer = self._sender.send(request)
+        except RefusedError as error:
+            if (results := results_in(error)) is None:
+                raise
+            return results
+        return [BatchResult.of(each) for each in answer.listed()]
+
+
+def _published(answer: Answer) -> Published:
+    headers = answer.headers
+    told = answer.json() if answer.body else {}
+    count = headers.get("angelia-subscriptions")
+    return Published(
+        message_id=headers.get("hermes-message-id", ""),
+        subscriptions=None if count is None else int(count),
+        duplicate=headers.get("angelia-duplicate") == "true",
+        alternate_topic=headers.get("angelia-alternate-topic"),
+        complete=told.get("complete"),
+        outcomes=tuple(Outcome.of(each) for each in told.get("subscriptions", ())),
+    )

@@ -1,0 +1,91 @@
+"""Carries requests to the API, and sends again those that may be."""
+
+# Made from angelia_client/aio by `make client`: change it there.
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from itertools import count
+from typing import Any, Final
+
+import httpx
+
+from angelia_client.errors import ClientError, UnreachableError
+from angelia_client.requests import Answer, Request, get
+from angelia_client.retries import Retries
+
+CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+
+
+class Sender:
+    """Requests to the API at `url`, over connections that are another's to close."""
+
+    def __init__(
+        self,
+        http: httpx.Client,
+        url: str,
+        *,
+        api_key: str | None,
+        timeout: timedelta,
+        retries: Retries,
+    ) -> None:
+        self._http = http
+        self.url = url.rstrip("/")
+        self._headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._timeout = timeout
+        self._retries = retries
+
+    def send(self, request: Request) -> Answer:
+        """The answer; ClientError when there is none, or when it is an error."""
+        for attempt in count(1):
+            try:
+                return self._once(request)
+            except ClientError as error:
+                delay = self._retries.delay_after(error, attempt=attempt)
+                if delay is None or not request.repeatable:
+                    raise
+            time.sleep(delay.total_seconds())
+        raise AssertionError("attempts are counted without an end")
+
+    def json(self, request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
+        """The JSON of the answer."""
+        return (self.send(request)).json()
+
+    def listed(self, path: str, query: Mapping[str, Any]) -> Iterator[Any]:
+        """Each item of a list, page by page: a page is asked for when it is needed."""
+        request: Request | None = get(path, query)
+        while request is not None:
+            answer = self.send(request)
+            yield from answer.listed()
+            request = get(answer.next) if answer.next else None
+
+    def _once(self, request: Request) -> Answer:
+        try:
+            response = self._http.request(
+                request.method,
+                f"{self.url}{request.path}",
+                content=request.body,
+                headers={**self._headers, **request.headers},
+                timeout=self._patience(request),
+            )
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            why = str(exc) or type(exc).__name__
+            raise UnreachableError(f"No API answers at {self.url} ({why})") from exc
+        answer = _answer(response)
+        if not response.is_success:
+            raise answer.refusal()
+        return answer
+
+    def _patience(self, request: Request) -> httpx.Timeout:
+        most = (self._timeout + request.patience).total_seconds()
+        connect = min(most, CONNECT_TIMEOUT.total_seconds())
+        return httpx.Timeout(most, connect=connect)
+
+
+def _answer(response: httpx.Response) -> Answer:
+    return Answer(
+        status=response.status_code,
+        headers=response.headers,
+        body=response.content,
+        next=response.links.get("next", {}).get("url"),
+    )

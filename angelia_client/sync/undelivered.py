@@ -1,0 +1,65 @@
+"""Messages that subscriptions did not get: read them, send them again."""
+
+# Made from angelia_client/aio by `make client`: change it there.
+
+from collections.abc import Iterator
+from typing import Final
+
+from angelia_client.discards import DiscardQuery, Redrive
+from angelia_client.errors import NotFoundError
+from angelia_client.messages import Redriven, Undelivered
+from angelia_client.requests import get, subscription_path, topic_path, with_json
+from angelia_client.sync.sending import Sender
+
+_ALL: Final = DiscardQuery()
+
+
+class Discards:
+    """`client.undelivered`."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def all(
+        self, topic: str, subscription: str | None = None, *, query: DiscardQuery = _ALL
+    ) -> Iterator[Undelivered]:
+        """Discarded messages, newest first: of a subscription, or of all of a topic's.
+
+        All of them, page by page, as long as you go on.
+        """
+        where = topic_path(topic)
+        if subscription is not None:
+            where = subscription_path(topic, subscription)
+        for found in self._sender.listed(f"{where}/undelivered", query.as_query()):
+            yield Undelivered.of(found)
+
+    def last(self, topic: str, subscription: str) -> Undelivered | None:
+        """The newest discarded message of a subscription; None when there is none."""
+        path = f"{subscription_path(topic, subscription)}/undelivered/last"
+        try:
+            return Undelivered.of(self._sender.json(get(path)))
+        except NotFoundError as error:
+            # Without a code it says that there is none; with one, that there is no such topic.
+            if error.code:
+                raise
+            return None
+
+    def redrive(
+        self, topic: str, subscription: str, *, which: Redrive, dry_run: bool = False
+    ) -> Redriven:
+        """Send discarded messages again, up to 1,000 of them; while there are `more`, ask again.
+
+        With `dry_run` nothing is sent.
+        """
+        path = f"{subscription_path(topic, subscription)}/retransmission"
+        body = which.as_body() | ({"dryRun": True} if dry_run else {})
+        return Redriven.of(self._sender.json(with_json("POST", path, body)))
+
+    def redrive_all(self, topic: str, subscription: str, *, which: Redrive) -> Iterator[Redriven]:
+        """Send all such messages again: what each request has sent, until there are no more."""
+        more = True
+        while more:
+            sent = self.redrive(topic, subscription, which=which)
+            # `again` would find what it has just sent, for ever.
+            more = sent.more and sent.count > 0 and not which.again
+            yield sent
