@@ -94,6 +94,18 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe event that is logged"
     )
+    worker_address: Annotated[str | None, BeforeValidator(_unless_empty)] = Field(
+        default=None,
+        pattern=r".+:[0-9]{1,5}",
+        description="host:port where a worker answers `/metrics` and `/status/ready`"
+        " (docs/metrics.md); of several on a machine the next ones have the ports after it",
+    )
+    metrics_names_max: int = Field(
+        default=1_000,
+        ge=0,
+        le=100_000,
+        description="how many subscriptions have metrics of their own; the others are summed up",
+    )
     undelivered_days: int = Field(
         default=30, ge=1, le=3650, description="how long undelivered messages are kept"
     )

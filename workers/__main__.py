@@ -22,7 +22,7 @@ def main() -> None:
         gc.freeze()  # what is loaded by now lives as long as the process
         # Messages make no cycles: to look for some at each 700th costs a thirtieth of the CPU.
         gc.set_threshold(10_000, 20, 20)
-        uvloop.run(run(settings, database_url=url))
+        uvloop.run(run(settings, database_url=url, number=number or 1))
 
 
 if __name__ == "__main__":

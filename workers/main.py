@@ -21,6 +21,7 @@ from app.domain.topic import MESSAGE_SIZE_MAX, Ack
 from app.domain.undelivered import Undelivered, from_record
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
+from app.metrics.process import ProcessFigures
 from app.services.periodic import repeat
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
@@ -57,6 +58,9 @@ from workers.reading.reader import Reader
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
 from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces
+from workers.telemetry.figures import Connections, WorkerFigures
+from workers.telemetry.observed import Observer
+from workers.telemetry.page import Address, StatusPage, served
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 # The stream carries whole bodies and their description.
@@ -113,13 +117,19 @@ class Seams:
     pings: PingDesk
     report_interval: timedelta = REPORT_INTERVAL
     trace_linger: timedelta = LINGER
+    connections: Connections | None = None
+    observers: Collection[Observer] = ()
 
 
-async def run(settings: Settings, *, database_url: str) -> None:
-    """Deliver until SIGTERM or SIGINT, then let what is in the air land, commit, and leave."""
+async def run(settings: Settings, *, database_url: str, number: int = 1) -> None:
+    """Deliver until SIGTERM or SIGINT, then let what is in the air land, commit, and leave.
+
+    It is the worker of that `number` on this machine.
+    """
     worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
         stopping = await stack.enter_async_context(stop_signals())
+        observers = await _observers(settings, stack, number=number)
         vault = open_vault(settings)
         database = await stack.enter_async_context(open_database(database_url, vault=vault))
         sender = Sender(egress=settings.egress, ca_file=settings.ca_file, proxy=settings.proxy)
@@ -146,8 +156,24 @@ async def run(settings: Settings, *, database_url: str) -> None:
             ),
             endpoints=await stack.enter_async_context(sender),
             pings=pings,
+            connections=sender.transport,
+            observers=observers,
         )
         await Worker(seams).run(stopping)
+
+
+async def _observers(
+    settings: Settings, stack: AsyncExitStack, *, number: int
+) -> Collection[Observer]:
+    """Who looks at the worker: its page, where one is asked for."""
+    if settings.worker_address is None:
+        return ()
+    host, _, port = settings.worker_address.rpartition(":")
+    page = StatusPage(settings.metrics_names_max)
+    # Several workers of a machine answer one after the other.
+    address = Address(host.strip("[]"), int(port) and int(port) + number - 1)
+    await stack.enter_async_context(served(page, address))
+    return (page,)
 
 
 class Worker:
@@ -227,6 +253,7 @@ class Worker:
             follower=ChangeFollower(self._seams.changes, supervisor),
             sharing=CircuitSharing(lines.circuits, self._seams.circuits),
             reporter=Reporter(self.id, lines, status, interval=self._seams.report_interval),
+            seams=self._seams,
         )
 
     @staticmethod
@@ -266,6 +293,7 @@ class _Parts:
     follower: ChangeFollower
     sharing: CircuitSharing
     reporter: Reporter
+    seams: Seams
 
     @property
     def applied(self) -> int | None:
@@ -299,8 +327,19 @@ class _Parts:
             self.pings.run(self.supervisor.registry.get),
             Renewal(log, self.supervisor, self.lines).run(),
             *(_ensure_stream(log, topic) for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)),
+            *(observer.watch(self._figures()) for observer in self.seams.observers),
         ):
             tasks.create_task(loop)
+
+    def _figures(self) -> WorkerFigures:
+        return WorkerFigures(
+            state=self,
+            lines=self.lines,
+            log=self.seams.log,
+            traces=self.traces,
+            process=ProcessFigures(),
+            connections=self.seams.connections,
+        )
 
 
 async def _ensure_stream(log: MessageLog, topic: LogTopic) -> None:

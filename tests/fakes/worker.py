@@ -31,6 +31,8 @@ from workers.assignment.pings import PingDesk
 from workers.consumer.lines import Endpoints
 from workers.delivery.flight import Landing
 from workers.main import Seams, Worker
+from workers.telemetry.figures import Connections  # noqa: TC001 - hidden types help nobody
+from workers.telemetry.observed import Observer  # noqa: TC001 - the same
 
 PATIENCE_S = 30.0
 
@@ -283,6 +285,9 @@ class World:
     ) -> None:
         self._sender = sender
         self._circuits = circuits
+        # By the name of the worker that they look at.
+        self.observers: dict[str, Collection[Observer]] = {}
+        self.connections: Connections | None = None
         self.memory = MemoryLog()
         self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()
@@ -372,6 +377,8 @@ class World:
                 pings=PingDesk(name, Unpinged(), Unpinged()),
                 report_interval=timedelta(milliseconds=20),
                 trace_linger=timedelta(),
+                connections=self.connections,
+                observers=self.observers.get(name, ()),
             )
         )
 

@@ -14,7 +14,13 @@ class Finished(NamedTuple):
 
     def plus(self, other: "Finished") -> "Finished":
         """Both together."""
-        return Finished(*(mine + its for mine, its in zip(self, other, strict=True)))
+        # Spelt out: a worker has thousands of cursors.
+        return Finished(
+            self.delivered + other.delivered,
+            self.discarded + other.discarded,
+            self.filtered + other.filtered,
+            self.volume + other.volume,
+        )
 
 
 class Finishing(Protocol):

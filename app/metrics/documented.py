@@ -1,0 +1,34 @@
+"""The table of all metrics in docs/metrics.md: `python -m app.metrics.documented` prints it."""
+
+import sys
+from collections.abc import Iterator
+
+from app.metrics.catalogue import ALL, Metric, Shown
+
+_TITLES = {
+    Shown.API: "Publishing: each API process, since it began",
+    Shown.CLUSTER: "Subscriptions and topics: each API process that manages, over all workers",
+    Shown.WORKER: "Delivering: each worker, since it began",
+    Shown.ALL: "Each API process and each worker",
+}
+
+
+def described() -> str:
+    """A table for each place where metrics are shown."""
+    return "\n\n".join("\n".join(_table(shown)) for shown in _TITLES)
+
+
+def _table(shown: Shown) -> Iterator[str]:
+    yield f"### {_TITLES[shown]}\n"
+    yield "| metric | kind | unit | labels | |"
+    yield "|---|---|---|---|---|"
+    yield from (_row(metric) for metric in ALL if metric.shown is shown)
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | {metric.help} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(described() + "\n")

@@ -1,0 +1,59 @@
+"""Readings that API processes and workers take alike."""
+
+from typing import Protocol
+
+from app.domain.names import group_of
+from app.metrics import catalogue
+from app.metrics.readings import Labels, Readings
+
+
+class LogTotals(Protocol):
+    """Totals of the message log since the process began (`app.log.interface.LogStats`)."""
+
+    appended_records: int
+    fetched_records: int
+    fetched_bytes: int
+    fetches: int
+    commits: int
+
+
+class TraceTotals(Protocol):
+    """Trace entries since the process began (`app.tracing.buffer.TraceStats`)."""
+
+    @property
+    def recorded(self) -> int:
+        """Those that the log has."""
+
+    @property
+    def lost(self) -> int:
+        """Those that found no room."""
+
+
+def topic_labels(topic: str) -> Labels:
+    """Group and name of a qualified topic name, as Hermes labels them."""
+    group = group_of(topic)
+    return group, topic[len(group) + 1 :]
+
+
+def subscription_labels(topic: str, name: str) -> Labels:
+    """Group and name of its topic, and the name of the subscription."""
+    return *topic_labels(topic), name
+
+
+def read_log(readings: Readings, totals: LogTotals) -> None:
+    """Add what this process appended to the log, read and committed."""
+    readings.add_each(
+        (
+            (catalogue.LOG_APPENDED, totals.appended_records),
+            (catalogue.LOG_FETCHED, totals.fetched_records),
+            (catalogue.LOG_FETCHED_BYTES, totals.fetched_bytes),
+            (catalogue.LOG_FETCHES, totals.fetches),
+            (catalogue.LOG_COMMITS, totals.commits),
+        )
+    )
+
+
+def read_traces(readings: Readings, totals: TraceTotals) -> None:
+    """Add what became of this process's trace entries."""
+    readings.add(catalogue.TRACES_RECORDED, totals.recorded)
+    readings.add(catalogue.TRACES_LOST, totals.lost)

@@ -1,0 +1,167 @@
+"""A worker's figures, from the counts that it has: nothing is counted for them."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Final, Protocol
+
+from app.domain.errors import UnavailableError
+from app.domain.status import AttemptCounts
+from app.log.interface import MessageLog
+from app.metrics import catalogue
+from app.metrics.capping import CappedReadings, NameCap
+from app.metrics.process import ProcessFigures
+from app.metrics.readings import Labels, Readings, Value
+from app.metrics.shared import read_log, read_traces, subscription_labels
+from app.tracing.buffer import TraceBuffer
+from workers.consumer.line import DeliveryLine
+from workers.consumer.tally import Finished
+
+ANSWER_WITHIN: Final = timedelta(seconds=1)
+# Between two turns of the loop: a fraction of a millisecond, with twenty partitions each.
+LINES_PER_TURN: Final = 20
+
+
+class Connections(Protocol):
+    """The connections to subscribers."""
+
+    @property
+    def connections(self) -> int:
+        """Those that are open or being opened."""
+
+    @property
+    def idle_connections(self) -> int:
+        """Those of them that wait for a request."""
+
+    @property
+    def waiting_requests(self) -> int:
+        """Requests that wait for one."""
+
+
+class KnownLines(Protocol):
+    """The lines of a worker."""
+
+    def known(self) -> Iterator[DeliveryLine]:
+        """Those that deliver, and those that rest."""
+
+    def lines(self) -> Collection[DeliveryLine]:
+        """Those that deliver."""
+
+
+class WorkerState(Protocol):
+    """What a worker knows of what it is to deliver."""
+
+    @property
+    def applied(self) -> int | None:
+        """The last change in effect; None: nothing is known yet."""
+
+    @property
+    def owned(self) -> Collection[object]:
+        """The partitions that are ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFigures:
+    """The figures of one worker; see `Observed`."""
+
+    state: WorkerState
+    lines: KnownLines
+    log: MessageLog
+    traces: TraceBuffer
+    process: ProcessFigures
+    connections: Connections | None = None
+
+    async def read(self, cap: NameCap) -> Readings:
+        """All figures now; other work of the loop comes in between."""
+        readings = Readings()
+        with cap.collecting(readings) as capped:
+            for number, (names, lines) in enumerate(_by_names(self.lines.known()).items(), 1):
+                _read_lines(capped, names, lines)
+                if number % LINES_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        readings.add(catalogue.WORKER_PARTITIONS, len(self.state.owned))
+        readings.add(catalogue.WORKER_SUBSCRIPTIONS, len(self.lines.lines()))
+        if self.connections is not None:
+            _read_connections(readings, self.connections)
+        read_log(readings, self.log.stats)
+        read_traces(readings, self.traces.stats)
+        self.process.read(readings)
+        return readings
+
+    async def ready(self) -> Mapping[str, bool]:
+        """Whether it knows what to deliver, and the log answers."""
+        return {"subscriptions": self.state.applied is not None, "log": await self._log_answers()}
+
+    async def _log_answers(self) -> bool:
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
+                await self.log.ping()
+        except (TimeoutError, UnavailableError):
+            return False
+        return True
+
+
+def _by_names(lines: Iterable[DeliveryLine]) -> Mapping[Labels, list[DeliveryLine]]:
+    """A name may have been another subscription's before: it is one series all the same."""
+    found: dict[Labels, list[DeliveryLine]] = {}
+    for line in lines:
+        subscription = line.subscription
+        names = subscription_labels(subscription.topic, subscription.name)
+        found.setdefault(names, []).append(line)
+    return found
+
+
+def _read_lines(capped: CappedReadings, names: Labels, lines: Sequence[DeliveryLine]) -> None:
+    finished = Finished()
+    for line in lines:
+        finished = finished.plus(line.finished())
+    attempts = _together([line.counts.ever() for line in lines])
+    for metric, value in (*_finished(finished), *_attempts(attempts)):
+        capped.add(metric, value, names)
+    for status, count in _statuses(attempts):
+        capped.add(catalogue.STATUS_CODES, count, names, status)
+    capped.add(catalogue.INFLIGHT, sum(line.in_air for line in lines), names)
+    if lines[0].subscription.batching is not None:
+        capped.add(catalogue.BATCHES, _requests(attempts), names)
+
+
+def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
+    if len(counts) == 1:
+        return counts[0]
+    return AttemptCounts(
+        **{each.name: sum(getattr(c, each.name) for c in counts) for each in fields(AttemptCounts)}
+    )
+
+
+def _requests(counts: AttemptCounts) -> int:
+    answered = counts.codes_2xx + counts.codes_4xx + counts.codes_5xx + counts.codes_other
+    return answered + counts.timeouts + counts.other_errors
+
+
+def _finished(finished: Finished) -> Iterator[tuple[catalogue.Metric, Value]]:
+    yield catalogue.DELIVERED, finished.delivered
+    yield catalogue.DISCARDED, finished.discarded
+    yield catalogue.FILTERED_OUT, finished.filtered
+    yield catalogue.DELIVERED_BYTES, finished.volume
+
+
+def _attempts(counts: AttemptCounts) -> Iterator[tuple[catalogue.Metric, Value]]:
+    yield catalogue.TIMEOUTS, counts.timeouts
+    yield catalogue.OTHER_ERRORS, counts.other_errors
+    yield catalogue.FAILURES, _requests(counts) - counts.codes_2xx
+    yield catalogue.RETRIES, counts.retries
+
+
+def _statuses(counts: AttemptCounts) -> Iterator[tuple[str, int]]:
+    yield "2xx", counts.codes_2xx
+    yield "4xx", counts.codes_4xx
+    yield "5xx", counts.codes_5xx
+    yield "other", counts.codes_other
+
+
+def _read_connections(readings: Readings, connections: Connections) -> None:
+    idle = connections.idle_connections
+    readings.add(catalogue.WORKER_CONNECTIONS, idle, ("idle",))
+    readings.add(catalogue.WORKER_CONNECTIONS, connections.connections - idle, ("busy",))
+    readings.add(catalogue.WORKER_WAITING, connections.waiting_requests)

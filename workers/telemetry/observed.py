@@ -1,0 +1,24 @@
+"""What a running worker lets be seen, and who looks at it."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from app.metrics.capping import NameCap
+from app.metrics.readings import Readings
+
+
+class Observed(Protocol):
+    """A worker that runs."""
+
+    async def read(self, cap: NameCap) -> Readings:
+        """Its figures now; subscriptions beyond `cap` are summed up."""
+
+    async def ready(self) -> Mapping[str, bool]:
+        """Per part that it needs whether it is as it should be, within a second."""
+
+
+class Observer(Protocol):
+    """Who looks at a worker while it runs."""
+
+    async def watch(self, observed: Observed) -> None:
+        """Look at it until cancelled."""

@@ -1,0 +1,142 @@
+"""`/metrics` and `/status` of a worker, on a port of its own."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import structlog
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from app.metrics.capping import NameCap
+from app.metrics.exposition import CONTENT_TYPE, exposition
+from workers.telemetry.observed import Observed
+
+# Collectors and probes are few: who comes when so many are there is told to come later.
+CONNECTIONS_MAX: Final = 32
+KEEP_ALIVE_S: Final = 75
+SHUTDOWN_S: Final = 1
+
+_TEXT: Final = "text/plain; charset=utf-8"
+_JSON: Final = "application/json"
+
+_log = structlog.get_logger()
+
+
+class Address(NamedTuple):
+    """Where to listen."""
+
+    host: str
+    port: int
+
+
+class _Answer(NamedTuple):
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+
+_UP: Final = _Answer(HTTPStatus.OK, _TEXT, b"UP")
+
+
+class StatusPage:
+    """The answers, as an ASGI application. It lives before the worker does, and is ready with it.
+
+    Everybody who reaches it is answered: it shows names and counts, and nothing of messages.
+    """
+
+    def __init__(self, names_max: int) -> None:
+        self._cap = NameCap(names_max)
+        self._observed: Observed | None = None
+        self._reading = asyncio.Lock()
+
+    async def watch(self, observed: Observed) -> None:
+        """Show it until cancelled."""
+        self._observed = observed
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._observed = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        del receive  # what a body says is nothing to us
+        answer = await self._answer(scope["method"], scope["path"])
+        headers = [
+            (b"content-type", answer.content_type.encode()),
+            (b"content-length", b"%d" % len(answer.body)),
+        ]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    async def _answer(self, method: str, path: str) -> _Answer:
+        if method not in {"GET", "HEAD"}:
+            return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"Only GET")
+        match path:
+            case "/metrics" | "/status/prometheus":
+                return await self._metrics()
+            case "/status/ping" | "/status/health":
+                return _UP
+            case "/status/ready":
+                return await self._ready()
+            case _:
+                return _Answer(HTTPStatus.NOT_FOUND, _TEXT, b"Not Found")
+
+    async def _metrics(self) -> _Answer:
+        if self._observed is None:
+            return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"Starting, or stopping")
+        async with self._reading:
+            body = await exposition(await self._observed.read(self._cap))
+        return _Answer(HTTPStatus.OK, CONTENT_TYPE, body)
+
+    async def _ready(self) -> _Answer:
+        parts: Mapping[str, bool] = {"worker": False}
+        if self._observed is not None:
+            parts = await self._observed.ready()
+        ready = all(parts.values())
+        said = {"status": "READY" if ready else "NOT_READY", "parts": parts}
+        status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return _Answer(status, _JSON, json.dumps(said).encode())
+
+
+class _Server(uvicorn.Server):
+    """As uvicorn's, but signals are the worker's to hear."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def served(page: StatusPage, address: Address) -> AsyncIterator[Address]:
+    """Answer at `address` inside the block; a port of 0 is any free one, which is returned.
+
+    OSError: somebody else listens there.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    config = uvicorn.Config(
+        page,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+    )
+    with socket.create_server(address, family=family) as listening:
+        found = Address(*listening.getsockname()[:2])
+        _log.info("status_served", host=found.host, port=found.port)
+        server = _Server(config)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve(sockets=[listening]))
+            try:
+                yield found
+            finally:
+                server.should_exit = True
