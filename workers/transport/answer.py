@@ -10,6 +10,8 @@ from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_M
 
 _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _FIRST_FINAL_STATUS: Final = 200
+# Beyond it an answer has a body that is unlikely to come again.
+_USUAL_MAX: Final = 2_048
 
 
 # As they came, names and values.
@@ -20,9 +22,28 @@ class RawAnswer(NamedTuple):
     """A final answer as it came; `truncated`: there was more body than is read."""
 
     status: int
-    headers: list[tuple[bytes, bytes]]
+    headers: RawHeaders
     body: bytes
     truncated: bool
+
+
+class UsualAnswer:
+    """The last answer that came in one piece, as bytes and as they were read.
+
+    The answers of an origin are often the same to the byte for as long as their `Date` is: what has
+    been read once need not be read again. It takes as long to read one as to send a request.
+    """
+
+    __slots__ = ("answer", "data")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.answer: RawAnswer | None = None
+
+    def keep(self, data: bytes, answer: RawAnswer) -> None:
+        """`data` is all of `answer`, and another answer may come after it."""
+        if len(data) <= _USUAL_MAX:
+            self.data, self.answer = data, answer
 
 
 class AnswerReader:
@@ -30,6 +51,7 @@ class AnswerReader:
 
     `feed` until it says that the answer is complete, then `take` it. Interim (1xx) answers are
     dropped. Body, head, framing and the number of interim answers are bounded (`limits`).
+    `usual` may be shared with the other connections to an origin.
     """
 
     __slots__ = (
@@ -37,15 +59,22 @@ class AnswerReader:
         "_body_size",
         "_complete",
         "_headers",
+        "_in_one_piece",
         "_interim",
         "_parser",
         "_received",
         "_status",
         "_truncated",
+        "_usual",
+        "_usual_again",
         "reusable",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, usual: UsualAnswer | None = None) -> None:
+        self._usual = usual or UsualAnswer()
+        self._usual_again: RawAnswer | None = None
+        # What was fed, unless it was fed piece by piece.
+        self._in_one_piece = b""
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
@@ -66,6 +95,12 @@ class AnswerReader:
         """
         if self._parser is None:
             raise httpx.RemoteProtocolError("the reader is closed")
+        # Only in the place of a whole answer: within one, the same bytes may be its body.
+        if not self._received and data == self._usual.data:
+            self._usual_again = self._usual.answer
+            self._complete = self.reusable = True
+            return True
+        self._in_one_piece = b"" if self._received else data
         self._received += len(data)
         try:
             self._parser.feed_data(data)
@@ -92,10 +127,16 @@ class AnswerReader:
 
     def take(self) -> RawAnswer:
         """The complete answer; the reader is ready for the next one."""
+        if self._usual_again is not None:
+            again, self._usual_again = self._usual_again, None
+            self._complete = False
+            return again
         answer = RawAnswer(self._status, self._headers, b"".join(self._body), self._truncated)
         self._status = self._body_size = self._received = self._interim = 0
         self._headers, self._body = [], []
         self._complete = self._truncated = False
+        if self._in_one_piece and self.reusable:
+            self._usual.keep(self._in_one_piece, answer)
         return answer
 
     def close(self) -> None:

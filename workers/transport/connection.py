@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 import httpx
 
-from workers.transport.answer import AnswerReader
+from workers.transport.answer import AnswerReader, UsualAnswer
 from workers.transport.exchange import Exchanged
 from workers.transport.sweep import Sweep
 from workers.transport.tls import tls_problem
@@ -42,10 +42,10 @@ class Connection(asyncio.Protocol):
         "tls",
     )
 
-    def __init__(self, owner: Owner, sweep: Sweep) -> None:
+    def __init__(self, owner: Owner, sweep: Sweep, usual: UsualAnswer | None = None) -> None:
         self._owner = owner
         self._sweep = sweep
-        self._answer = AnswerReader()
+        self._answer = AnswerReader(usual)
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchanged | None = None
         self._gone = False

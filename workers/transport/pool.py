@@ -8,7 +8,7 @@ from typing import Final
 
 import httpx
 
-from workers.transport.answer import RawAnswer
+from workers.transport.answer import RawAnswer, UsualAnswer
 from workers.transport.connection import Connection
 from workers.transport.dialing import Dialer, Origin
 from workers.transport.exchange import Exchange, Exchanged
@@ -66,6 +66,7 @@ class OriginPool:
         self._idle_grain_s = min(1.0, self._idle_expiry_s)
         self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
+        self._usual = UsualAnswer()
         # All that are open or being dialled; the idle ones among them, the last used last.
         self._connections: set[Connection] = set()
         self._idle: dict[Connection, None] = {}
@@ -163,7 +164,7 @@ class OriginPool:
         return None
 
     def _reserved(self) -> Connection:
-        connection = Connection(self, self._sweep)
+        connection = Connection(self, self._sweep, self._usual)
         self._connections.add(connection)
         return connection
 

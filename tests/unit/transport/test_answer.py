@@ -1,11 +1,11 @@
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.transport.answer import AnswerReader, RawAnswer
+from workers.transport.answer import AnswerReader, RawAnswer, UsualAnswer
 from workers.transport.limits import BODY_MAX
 
 CHUNKED = (
@@ -49,6 +49,60 @@ def test_reads_one_answer_after_the_other(first: bytes, second: bytes) -> None:
     for data in (first, second):
         assert reader.feed(data)
         assert reader.take() == ANSWERS[data]
+
+
+AN_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+WITHIN = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(AN_ANSWER)
+
+
+@given(
+    answers=st.lists(st.tuples(st.sampled_from(list(ANSWERS)), st.lists(st.integers(0, 200)))),
+    readers=st.integers(1, 3),
+)
+def test_readers_that_share_what_is_usual_read_what_each_would_alone(
+    answers: list[tuple[bytes, list[int]]], readers: int
+) -> None:
+    usual = UsualAnswer()
+    sharing = cycle([AnswerReader(usual) for _ in range(readers)])
+    for reader, (data, cuts) in zip(sharing, answers, strict=False):
+        assert feed_all(reader, data, cuts)
+        assert reader.reusable
+        assert reader.take() == ANSWERS[data]
+
+
+def test_the_bytes_of_a_usual_answer_within_a_body_are_no_answer() -> None:
+    reader = AnswerReader()
+    assert reader.feed(AN_ANSWER)
+    reader.take()
+    assert not reader.feed(WITHIN)
+    assert reader.feed(AN_ANSWER)
+    assert reader.take().body == AN_ANSWER
+
+
+def test_more_after_a_usual_answer_ends_the_connection_and_is_not_taken_for_usual() -> None:
+    usual = UsualAnswer()
+    first, second = AnswerReader(usual), AnswerReader(usual)
+    for data, reusable in ((AN_ANSWER, True), (AN_ANSWER + AN_ANSWER, False)):
+        assert first.feed(data)
+        assert first.reusable is reusable
+        first.take()
+    assert second.feed(AN_ANSWER)
+    assert second.reusable
+    second.feed(b"H")
+    assert not second.reusable
+
+
+def test_a_usual_answer_is_the_very_same_and_a_large_one_is_not_kept() -> None:
+    usual = UsualAnswer()
+    for size, same in ((10, True), (4_096, False)):
+        data = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
+        taken = []
+        for _ in range(2):
+            reader = AnswerReader(usual)
+            assert reader.feed(data)
+            taken.append(reader.take())
+        assert (taken[0] is taken[1]) is same
+        assert taken[0] == taken[1]
 
 
 def test_a_connection_that_ended_its_second_answer_by_closing_is_not_reused() -> None:
