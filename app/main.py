@@ -41,10 +41,12 @@ from app.domain.topic import Ack, Topic
 from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.services.access import AccessService, Gate
+from app.services.activity import LOOK_EVERY, ActivityService
 from app.services.analytics import AnalyticsService
 from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
+from app.services.consumer_groups import ConsumerGroupService
 from app.services.directory import TopicDirectory
 from app.services.first_key import Announce, make_first_key
 from app.services.groups import GroupService
@@ -54,8 +56,10 @@ from app.services.keys import KeyService
 from app.services.known_keys import KeyUse, known_keys
 from app.services.metrics import MetricsService
 from app.services.oauth import OAuthProviderService
+from app.services.operations import OperationsService
 from app.services.periodic import repeat
 from app.services.pinging import PingService
+from app.services.previewing import PreviewService
 from app.services.pruning import PRUNE_EVERY, Pruner
 from app.services.publish_deduplication import FORGET_EVERY, IdForgetter
 from app.services.publish_tracing import TracedPublisher
@@ -193,8 +197,10 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
         await refresher.refresh()
         await stack.enter_async_context(_background(refresher.run(notices)))
         forgetter = IdForgetter(database, directory)
+        activity = ActivityService(database, log)
         for chore in (
             repeat(_pruner(settings, database).prune, every=PRUNE_EVERY, name="prune"),
+            repeat(activity.look, every=LOOK_EVERY, name="look_for_activity"),
             repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids"),
             repeat(KeyUse(database, keys).note, every=USED_EVERY, name="note_keys_used"),
             *([make_first_key(key_service, parts.announce)] if controlled else ()),
@@ -205,6 +211,10 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             access=AccessService(database, keys, controlled=controlled),
             keys=key_service,
             audit=AuditService(database),
+            operations=OperationsService(database),
+            activity=activity,
+            previews=PreviewService(database, log),
+            consumer_groups=ConsumerGroupService(database, log, namespace=settings.namespace),
             catalogue=CatalogueService(
                 database, topic=_topic_described, subscription=_subscription_described
             ),

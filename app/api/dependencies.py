@@ -8,16 +8,20 @@ from starlette.requests import Request
 
 from app.domain.console import ConsoleSettings
 from app.services.access import AccessService
+from app.services.activity import ActivityService
 from app.services.analytics import AnalyticsService
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
+from app.services.consumer_groups import ConsumerGroupService
 from app.services.groups import GroupService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
 from app.services.keys import KeyService
 from app.services.metrics import MetricsService
 from app.services.oauth import OAuthProviderService
+from app.services.operations import OperationsService
 from app.services.pinging import PingService
+from app.services.previewing import PreviewService
 from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
 from app.services.searching import MessageSearch
@@ -37,6 +41,10 @@ class Services:
     keys: KeyService
     audit: AuditService
     catalogue: CatalogueService
+    operations: OperationsService
+    activity: ActivityService
+    previews: PreviewService
+    consumer_groups: ConsumerGroupService
     console: ConsoleSettings
     idempotent: IdempotentRequests
     groups: GroupService

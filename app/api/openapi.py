@@ -18,6 +18,11 @@ from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
 from app.api.schemas.job import JobBody
 from app.api.schemas.key import KeyBody
+from app.api.schemas.operations import (
+    ReadinessBody,
+    SubscriptionConstraintsBody,
+    TopicConstraintsBody,
+)
 from app.api.schemas.redrive import RedriveBody
 from app.api.schemas.retransmission import RetransmissionBody
 from app.api.schemas.signing import SigningSecretBody
@@ -33,6 +38,9 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     SigningSecretBody,
     FilterTrialBody,
     QueryBody,
+    ReadinessBody,
+    SubscriptionConstraintsBody,
+    TopicConstraintsBody,
     RedriveBody,
     RetransmissionBody,
     JobBody,

@@ -27,6 +27,7 @@ def _page(
     return NamePage(limit=None if limit is None else limit_of(limit), after=after)
 
 
+TrackedOnly = Annotated[bool, Query(description="only those that are traced (`trackingMode`)")]
 NamePageOf = Annotated[NamePage, Depends(_page)]
 
 

@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import Final
 
 from app.domain.errors import UnavailableError
+from app.domain.operations import DATACENTER
 from app.log.interface import MessageLog
 from app.storage.database import Database
+from app.storage.operations import DatacenterRepository
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
 
@@ -20,15 +22,26 @@ class ReadinessService:
         self._log = log
 
     async def parts(self) -> Mapping[str, bool]:
-        """Per part (log, database, migrations) whether it is as it should be, within a second."""
-        log, migrated = await asyncio.gather(
-            _answered(self._log.ping()), _answered(self._database.migrated())
+        """Per part whether it is as it should be, within a second.
+
+        The parts are log, database, migrations, and the datacenter, which operators may take out
+        of service.
+        """
+        log, migrated, in_service = await asyncio.gather(
+            _answered(self._log.ping()),
+            _answered(self._database.migrated()),
+            _answered(self._in_service()),
         )
         return {
             "log": log is not _NO_ANSWER,
             "database": migrated is not _NO_ANSWER,
             "migrations": migrated is True,
+            "datacenter": in_service is not False,
         }
+
+    async def _in_service(self) -> bool:
+        async with self._database.transaction() as session:
+            return await DatacenterRepository(session).is_ready(DATACENTER)
 
 
 _NO_ANSWER: Final = object()

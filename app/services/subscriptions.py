@@ -75,10 +75,12 @@ class SubscriptionService:
         self._applied = applied
         self._egress = egress
 
-    async def names(self, topic: str, page: NamePage = ALL_NAMES) -> Sequence[str]:
-        """The topic's subscriptions, or a page of them, by name; TopicNotFoundError."""
+    async def names(
+        self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
+    ) -> Sequence[str]:
+        """The topic's subscriptions, or the tracked, or a page of them; TopicNotFoundError."""
         async with self._database.transaction() as session:
-            return await SubscriptionRepository(session).names(topic, page)
+            return await SubscriptionRepository(session).names(topic, page, tracked=tracked)
 
     async def get(self, topic: str, name: str) -> tuple[Subscription, State]:
         """The subscription and its visible state; TopicNotFoundError, SubscriptionNotFoundError."""

@@ -49,13 +49,15 @@ class TopicService:
         self._log = log
         self._take_in = take_in
 
-    async def names(self, *, group: str | None = None, page: NamePage = ALL_NAMES) -> Sequence[str]:
-        """All topics, or those of `group`, or a page of them, by name."""
+    async def names(
+        self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
+    ) -> Sequence[str]:
+        """All topics, or those of `group`, or the `tracked` ones, or a page of them, by name."""
         if group is not None and "\0" in group:
             # No name has one, and the database takes none in a question.
             return ()
         async with self._database.transaction() as session:
-            return await TopicRepository(session).names(group, page)
+            return await TopicRepository(session).names(group, page, tracked=tracked)
 
     async def get(self, name: str) -> Topic:
         """The topic; TopicNotFoundError."""

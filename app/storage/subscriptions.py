@@ -14,8 +14,10 @@ from app.domain.errors import (
 )
 from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.subscription import Subscription
+from app.domain.trace import TrackingMode
 from app.storage.changes import SUBSCRIPTION, ChangeFeed
 from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
+from app.storage.operations import ConstraintRepository
 from app.storage.paging import paged
 from app.storage.rows import subscription_of, subscription_values
 from app.storage.sealing import vault_of
@@ -41,10 +43,19 @@ class SubscriptionRepository:
             raise await self._missing(topic, name)
         return subscription_of(row, self._vault)
 
-    async def names(self, topic: str, page: NamePage = ALL_NAMES) -> list[str]:
-        """The names of the topic's subscriptions, or a page, in order; TopicNotFoundError."""
+    async def names(
+        self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
+    ) -> list[str]:
+        """The names of the topic's subscriptions, or of the `tracked` ones, or a page, in order.
+
+        TopicNotFoundError.
+        """
         await self._require_topic(topic)
         query = select(SubscriptionRow.name).where(SubscriptionRow.topic == topic)
+        if tracked:
+            query = query.where(
+                SubscriptionRow.settings["tracking"].astext != TrackingMode.OFF.value
+            )
         return list(await self._session.scalars(paged(query, SubscriptionRow.name, page)))
 
     async def of_topic(self, topic: str) -> list[Subscription]:
@@ -123,6 +134,7 @@ class SubscriptionRepository:
         change = await self._feed.next_number()
         gone = await self.get(topic, name)
         await self._session.execute(delete(SubscriptionRow).where(SubscriptionRow.id == gone.id))
+        await ConstraintRepository(self._session).delete(topic, name)
         for reported in (CursorRow, SubscriptionLoadRow):
             await self._session.execute(delete(reported).where(reported.subscription_id == gone.id))
         await self._feed.bury(SUBSCRIPTION, gone.id, change=change)

@@ -12,6 +12,7 @@ from app.domain.errors import (
 )
 from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.topic import Topic
+from app.domain.trace import TrackingMode
 from app.storage.changes import TOPIC, ChangeFeed
 from app.storage.models import GroupRow, SubscriptionRow, TopicRow
 from app.storage.paging import paged
@@ -37,12 +38,16 @@ class TopicRepository:
             raise _not_found(name)
         return topic_of(row)
 
-    async def names(self, group: str | None = None, page: NamePage = ALL_NAMES) -> list[str]:
-        """All names, or those of one group, or a page of them, in order.
+    async def names(
+        self, group: str | None = None, page: NamePage = ALL_NAMES, *, tracked: bool = False
+    ) -> list[str]:
+        """All names, or those of one group, or of what is `tracked`, or a page of them, in order.
 
         A group that does not exist has none.
         """
         query = select(TopicRow.name)
+        if tracked:
+            query = query.where(TopicRow.settings["tracking"].astext != TrackingMode.OFF.value)
         if group is not None:
             query = query.where(TopicRow.group_name == group)
         return list(await self._session.scalars(paged(query, TopicRow.name, page)))

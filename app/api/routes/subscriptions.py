@@ -17,8 +17,8 @@ from app.api.documented import (
 )
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request, json_string
-from app.api.pages import NamePageOf, names_answer
-from app.api.schemas.metrics import SubscriptionMetricsRead
+from app.api.pages import NamePageOf, TrackedOnly, names_answer
+from app.api.schemas.metrics import LifetimeRead, SubscriptionMetricsRead
 from app.api.schemas.subscription import (
     SubscriptionBody,
     SubscriptionRead,
@@ -45,10 +45,16 @@ _STATES = ("ACTIVE", "SUSPENDED")
 
 @router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400, 404))
 async def list_subscriptions(
-    request: Request, topic: TopicName, services: ServicesOf, *, page: NamePageOf
+    request: Request,
+    topic: TopicName,
+    services: ServicesOf,
+    *,
+    page: NamePageOf,
+    tracked: TrackedOnly = False,
 ) -> Response:
     """The topic's subscriptions, by name."""
-    return names_answer(request, await services.subscriptions.names(topic, page), page)
+    names = await services.subscriptions.names(topic, page, tracked=tracked)
+    return names_answer(request, names, page)
 
 
 @router.post(
@@ -178,6 +184,18 @@ async def subscription_metrics(
 ) -> Response:
     """Counts of its life, what is open now, and rates per second."""
     return answer(SubscriptionMetricsRead.of(await services.metrics.subscription(topic, name)))
+
+
+@router.get(
+    "/{name}/metrics/persistent",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(LifetimeRead) | errors(400, 404),
+)
+async def persistent_metrics(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf
+) -> Response:
+    """The counts of its whole life alone."""
+    return answer(LifetimeRead.of(await services.metrics.subscription(topic, name)))
 
 
 def _noted(changed: Acknowledged, ignored: tuple[str, ...] = ()) -> Response:

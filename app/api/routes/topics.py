@@ -9,7 +9,7 @@ from app.api.dependencies import Services, ServicesOf, TopicName
 from app.api.documented import IGNORED_HEADER, answers, errors, names_listed, takes
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request
-from app.api.pages import NamePageOf, names_answer
+from app.api.pages import NamePageOf, TrackedOnly, names_answer
 from app.api.schemas.metrics import TopicMetricsRead
 from app.api.schemas.topic import (
     TopicBody,
@@ -34,9 +34,11 @@ async def list_topics(
     page: NamePageOf,
     *,
     groupName: str | None = None,  # noqa: N803 - Hermes' name
+    tracked: TrackedOnly = False,
 ) -> Response:
     """All topics, or those of one group, by qualified name."""
-    return names_answer(request, await services.topics.names(group=groupName, page=page), page)
+    names = await services.topics.names(group=groupName, page=page, tracked=tracked)
+    return names_answer(request, names, page)
 
 
 @router.post(

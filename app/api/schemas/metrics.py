@@ -78,6 +78,19 @@ class SubscriptionMetricsRead(Schema):
         )
 
 
+class LifetimeRead(Schema):
+    """Counts of a subscription's life."""
+
+    delivered: int
+    discarded: int
+    volume: int = Field(description="bytes delivered")
+
+    @classmethod
+    def of(cls, figures: SubscriptionFigures) -> "LifetimeRead":
+        """The answer for `figures`."""
+        return cls(delivered=figures.delivered, discarded=figures.discarded, volume=figures.volume)
+
+
 class TopicMetricsRead(Schema):
     """What is known of a topic; what is not known is left out."""
 

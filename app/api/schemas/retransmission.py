@@ -5,10 +5,10 @@ from typing import Final
 from pydantic import Field
 
 from app.api.schemas.base import JsonObject, Schema
+from app.domain.operations import DATACENTER
 from app.services.seeking import Moved
 
-# There is one cluster, under the name that Hermes gives to the first.
-CLUSTER: Final = "primary-dc"
+CLUSTER: Final = DATACENTER
 
 
 class RetransmissionBody(Schema):

@@ -59,7 +59,7 @@ async def test_a_log_that_is_down_is_a_503_and_the_api_stays_up(
     assert (await api.get("/status/ping")).text == "UP"
     assert (await api.get("/status/health")).text == "UP"
     ready = await api.get("/status/ready")
-    parts = {"log": False, "database": True, "migrations": True}
+    parts = {"log": False, "database": True, "migrations": True, "datacenter": True}
     assert (ready.status_code, ready.json()) == (503, {"status": "NOT_READY", "parts": parts})
     log.come_back()
     assert (await api.post(f"/topics/{topic}", content=b"x")).status_code == 201
@@ -113,7 +113,12 @@ async def test_known_topics_take_messages_while_the_database_is_down(
         management = await api.get("/topics")
         assert (management.status_code, management.headers["Retry-After"]) == (503, "1")
         ready = (await api.get("/status/ready")).json()["parts"]
-        assert ready == {"log": True, "database": False, "migrations": False}
+        assert ready == {
+            "log": True,
+            "database": False,
+            "migrations": False,
+            "datacenter": True,
+        }
         postgres_server.start()
         await until_ready(api)
         assert (await api.get("/topics")).json() == ["shop.orders"]

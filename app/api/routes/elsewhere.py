@@ -1,0 +1,253 @@
+"""What Hermes has for many data centres and for tools around it, answered as it is here.
+
+There is one data centre, so nothing can be inconsistent; there are no dashboards, no long-term
+storage and no tracking tools to lead to.
+"""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.dependencies import GroupName, ServicesOf, SubscriptionName, TopicName
+from app.api.documented import Responses, answers, errors, names_listed, refusal
+from app.api.media import answer, json_request
+from app.domain.access import Role
+from app.domain.errors import (
+    ImplementationAbsentError,
+    JobNotFoundError,
+    ValidationFailedError,
+)
+from app.domain.operations import require_cluster
+
+router = APIRouter(tags=["operations"])
+
+_NONE: Final[Responses] = {
+    200: {
+        "description": "None",
+        "content": {"application/json": {"schema": {"type": "array", "maxItems": 0}}},
+    }
+}
+_ABSENT: Final = refusal(
+    404,
+    description="There is none here",
+    code="IMPLEMENTATION_ABSENT",
+    message="Dashboards are not configured here",
+)
+_PRIMARY: Final = Query(
+    alias="primaryDatacenter", description="the one whose state the others are to have"
+)
+
+Primary = Annotated[str | None, _PRIMARY]
+
+
+@router.get(
+    "/consistency/groups",
+    dependencies=[requires(Role.ADMIN)],
+    responses=names_listed() | errors(),
+)
+async def groups_to_compare(services: ServicesOf) -> Response:
+    """All groups, by name."""
+    return answer(list(await services.groups.names()))
+
+
+@router.get(
+    "/consistency/inconsistencies/groups",
+    dependencies=[requires(Role.ADMIN)],
+    responses=_NONE | errors(),
+)
+async def inconsistent_groups(
+    groupNames: Annotated[  # noqa: N803 - Hermes' name
+        list[str] | None, Query(description="those to compare")
+    ] = None,
+) -> Response:
+    """Groups that data centres know differently: none, since there is one."""
+    del groupNames
+    return answer([])
+
+
+@router.get(
+    "/consistency/inconsistencies/topics",
+    dependencies=[requires(Role.ADMIN)],
+    responses=_NONE | errors(),
+)
+async def inconsistent_topics() -> Response:
+    """Topics that only the log knows: none, since both are made and deleted together."""
+    return answer([])
+
+
+@router.delete(
+    "/consistency/inconsistencies/topics",
+    dependencies=[requires(Role.ADMIN)],
+    responses=answers(None) | errors(400, 404),
+)
+async def delete_inconsistent_topic(
+    services: ServicesOf,
+    topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - Hermes' name
+) -> Response:
+    """Refused: there is no topic that only the log knows."""
+    topic = await services.topics.get(topicName)
+    raise ValidationFailedError.of("topicName", f"{topic.name} is not inconsistent")
+
+
+@router.post(
+    "/consistency/sync/groups/{group}",
+    dependencies=[requires(Role.ADMIN)],
+    responses=answers(None) | errors(404),
+)
+async def sync_group(group: GroupName, services: ServicesOf, primary: Primary = None) -> Response:
+    """Nothing is to be done for a group that exists."""
+    _require_primary(primary)
+    await services.groups.require(group)
+    return answer()
+
+
+@router.post(
+    "/consistency/sync/topics/{topic}",
+    dependencies=[requires(Role.ADMIN)],
+    responses=answers(None) | errors(404),
+)
+async def sync_topic(topic: TopicName, services: ServicesOf, primary: Primary = None) -> Response:
+    """Nothing is to be done for a topic that exists."""
+    _require_primary(primary)
+    await services.topics.get(topic)
+    return answer()
+
+
+@router.post(
+    "/consistency/sync/topics/{topic}/subscriptions/{name}",
+    dependencies=[requires(Role.ADMIN)],
+    responses=answers(None) | errors(400, 404),
+)
+async def sync_subscription(
+    topic: TopicName, name: SubscriptionName, *, services: ServicesOf, primary: Primary = None
+) -> Response:
+    """Nothing is to be done for a subscription that exists."""
+    _require_primary(primary)
+    await services.subscriptions.get(topic, name)
+    return answer()
+
+
+@router.get(
+    "/topics/{topic}/offline-clients-source",
+    dependencies=[requires(Role.ANY)],
+    responses=_ABSENT | errors(),
+)
+async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
+    """Where readers of a topic's long-term storage are listed: there is no such storage."""
+    await services.topics.get(topic)
+    raise ImplementationAbsentError("There is no offline storage here")
+
+
+@router.get(
+    "/dashboards/topics/{topic}",
+    dependencies=[requires(Role.ANY)],
+    responses=_ABSENT | errors(),
+)
+async def topic_dashboard(topic: TopicName, services: ServicesOf) -> Response:
+    """A topic's dashboard: there is none."""
+    await services.topics.get(topic)
+    raise ImplementationAbsentError("Dashboards are not configured here")
+
+
+@router.get(
+    "/dashboards/topics/{topic}/subscriptions/{name}",
+    dependencies=[requires(Role.ANY)],
+    responses=_ABSENT | errors(400),
+)
+async def subscription_dashboard(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf
+) -> Response:
+    """A subscription's dashboard: there is none."""
+    await services.subscriptions.get(topic, name)
+    raise ImplementationAbsentError("Dashboards are not configured here")
+
+
+@router.get(
+    "/tracking-urls/topics/{topic}",
+    dependencies=[requires(Role.ANY)],
+    responses=_NONE | errors(404),
+)
+async def topic_tracking_urls(topic: TopicName, services: ServicesOf) -> Response:
+    """Tools beside this API that show a topic's traces: none."""
+    await services.topics.get(topic)
+    return answer([])
+
+
+@router.get(
+    "/tracking-urls/topics/{topic}/subscriptions/{name}",
+    dependencies=[requires(Role.ANY)],
+    responses=_NONE | errors(400, 404),
+)
+async def subscription_tracking_urls(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf
+) -> Response:
+    """Tools beside this API that show a subscription's traces: none."""
+    await services.subscriptions.get(topic, name)
+    return answer([])
+
+
+@router.get(
+    "/offline-retransmission/tasks",
+    dependencies=[requires(Role.ANY)],
+    responses=_NONE | errors(),
+)
+async def offline_tasks() -> Response:
+    """Retransmissions from long-term storage: none."""
+    return answer([])
+
+
+@router.get(
+    "/offline-retransmission/topics/{topic}/tasks",
+    dependencies=[requires(Role.ANY)],
+    responses=_NONE | errors(404),
+)
+async def offline_tasks_of_topic(topic: TopicName, services: ServicesOf) -> Response:
+    """Retransmissions of a topic from long-term storage: none."""
+    await services.topics.get(topic)
+    return answer([])
+
+
+@router.post(
+    "/offline-retransmission/tasks",
+    dependencies=[requires(Role.CREATOR)],
+    responses=errors(400, 404, 413, 415),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"type": "object"},
+                    "example": {"type": "topic", "sourceTopic": "shop.orders"},
+                }
+            },
+        }
+    },
+)
+async def request_offline_task(request: Request, services: ServicesOf) -> Response:
+    """Refused, as Hermes does where a topic has no long-term storage: none has."""
+    asked = (await json_request(request)).body
+    source: Any = asked.get("sourceTopic")
+    if isinstance(source, str):
+        await services.topics.get(source.replace("\0", ""))
+    message = "has no offline storage; retransmit from the log, by its subscriptions"
+    raise ValidationFailedError.of("sourceTopic", message)
+
+
+@router.delete(
+    "/offline-retransmission/tasks/{task}",
+    dependencies=[requires(Role.CREATOR)],
+    responses=errors(404),
+)
+async def cancel_offline_task(
+    task: Annotated[str, Path(description="id of the task")],
+) -> Response:
+    """Refused: there are no tasks."""
+    raise JobNotFoundError(f"Task {task} does not exist")
+
+
+def _require_primary(name: str | None) -> None:
+    if name is not None:
+        require_cluster(name)

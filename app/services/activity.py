@@ -1,0 +1,54 @@
+"""Topics that nobody publishes to any more: told by how much they have been sent."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from app.domain.message import Partition
+from app.domain.operations import InactiveTopic
+from app.log.interface import MessageLog
+from app.storage.database import Database
+from app.storage.operations import ActivityRepository
+
+LOOK_EVERY: Final = timedelta(minutes=30)
+# Hermes' threshold.
+INACTIVE_AFTER: Final = timedelta(days=60)
+# Topics that are looked at in one go.
+_TOPICS: Final = 100
+
+
+class ActivityService:
+    """Looks at all topics from time to time. Several processes may: what they note is the same."""
+
+    def __init__(self, database: Database, log: MessageLog) -> None:
+        self._database = database
+        self._log = log
+
+    async def look(self) -> None:
+        """Note how much each topic has been sent by now.
+
+        StorageUnavailableError, LogUnavailableError: the rest is left for the next time.
+        """
+        after = ""
+        while True:
+            async with self._database.transaction() as session:
+                topics = await ActivityRepository(session).partitions(after=after, limit=_TOPICS)
+            if not topics:
+                return
+            after = list(topics)[-1]  # in the order of the database, not of Python
+            published = await self._published(topics)
+            async with self._database.transaction() as session:
+                await ActivityRepository(session).note(published)
+
+    async def inactive(self, longer_than: timedelta = INACTIVE_AFTER) -> Sequence[InactiveTopic]:
+        """Topics that have not been published to for longer than that, the longest first."""
+        async with self._database.transaction() as session:
+            return await ActivityRepository(session).inactive(longer_than)
+
+    async def _published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
+        """Messages ever, by topic; what the log does not have is left out."""
+        partitions = [Partition(name, n) for name, count in topics.items() for n in range(count)]
+        sums: dict[str, int] = {}
+        for partition, bounds in (await self._log.bounds(partitions)).items():
+            sums[partition.topic] = sums.get(partition.topic, 0) + bounds.end
+        return sums

@@ -1,0 +1,115 @@
+"""What operators say of the service and see of it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from sqlalchemy import case, delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.operations import Constraints, InactiveTopic, WorkloadConstraints
+from app.storage.models import TopicRow
+from app.storage.operations_models import DatacenterRow, TopicActivityRow, WorkloadConstraintRow
+
+# As the name of a subscription: the constraint is one of the topic.
+_TOPIC_ITSELF = ""
+
+
+class ConstraintRepository:
+    """Workload constraints of topics, and of subscriptions. They go with their topics."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def all(self) -> WorkloadConstraints:
+        """All there are."""
+        row = WorkloadConstraintRow
+        rows = list(await self._session.scalars(select(row).order_by(row.topic, row.subscription)))
+        of_topics = {each.topic: _of(each) for each in rows if not each.subscription}
+        others = {(each.topic, each.subscription): _of(each) for each in rows if each.subscription}
+        return WorkloadConstraints(topics=of_topics, subscriptions=others)
+
+    async def get(self, topic: str, subscription: str = _TOPIC_ITSELF) -> Constraints | None:
+        """Those of a topic, or of a subscription of it; None without any."""
+        row = await self._session.get(WorkloadConstraintRow, (topic, subscription))
+        return None if row is None else _of(row)
+
+    async def put(
+        self, constraints: Constraints, *, topic: str, subscription: str = _TOPIC_ITSELF
+    ) -> None:
+        """Set those of a topic, which exists, or of a subscription of it."""
+        said = {"consumers": constraints.consumers, "reason": constraints.reason}
+        stored = insert(WorkloadConstraintRow).values(
+            topic=topic, subscription=subscription, **said
+        )
+        keys = ["topic", "subscription"]
+        await self._session.execute(stored.on_conflict_do_update(index_elements=keys, set_=said))
+
+    async def delete(self, topic: str, subscription: str = _TOPIC_ITSELF) -> None:
+        """Take those of a topic, or of a subscription of it, away; none there is fine."""
+        row = WorkloadConstraintRow
+        named = delete(row).where(row.topic == topic, row.subscription == subscription)
+        await self._session.execute(named)
+
+
+class DatacenterRepository:
+    """Whether data centres are in service, as operators say."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def is_ready(self, name: str) -> bool:
+        """Whether it is; nobody has said otherwise."""
+        ready = await self._session.scalar(
+            select(DatacenterRow.ready).where(DatacenterRow.name == name)
+        )
+        return ready is not False
+
+    async def set_ready(self, name: str, *, ready: bool) -> None:
+        """Take it into service, or out."""
+        said = insert(DatacenterRow).values(name=name, ready=ready)
+        said = said.on_conflict_do_update(index_elements=["name"], set_={"ready": ready})
+        await self._session.execute(said)
+
+
+class ActivityRepository:
+    """When what is published to topics was last seen to grow."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def partitions(self, *, after: str, limit: int) -> Mapping[str, int]:
+        """The partitions of the topics behind the name `after`, in order."""
+        row = TopicRow
+        query = select(row.name, row.partitions).where(row.name > after)
+        rows = await self._session.execute(query.order_by(row.name).limit(limit))
+        return {each.name: each.partitions for each in rows}
+
+    async def note(self, published: Mapping[str, int]) -> None:
+        """How much topics have been sent by now; any other number than before is news."""
+        row = TopicActivityRow
+        known = select(TopicRow.name).where(TopicRow.name.in_(published)).with_for_update(read=True)
+        values = [
+            {"topic": name, "published": published[name]}
+            for name in await self._session.scalars(known)
+        ]
+        if not values:
+            return
+        noted = insert(row).values(values)
+        grown = row.published != noted.excluded.published
+        news = case((grown, func.clock_timestamp()), else_=row.grown_at)
+        changed = {"published": noted.excluded.published, "grown_at": news}
+        await self._session.execute(
+            noted.on_conflict_do_update(index_elements=["topic"], set_=changed)
+        )
+
+    async def inactive(self, longer_than: timedelta) -> Sequence[InactiveTopic]:
+        """Topics that have not grown for longer than that, the longest first."""
+        row = TopicActivityRow
+        old = row.grown_at < func.clock_timestamp() - longer_than
+        rows = await self._session.scalars(select(row).where(old).order_by(row.grown_at, row.topic))
+        return [InactiveTopic(name=each.topic, since=each.grown_at) for each in rows]
+
+
+def _of(row: WorkloadConstraintRow) -> Constraints:
+    return Constraints(consumers=row.consumers, reason=row.reason)

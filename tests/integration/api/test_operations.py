@@ -1,0 +1,126 @@
+"""What operators say and see: workload constraints, readiness, inactive topics."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import update
+
+from app.domain.message import NewRecord
+from app.services.activity import INACTIVE_AFTER, ActivityService
+from app.storage.database import Database
+from app.storage.operations_models import TopicActivityRow
+from tests.fakes.memory_log import MemoryLog
+
+SUBSCRIPTION = "shop.orders$billing"
+FOUR = {"consumersNumber": 4, "reason": "much traffic"}
+ONE = {"consumersNumber": 1}
+
+
+async def put(api: httpx.AsyncClient, name: str, constraints: object) -> httpx.Response:
+    kind = "subscription" if "$" in name else "topic"
+    body = {f"{kind}Name": name, "constraints": constraints}
+    return await api.put(f"/workload-constraints/{kind}", json=body)
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_workload_constraints_are_kept_until_they_or_what_they_are_of_go(
+    api: httpx.AsyncClient,
+) -> None:
+    nothing: dict[str, Any] = {"topicConstraints": {}, "subscriptionConstraints": {}}
+    assert (await api.get("/workload-constraints")).json() == nothing
+    made = [await put(api, name, FOUR) for name in ("shop.orders", SUBSCRIPTION)]
+    assert [each.status_code for each in made] == [201, 201]
+    assert (await put(api, "shop.orders", ONE)).status_code == 200
+    assert (await api.get("/workload-constraints")).json() == {
+        "topicConstraints": {"shop.orders": ONE},
+        "subscriptionConstraints": {SUBSCRIPTION: FOUR},
+    }
+    of_topic = "/workload-constraints/topic/shop.orders"
+    of_subscription = "/workload-constraints/subscription/shop.orders/billing"
+    assert (await api.delete(of_topic)).status_code == 200
+    gone = await api.delete(of_topic)
+    assert (gone.status_code, gone.json()["code"]) == (400, "TOPIC_CONSTRAINTS_DO_NOT_EXIST")
+    await put(api, "shop.orders", ONE)
+    await api.delete("/topics/shop.orders/subscriptions/billing")
+    gone = await api.delete(of_subscription)
+    assert (gone.status_code, gone.json()["code"]) == (400, "SUBSCRIPTION_CONSTRAINTS_DO_NOT_EXIST")
+    await api.delete("/topics/shop.orders")
+    assert (await api.get("/workload-constraints")).json() == nothing
+    events = (await api.get("/audit?kind=workloadConstraints")).json()
+    actions = [(each["action"], each["name"]) for each in reversed(events)]
+    assert actions[:4] == [
+        ("CREATED", "shop.orders"),
+        ("CREATED", "shop.orders/billing"),
+        ("UPDATED", "shop.orders"),
+        ("REMOVED", "shop.orders"),
+    ]
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_constraints_that_cannot_be_are_refused(api: httpx.AsyncClient) -> None:
+    for name, constraints, status, code in (
+        ("shop.none", ONE, 404, "TOPIC_NOT_EXISTS"),
+        ("shop.none$billing", ONE, 404, "TOPIC_NOT_EXISTS"),
+        ("shop.orders$none", ONE, 400, "SUBSCRIPTION_NOT_EXISTS"),
+        ("$billing", ONE, 400, "VALIDATION_ERROR"),
+        ("shop.orders", {"consumersNumber": 0}, 400, "VALIDATION_ERROR"),
+        ("shop.orders", {"consumersNumber": "1"}, 400, "VALIDATION_ERROR"),
+        ("shop.orders", {"consumersNumber": 1, "reason": "x" * 1025}, 400, "VALIDATION_ERROR"),
+        ("shop.orders", None, 400, "VALIDATION_ERROR"),
+    ):
+        refused = await put(api, name, constraints)
+        assert (refused.status_code, refused.json()["code"]) == (status, code), (name, constraints)
+    ignored = await put(api, "shop.orders", ONE | {"x": 1})
+    assert ignored.headers["Angelia-Ignored-Fields"] == "constraints.x"
+
+
+async def test_a_data_centre_that_is_taken_out_of_service_is_not_ready(
+    api: httpx.AsyncClient,
+) -> None:
+    path = "/readiness/datacenters"
+    assert (await api.get(path)).json() == [{"datacenter": "primary-dc", "status": "READY"}]
+    taken = await api.post(f"{path}/primary-dc", json={"isReady": False})
+    assert (taken.status_code, taken.content) == (202, b"")
+    assert (await api.get(path)).json() == [{"datacenter": "primary-dc", "status": "NOT_READY"}]
+    ready = await api.get("/status/ready")
+    assert (ready.status_code, ready.json()["parts"]["datacenter"]) == (503, False)
+    assert (await api.get("/status/health")).status_code == 200
+    await api.post(f"{path}/primary-dc", json={"isReady": True})
+    assert (await api.get("/status/ready")).status_code == 200
+    for name, body, status, code in (
+        ("elsewhere", {"isReady": False}, 404, "BROKERS_CLUSTER_NOT_FOUND_EXCEPTION"),
+        ("primary-dc", {"isReady": "no"}, 400, "VALIDATION_ERROR"),
+        ("primary-dc", {}, 400, "VALIDATION_ERROR"),
+    ):
+        refused = await api.post(f"{path}/{name}", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (status, code)
+    [event, *_] = (await api.get("/audit?kind=datacenter")).json()
+    assert (event["before"], event["after"]) == ({"isReady": False}, {"isReady": True})
+
+
+async def test_a_topic_that_nobody_publishes_to_any_more_is_inactive(
+    api: httpx.AsyncClient, log: MemoryLog, database: Database
+) -> None:
+    activity = ActivityService(database, log)
+    for name in ("shop.new", "shop.old", "shop.used"):
+        await api.post("/topics", json={"name": name, "partitions": 2})
+        await log.append(name, [NewRecord(value=b"{}")])
+    await activity.look()
+    long_ago = datetime.now(UTC) - INACTIVE_AFTER - timedelta(days=1)
+    async with database.transaction() as session:
+        aged = update(TopicActivityRow).where(TopicActivityRow.topic != "shop.new")
+        await session.execute(aged.values(grown_at=long_ago))
+    await log.append("shop.used", [NewRecord(value=b"{}")])
+    await activity.look()
+    assert (await api.get("/inactive-topics")).json() == [
+        {
+            "topic": "shop.old",
+            "lastPublishedTsMs": int(long_ago.timestamp() * 1000),
+            "notificationTsMs": [],
+            "whitelisted": False,
+        }
+    ]
+    await api.delete("/topics/shop.old")
+    assert (await api.get("/inactive-topics")).json() == []
