@@ -27,8 +27,9 @@ from app.api.cors import with_origins
 from app.api.dependencies import Services
 from app.api.dispatch import Dispatcher
 from app.api.management import management_app
-from app.api.publish import PublishRoute
+from app.api.publish import PublishRoute, published_topic
 from app.api.publish_batch import BatchRoute
+from app.api.publish_counted import Counted, topic_in_path
 from app.api.schemas.oauth import provider_described
 from app.api.schemas.subscription import subscription_read
 from app.api.schemas.topic import topic_read
@@ -40,6 +41,7 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Ack, Topic
 from app.log.factory import open_log
 from app.log.interface import MessageLog
+from app.metrics.publishing import PublishCounts
 from app.services.access import AccessService, Gate
 from app.services.activity import LOOK_EVERY, ActivityService
 from app.services.analytics import AnalyticsService
@@ -48,6 +50,7 @@ from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
 from app.services.consumer_groups import ConsumerGroupService
 from app.services.directory import TopicDirectory
+from app.services.figures import ApiFigures, ClusterSight
 from app.services.first_key import Announce, make_first_key
 from app.services.groups import GroupService
 from app.services.idempotent_requests import IdempotentRequests
@@ -185,7 +188,8 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
         applied = _applied_changes(database, take_in)
         topics = TopicService(database, log, take_in=take_in, describe=_topic_described)
         directory = TopicDirectory(topics.get)
-        publisher = await stack.enter_async_context(_publisher(database_url, log))
+        counts = PublishCounts()
+        publisher = await stack.enter_async_context(_publisher(database_url, log, counts))
         pings = PingService(database)
         channels = (CHANGES, APPLIED, ACCESS, pings.channel)
         notices = await stack.enter_async_context(listen(database_url, channels, hear=pings.hear))
@@ -230,6 +234,14 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             seeking=SeekService(database, log, applied),
             redriving=RedriveService(database, log),
             metrics=MetricsService(database, log),
+            figures=ApiFigures(
+                log=log,
+                directory=directory,
+                names_max=settings.metrics_names_max,
+                publishing=counts,
+                traces=publisher,
+                cluster=None if only == "publish" else ClusterSight(database, log, directory),
+            ),
             undelivered=UndeliveredService(database),
             traces=TraceService(database),
             searching=MessageSearch(database, log),
@@ -237,13 +249,16 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             jobs=JobService(database),
             analytics=AnalyticsService(database),
         )
-        publish, batch = None, None
+        publish: ASGIApp | None = None
+        batch: ASGIApp | None = None
         if only != "management":
             waiters = Waiters()
             await stack.enter_async_context(_heard(database_url, waiters))
             gate = Gate(keys, controlled=controlled)
             publish = PublishRoute(directory, publisher, waiters=waiters, gate=gate)
             batch = BatchRoute(directory, publisher, gate=gate)
+            publish = Counted(publish, counts, directory, named_by=published_topic)
+            batch = Counted(batch, counts, directory, named_by=topic_in_path)
         status_only = only == "publish"
         others = management_app(services, publish=publish, batch=batch, status_only=status_only)
         yield with_origins(Dispatcher(publish=publish, others=others), settings.cors_origins)
@@ -258,10 +273,12 @@ def _subscriptions(
 
 
 @asynccontextmanager
-async def _publisher(database_url: str, log: MessageLog) -> AsyncIterator[TracedPublisher]:
+async def _publisher(
+    database_url: str, log: MessageLog, counts: PublishCounts
+) -> AsyncIterator[TracedPublisher]:
     async with (
         _traces(log) as traces,
-        Publisher(log) as publisher,
+        Publisher(log, counts=counts) as publisher,
         # Connections of its own: publishers that wait for each other leave the others alone.
         open_database(database_url) as claims,
     ):

@@ -21,7 +21,7 @@ from app.domain.topic import MESSAGE_SIZE_MAX, Ack
 from app.domain.undelivered import Undelivered, from_record
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
-from app.metrics.process import ProcessFigures
+from app.metrics.capping import NameCap
 from app.services.periodic import repeat
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
@@ -119,6 +119,7 @@ class Seams:
     trace_linger: timedelta = LINGER
     connections: Connections | None = None
     observers: Collection[Observer] = ()
+    metrics_names_max: int = 1_000
 
 
 async def run(settings: Settings, *, database_url: str, number: int = 1) -> None:
@@ -158,6 +159,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
             pings=pings,
             connections=sender.transport,
             observers=observers,
+            metrics_names_max=settings.metrics_names_max,
         )
         await Worker(seams).run(stopping)
 
@@ -169,7 +171,7 @@ async def _observers(
     if settings.worker_address is None:
         return ()
     host, _, port = settings.worker_address.rpartition(":")
-    page = StatusPage(settings.metrics_names_max)
+    page = StatusPage()
     # Several workers of a machine answer one after the other.
     address = Address(host.strip("[]"), int(port) and int(port) + number - 1)
     await stack.enter_async_context(served(page, address))
@@ -309,6 +311,7 @@ class _Parts:
 
     def start(self, tasks: asyncio.TaskGroup, log: MessageLog) -> None:
         """Run all loops until the group is cancelled."""
+        figures = self._figures()
         for loop in (
             self.reader.run(),
             self.committer.run(),
@@ -327,7 +330,7 @@ class _Parts:
             self.pings.run(self.supervisor.registry.get),
             Renewal(log, self.supervisor, self.lines).run(),
             *(_ensure_stream(log, topic) for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)),
-            *(observer.watch(self._figures()) for observer in self.seams.observers),
+            *(observer.watch(figures) for observer in self.seams.observers),
         ):
             tasks.create_task(loop)
 
@@ -337,7 +340,7 @@ class _Parts:
             lines=self.lines,
             log=self.seams.log,
             traces=self.traces,
-            process=ProcessFigures(),
+            cap=NameCap(self.seams.metrics_names_max),
             connections=self.seams.connections,
         )
 

@@ -13,6 +13,7 @@ from app.services.analytics import AnalyticsService
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
 from app.services.consumer_groups import ConsumerGroupService
+from app.services.figures import ApiFigures
 from app.services.groups import GroupService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
@@ -55,6 +56,7 @@ class Services:
     seeking: SeekService
     redriving: RedriveService
     metrics: MetricsService
+    figures: ApiFigures
     undelivered: UndeliveredService
     traces: TraceService
     searching: MessageSearch

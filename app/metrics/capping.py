@@ -9,6 +9,8 @@ from app.metrics.readings import Distribution, Labels, Readings
 
 # No name of a group, topic or subscription can be like this.
 OTHER: Final = "~other"
+# Counters of who was summed up, also when they were not there for a while: up to here.
+REMEMBERED_MAX: Final = 100_000
 
 _Series = tuple[Metric, Labels]
 
@@ -34,7 +36,8 @@ class NameCap:
         capped = CappedReadings(self, readings)
         yield capped
         self._named &= capped.seen
-        self._last = {key: value for key, value in self._last.items() if key[0] in capped.seen}
+        if len(self._last) > REMEMBERED_MAX:
+            self._last = {key: last for key, last in self._last.items() if key[0] in capped.seen}
         sums = capped.sums | self._sums
         for (metric, labels), value in sums.items():
             readings.add(metric, value, labels)

@@ -60,6 +60,10 @@ class TopicDirectory:
         """The topic's subscriptions by id, as the feed said last."""
         return self._subscribers.of(name)
 
+    def all(self) -> list[Topic]:
+        """The topics in memory."""
+        return list(self._topics.values())
+
     def deduplicated(self) -> list[Topic]:
         """The topics in memory that have an idempotent filter."""
         return [topic for topic in self._topics.values() if topic.deduplication]

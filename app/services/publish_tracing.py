@@ -16,7 +16,7 @@ from app.domain.trace import (
 )
 from app.services.publish_deduplication import Claims, IdempotentPublisher
 from app.services.publishing import Publisher
-from app.tracing.buffer import TraceBuffer
+from app.tracing.buffer import TraceBuffer, TraceStats
 
 DUPLICATE: Final = "Stored before, under this id"
 
@@ -30,6 +30,11 @@ class TracedPublisher(IdempotentPublisher):
     def __init__(self, publisher: Publisher, claims: Claims, traces: TraceBuffer) -> None:
         super().__init__(publisher, claims)
         self._traces = traces
+
+    @property
+    def stats(self) -> TraceStats:
+        """What became of its trace entries."""
+        return self._traces.stats
 
     def publish(
         self, topic: Topic, record: NewRecord, own_id: bytes | None

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import timedelta
+from time import perf_counter
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 from zlib import crc32
@@ -22,6 +23,7 @@ from app.domain.message import (
 from app.domain.topic import Topic
 from app.log.interface import MessageLog
 from app.log.patience import Patience
+from app.metrics.publishing import PublishCounts
 from app.services.publish_quota import ThroughputQuotas
 
 _log = structlog.get_logger(__name__)
@@ -75,8 +77,15 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
     will. A client that goes away ends nothing.
     """
 
-    def __init__(self, log: MessageLog, *, timeout: timedelta = APPEND_TIMEOUT) -> None:
+    def __init__(
+        self,
+        log: MessageLog,
+        *,
+        timeout: timedelta = APPEND_TIMEOUT,
+        counts: PublishCounts | None = None,
+    ) -> None:
         self._log = log
+        self._counts = counts or PublishCounts()
         self._quotas = ThroughputQuotas()
         self._patience = Patience(timeout)
         self._stack = AsyncExitStack()
@@ -142,6 +151,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         self, topic: Topic, records: Sequence[NewRecord], *, size: int
     ) -> AngeliaError | None:
         # Errors are returned: one that was raised would end the group, and every other append.
+        began = perf_counter()
         try:
             with self._patience.limit():
                 await self._log.append(topic.name, records, ack=topic.ack)
@@ -155,6 +165,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         finally:
             self._waiting_records -= len(records)
             self._waiting_bytes -= size
+        self._counts.of(topic).add(len(records), size, began)
         return None
 
     def _admit(self, count: int, size: int) -> None:

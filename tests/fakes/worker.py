@@ -288,6 +288,7 @@ class World:
         # By the name of the worker that they look at.
         self.observers: dict[str, Collection[Observer]] = {}
         self.connections: Connections | None = None
+        self.metrics_names_max = 100
         self.memory = MemoryLog()
         self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()
@@ -379,6 +380,7 @@ class World:
                 trace_linger=timedelta(),
                 connections=self.connections,
                 observers=self.observers.get(name, ()),
+                metrics_names_max=self.metrics_names_max,
             )
         )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -63,19 +63,25 @@ class WorkerState(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFigures:
-    """The figures of one worker; see `Observed`."""
+    """The figures of one worker; see `Observed`. Subscriptions beyond `cap` are summed up."""
 
     state: WorkerState
     lines: KnownLines
     log: MessageLog
     traces: TraceBuffer
-    process: ProcessFigures
+    cap: NameCap
     connections: Connections | None = None
+    _process: ProcessFigures = field(default_factory=ProcessFigures)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def read(self, cap: NameCap) -> Readings:
-        """All figures now; other work of the loop comes in between."""
+    async def read(self) -> Readings:
+        """All figures now, one reading at a time; other work of the loop comes in between."""
+        async with self._reading:
+            return await self._read()
+
+    async def _read(self) -> Readings:
         readings = Readings()
-        with cap.collecting(readings) as capped:
+        with self.cap.collecting(readings) as capped:
             for number, (names, lines) in enumerate(_by_names(self.lines.known()).items(), 1):
                 _read_lines(capped, names, lines)
                 if number % LINES_PER_TURN == 0:
@@ -86,7 +92,7 @@ class WorkerFigures:
             _read_connections(readings, self.connections)
         read_log(readings, self.log.stats)
         read_traces(readings, self.traces.stats)
-        self.process.read(readings)
+        self._process.read(readings)
         return readings
 
     async def ready(self) -> Mapping[str, bool]:

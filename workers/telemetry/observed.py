@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from app.metrics.capping import NameCap
 from app.metrics.readings import Readings
 
 
 class Observed(Protocol):
     """A worker that runs."""
 
-    async def read(self, cap: NameCap) -> Readings:
-        """Its figures now; subscriptions beyond `cap` are summed up."""
+    async def read(self) -> Readings:
+        """Its figures now."""
 
     async def ready(self) -> Mapping[str, bool]:
         """Per part that it needs whether it is as it should be, within a second."""

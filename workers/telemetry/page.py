@@ -12,7 +12,6 @@ import structlog
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from app.metrics.capping import NameCap
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observed import Observed
 
@@ -49,10 +48,8 @@ class StatusPage:
     Everybody who reaches it is answered: it shows names and counts, and nothing of messages.
     """
 
-    def __init__(self, names_max: int) -> None:
-        self._cap = NameCap(names_max)
+    def __init__(self) -> None:
         self._observed: Observed | None = None
-        self._reading = asyncio.Lock()
 
     async def watch(self, observed: Observed) -> None:
         """Show it until cancelled."""
@@ -89,8 +86,7 @@ class StatusPage:
     async def _metrics(self) -> _Answer:
         if self._observed is None:
             return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"Starting, or stopping")
-        async with self._reading:
-            body = await exposition(await self._observed.read(self._cap))
+        body = await exposition(await self._observed.read())
         return _Answer(HTTPStatus.OK, CONTENT_TYPE, body)
 
     async def _ready(self) -> _Answer:

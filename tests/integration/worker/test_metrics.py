@@ -29,11 +29,9 @@ SOON = timedelta(milliseconds=1)
 
 
 @asynccontextmanager
-async def watched(
-    world: World, name: str = "w1", *, names_max: int = 100
-) -> AsyncIterator[httpx.AsyncClient]:
+async def watched(world: World, name: str = "w1") -> AsyncIterator[httpx.AsyncClient]:
     """A client of the page of that worker, whether it runs or not."""
-    page = StatusPage(names_max)
+    page = StatusPage()
     world.observers[name] = (page,)
     async with served(page, Address("127.0.0.1", 0)) as address:
         url = f"http://{address.host}:{address.port}"
@@ -186,7 +184,8 @@ async def test_of_many_subscriptions_the_first_are_named_and_the_others_summed_u
     world = World()
     topic = await world.topic(partitions=1)
     subscriptions = [await world.subscribe(topic, f"s{n:02}") for n in range(30)]
-    async with watched(world, names_max=3) as http, world.worker():
+    world.metrics_names_max = 3
+    async with watched(world) as http, world.worker():
         await world.publish(topic, b"1", b"2")
         for subscription in subscriptions:
             await until_finished(world, subscription, 2)
@@ -270,7 +269,7 @@ async def test_several_collectors_at_once_see_the_same() -> None:
 
 
 async def test_an_address_that_is_taken_is_an_error_at_the_start() -> None:
-    page = StatusPage(1)
+    page = StatusPage()
     async with served(page, Address("127.0.0.1", 0)) as taken:
         with pytest.raises(OSError, match="in use"):
             async with served(page, taken):

@@ -64,3 +64,10 @@ def test_other_labels_are_kept_apart() -> None:
         (OTHER, OTHER, OTHER, "2xx"): 3,
         (OTHER, OTHER, OTHER, "5xx"): 4,
     }
+
+
+def test_a_sum_counts_nothing_twice_when_some_could_not_be_read_for_a_while() -> None:
+    cap = NameCap(0)
+    collected(cap, {"a": 5, "b": 3})
+    assert collected(cap, {}) == {(OTHER,): 8}
+    assert collected(cap, {"a": 6, "b": 3}) == {(OTHER,): 9}

@@ -1,0 +1,84 @@
+"""What is known of all subscriptions over all workers, in one look."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.message import Partition
+
+# The ends that the log says now count more than those that workers saw when they last moved.
+_TOTALS: Final = text("""
+WITH ends AS (
+       SELECT * FROM json_to_recordset(CAST(:ends AS json)) AS fresh (
+              topic text, partition int, "end" bigint)),
+     finished AS (
+       SELECT cursors.subscription_id,
+              sum(delivered)::bigint AS delivered, sum(discarded)::bigint AS discarded,
+              sum(filtered)::bigint AS filtered, sum(volume)::bigint AS volume,
+              sum(greatest(0, coalesce(ends."end", cursors."end") - "offset"))::bigint AS lag
+         FROM cursors LEFT JOIN ends USING (topic, partition)
+        GROUP BY cursors.subscription_id),
+     doing AS (
+       SELECT subscription_id, sum(in_flight)::bigint AS in_flight, sum(parked)::bigint AS parked,
+              sum(CAST(counts->'output'->>'rate' AS float8)) AS rate,
+              max(array_position(ARRAY['NORMAL', 'SLOW', 'HEARTBEAT'],
+                                 counts->'output'->>'mode')) - 1 AS mode,
+              max(array_position(ARRAY['CLOSED', 'HALF_OPEN', 'OPEN'],
+                                 counts->'output'->'circuit'->>'state')) - 1 AS circuit
+         FROM subscription_loads
+        WHERE seen_at > clock_timestamp() - make_interval(secs => :within)
+        GROUP BY subscription_id)
+SELECT topic, name, state = 'SUSPENDED' AS suspended,
+       coalesce(delivered, 0) AS delivered, coalesce(discarded, 0) AS discarded,
+       coalesce(filtered, 0) AS filtered, coalesce(volume, 0) AS volume, coalesce(lag, 0) AS lag,
+       coalesce(in_flight, 0) AS in_flight, coalesce(parked, 0) AS parked,
+       rate, mode, circuit
+  FROM subscriptions
+  LEFT JOIN finished ON finished.subscription_id = subscriptions.id
+  LEFT JOIN doing ON doing.subscription_id = subscriptions.id
+ ORDER BY topic, name
+""")
+
+
+class SubscriptionTotals(NamedTuple):
+    """One subscription: its life's counts, its lag, and what workers do for it now.
+
+    `rate`, `mode` and `circuit` (0 is the best) are None while no worker does anything for it.
+    """
+
+    topic: str
+    name: str
+    suspended: bool
+    delivered: int
+    discarded: int
+    filtered: int
+    volume: int
+    lag: int
+    in_flight: int
+    parked: int
+    rate: float | None
+    mode: int | None
+    circuit: int | None
+
+
+class TotalsRepository:
+    """All subscriptions at once: a statement, whatever their number."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def subscriptions(
+        self, ends: Mapping[Partition, int], *, within: timedelta
+    ) -> list[SubscriptionTotals]:
+        """By topic and name; lag is measured to `ends`, where they are known.
+
+        Of workers, what they reported `within` that time counts.
+        """
+        known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
+        bound = {"ends": json.dumps(known), "within": within.total_seconds()}
+        rows = await self._session.execute(_TOTALS, bound)
+        return [SubscriptionTotals(*row) for row in rows]
