@@ -46,7 +46,7 @@ from workers.assignment.stores import (
 )
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender, SuspensionStore
-from workers.consumer.committer import Committer
+from workers.consumer.committer import HOLD_MAX, Committer
 from workers.consumer.dead_letters import DeadLetterTopics
 from workers.consumer.lines import Endpoints, Lines
 from workers.consumer.receipts import ReceiptBoard, Receipts
@@ -117,6 +117,7 @@ class Seams:
     pings: PingDesk
     report_interval: timedelta = REPORT_INTERVAL
     trace_linger: timedelta = LINGER
+    commit_hold_max: timedelta = HOLD_MAX
     connections: Connections | None = None
     observers: Collection[Observer] = ()
     metrics_names_max: int = 1_000
@@ -207,7 +208,8 @@ class Worker:
         log, status = self._seams.log, self._seams.status
         reader = Reader(log, await stack.enter_async_context(log.tail()))
         traces = TraceBuffer(partial(log.append, streams.TRACES, ack=Ack.LEADER), worker=self.id)
-        committer, receipts = Committer(log, traces), Receipts(status)
+        committer = Committer(log, traces, hold_max=self._seams.commit_hold_max)
+        receipts = Receipts(status)
         lines = Lines(
             endpoints=self._seams.endpoints,
             reader=reader,

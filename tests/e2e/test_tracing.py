@@ -1,93 +1,78 @@
-"""Real payloads with mixed outcomes: each message's trace is what its receiver saw."""
+"""Real payloads with mixed outcomes: each message's trace is what its receivers saw."""
 
-from collections import Counter, defaultdict
+import json
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from tests.e2e.accounts import (
+    ALL,
+    Attempt,
+    Entries,
+    Mixed,
+    agree,
+    attempts,
+    statuses,
+    traces_when,
+)
 from tests.e2e.events import some_events
-from tests.e2e.service import Service, eventually, running
+from tests.e2e.service import Service, event_of, running
 from tests.fakes.subscriber import Received, Reply, Subscriber
 
 TOPIC = "github.events"
-ALL = {"trackingMode": "trackingAll"}
-IN_FLIGHT = 20
-LATENCY_S = 0.02
-# A trace leaves its worker, and a delivery is committed, within this time; on a busy machine either
-# may be first.
-UNSAID_S = 0.5
-UNSAID = IN_FLIGHT + int(UNSAID_S * IN_FLIGHT / LATENCY_S)
-ENDS = {"SUCCESS", "FAILED"}
+# What begins so is wanted by the one who filters.
+WANTED = "p"
+ONLY_WANTED = [{"type": "jsonpath", "path": "$.event", "matcher": f"{WANTED}.*"}]
+BATCH_SIZE = 10
 
 
-class Mixed:
-    """Refuses some for good, others once, and takes the rest; remembers what it answered."""
+class Batched:
+    """Refuses batches with something in them that it does not like, others once; remembers all."""
 
-    def __init__(self, refused: frozenset[bytes], delay: float = 0.0) -> None:
-        self.answers: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    def __init__(self, refused: frozenset[str]) -> None:
+        self.answers: dict[str, list[Attempt]] = defaultdict(list)
+        self.batch_ids: dict[str, set[str]] = defaultdict(set)
         self._refused = refused
-        self._delay = delay
 
     def __call__(self, received: Received) -> Reply:
-        status = self._status(received)
-        self.answers[received.message_id].append((received.retry_count + 1, status))
-        return Reply(status=status, delay=self._delay)
+        ids = [each["metadata"]["id"] for each in json.loads(received.body)]
+        batch_id = received.headers["hermes-batch-id"]
+        fails = received.retry_count == 0 and batch_id < "8"
+        status = 400 if self._refused & set(ids) else 503 if fails else 200
+        for each in ids:
+            self.answers[each].append((received.retry_count + 1, status))
+            self.batch_ids[each].add(batch_id)
+        return Reply(status=status)
 
-    def _status(self, received: Received) -> int:
-        if received.body in self._refused:
-            return 400
-        return 503 if received.retry_count == 0 and len(received.body) % 3 == 0 else 201
-
-
-async def trace(service: Service, path: str, message_id: str) -> list[dict[str, Any]]:
-    response = await service.http.get(f"{path}/events/{message_id}/trace")
-    entries: list[dict[str, Any]] = response.raise_for_status().json()
-    return entries
+    def discarded(self) -> list[str]:
+        """Who has been refused for good."""
+        return sorted(each for each, answers in self.answers.items() if answers[-1][1] == 400)
 
 
-async def complete_traces(
+async def subscribed(
     service: Service,
-    path: str,
-    *,
-    messages: Mapping[str, bytes],
-    refused: frozenset[bytes],
-    lacking: int = 0,
-) -> dict[str, list[dict[str, Any]]]:
-    """The traces of all messages, once all but so many have their publication and their end."""
-    traces: dict[str, list[dict[str, Any]]] = {}
-    complete = set[str]()
-
-    async def all_there() -> bool:
-        incomplete = 0
-        for message_id in messages.keys() - complete:
-            found = traces[message_id] = await trace(service, path, message_id)
-            said = {(each.get("subscription"), each["status"]) for each in found}
-            end = "DISCARDED" if messages[message_id] in refused else "SUCCESS"
-            if {(None, "SUCCESS"), ("s", end)} <= said:
-                complete.add(message_id)
-                continue
-            incomplete += 1
-            if incomplete > lacking:
-                return False
-        return True
-
-    await eventually(all_there)
-    return traces
+    name: str,
+    endpoint: str,
+    settings: Mapping[str, Any],
+    **policy: int,
+) -> str:
+    path = await service.subscribe(TOPIC, name, endpoint, **policy)
+    (await service.http.patch(path, json={**ALL, **settings})).raise_for_status()
+    return path
 
 
-def attempts(entries: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """Each attempt's number and answer."""
-    sent = [each for each in entries if "subscription" in each and each["status"] in ENDS]
-    return [(each["attempt"], each["statusCode"]) for each in sent]
-
-
-async def agree(service: Service, path: str, *, count: int, discarded: int) -> None:
-    """The counters, the list of undelivered messages, and what must have become of all."""
-    metrics = await service.accounted(path, count)
-    assert (metrics["delivered"], metrics["discarded"]) == (count - discarded, discarded)
-    assert len(await service.undelivered(path, discarded)) == discarded
-    listed = await service.http.get(f"/topics/{TOPIC}/undelivered?limit=1000")
-    assert len(listed.json()) == discarded
+def assert_in_order(entries: Entries, answers: list[Attempt], *, end: str) -> None:
+    """The publication, then each attempt as it was answered, its beginning first, then the end."""
+    assert attempts(entries) == answers
+    assert [each["status"] for each in entries[:2]] == ["INFLIGHT", "SUCCESS"]
+    said = statuses(entries)
+    assert said[: 2 * len(answers) : 2] == ["INFLIGHT"] * len(answers)
+    assert said[2 * len(answers) :] == ([end] if end else [])
+    times = [each["timestamp"] for each in entries]
+    assert times == sorted(times)
 
 
 async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
@@ -97,48 +82,91 @@ async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
     script = Mixed(events.refused)
     async with running(configuration, logs) as service, Subscriber(script) as receiver:
         await service.topic(TOPIC, partitions=4, **ALL)
-        path = await service.subscribe(TOPIC, "s", receiver.url)
-        (await service.http.put(path, json=ALL)).raise_for_status()
+        path = await subscribed(service, "s", receiver.url, {})
+        filtering = await subscribed(service, "f", receiver.url, {"filters": ONLY_WANTED})
+        await service.set_state(filtering, "SUSPENDED")
         published = await service.publish_all(TOPIC, events.bodies)
         refused = [each for each, body in published.items() if body in events.refused]
-        await agree(service, path, count=len(published), discarded=len(refused))
-        traces = await complete_traces(service, path, messages=published, refused=events.refused)
+        await agree(service, path, delivered=len(published) - len(refused), refused=refused)
+
+        def is_complete(message_id: str, entries: Entries) -> bool:
+            end = "DISCARDED" if message_id in refused else "SUCCESS"
+            return len(entries) > 2 and entries[-1]["status"] == end
+
+        traces = await traces_when(service, path, published, complete=is_complete)
+        for message_id, entries in traces.items():
+            end = "DISCARDED" if message_id in refused else ""
+            assert_in_order(entries, script.answers[message_id], end=end)
+        await assert_filtered(service, filtering, published, script)
+        await assert_found(service, published)
+
+
+async def assert_filtered(
+    service: Service, path: str, published: Mapping[str, bytes], script: Mixed
+) -> None:
+    """What is not wanted is said to be so, and never sent; the rest is told apart by its receiver.
+
+    The same receiver has answered all of them before.
+    """
+    script.answers.clear()
+    wanted = {each for each, body in published.items() if event_of(body).startswith(WANTED)}
+    await service.set_state(path, "ACTIVE")
+
+    def is_complete(message_id: str, entries: Entries) -> bool:
+        ends = {"SUCCESS", "DISCARDED"} if message_id in wanted else {"FILTERED"}
+        return bool(set(statuses(entries)) & ends)
+
+    traces = await traces_when(service, path, published, complete=is_complete)
+    assert set(script.answers) == wanted
     for message_id, entries in traces.items():
-        assert attempts(entries) == script.answers[message_id]
-        statuses = [each["status"] for each in entries]
-        assert statuses[:2] == ["INFLIGHT", "SUCCESS"]
-        assert (statuses[-1] == "DISCARDED") == (message_id in refused)
-        # Each attempt begins before it ends, and nothing else is said.
-        middle = statuses[2:-1] if message_id in refused else statuses[2:]
-        assert middle[::2] == ["INFLIGHT"] * len(script.answers[message_id])
-        times = [each["timestamp"] for each in entries]
-        assert times == sorted(times)
+        if message_id in wanted:
+            assert attempts(entries) == script.answers[message_id]
+        else:
+            assert statuses(entries) == ["FILTERED"]
 
 
-async def test_after_a_kill_all_agree_and_a_trace_lacks_only_what_was_just_happening(
+async def assert_found(service: Service, published: Mapping[str, bytes]) -> None:
+    """Each is found by a value in its body, with all others that have it, and with no other."""
+    by_event: dict[str, set[str]] = defaultdict(set)
+    for message_id, body in published.items():
+        by_event[event_of(body)].add(message_id)
+    for event, ids in sorted(by_event.items())[:3]:
+        query = {"path": "$.event", "value": event}
+        url: str | None = str(httpx.URL(f"/topics/{TOPIC}/messages", params=query))
+        found: list[str] = []
+        while url is not None:
+            answer = (await service.http.get(url)).raise_for_status()
+            found += [each["messageId"] for each in answer.json()]
+            url = answer.links.get("next", {}).get("url")
+        assert sorted(found) == sorted(ids)
+
+
+async def test_each_message_of_a_batch_has_the_trace_of_its_batch(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
     events = some_events()
-    script = Mixed(events.refused, LATENCY_S)
-    # Several times the payloads, so that the worker dies in the middle.
-    bodies = list(events.bodies) * 3
-    async with running(configuration, logs, workers=0) as service, Subscriber(script) as receiver:
-        await service.topic(TOPIC, partitions=4, **ALL)
-        path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
-        (await service.http.put(path, json=ALL)).raise_for_status()
-        published = await service.publish_all(TOPIC, bodies)
-        refused = [each for each, body in published.items() if body in events.refused]
-        first = await service.worker()
-        await receiver.wait_for(len(published) // 3, 60)
-        await first.kill()
-        await service.worker()
-        await agree(service, path, count=len(published), discarded=len(refused))
-        traces = await complete_traces(
-            service, path, messages=published, refused=events.refused, lacking=UNSAID // 5
-        )
-    missing = 0
+    async with running(configuration, logs) as service, Subscriber() as receiver:
+        await service.topic(TOPIC, partitions=2, **ALL)
+        batching = {"deliveryType": "BATCH"}
+        policy = {"batchSize": BATCH_SIZE, "batchTime": 300, "batchVolume": 1_000_000}
+        path = await subscribed(service, "b", receiver.url, batching, **policy)
+        await service.set_state(path, "SUSPENDED")
+        published = await service.publish_all(TOPIC, events.bodies)
+        script = Batched(frozenset(i for i, body in published.items() if body in events.refused))
+        receiver.reply = script
+        await service.set_state(path, "ACTIVE")
+        await service.accounted(path, len(published))
+        refused = script.discarded()
+        assert len(refused) >= len(events.refused)
+        await agree(service, path, delivered=len(published) - len(refused), refused=refused)
+
+        def is_complete(message_id: str, entries: Entries) -> bool:
+            end = "DISCARDED" if message_id in refused else "SUCCESS"
+            return len(entries) > 2 and entries[-1]["status"] == end
+
+        traces = await traces_when(service, path, published, complete=is_complete)
     for message_id, entries in traces.items():
-        said, answered = Counter(attempts(entries)), Counter(script.answers[message_id])
-        assert said <= answered
-        missing += (answered - said).total()
-    assert missing <= UNSAID
+        end = "DISCARDED" if message_id in refused else ""
+        assert_in_order(entries, script.answers[message_id], end=end)
+        told = {each["batchId"] for each in entries if each.get("batchId")}
+        assert told == script.batch_ids[message_id]

@@ -28,6 +28,7 @@ from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
 from workers.assignment.circuits import CircuitStore
 from workers.assignment.pings import PingDesk
+from workers.consumer.committer import HOLD_MAX
 from workers.consumer.lines import Endpoints
 from workers.delivery.flight import Landing
 from workers.main import Seams, Worker
@@ -282,7 +283,9 @@ class World:
         log: MessageLog | None = None,
         sender: Endpoints | None = None,
         circuits: Callable[[str], CircuitStore] | None = None,
+        commit_hold_max: timedelta = HOLD_MAX,
     ) -> None:
+        self._commit_hold_max = commit_hold_max
         self._sender = sender
         self._circuits = circuits
         # By the name of the worker that they look at.
@@ -378,6 +381,7 @@ class World:
                 pings=PingDesk(name, Unpinged(), Unpinged()),
                 report_interval=timedelta(milliseconds=20),
                 trace_linger=timedelta(),
+                commit_hold_max=self._commit_hold_max,
                 connections=self.connections,
                 observers=self.observers.get(name, ()),
                 metrics_names_max=self.metrics_names_max,
