@@ -3,14 +3,13 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 import uvicorn
-from starlette.types import Receive, Scope, Send
 
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observed import Observed
@@ -19,6 +18,11 @@ from workers.telemetry.observed import Observed
 CONNECTIONS_MAX: Final = 32
 KEEP_ALIVE_S: Final = 75
 SHUTDOWN_S: Final = 1
+
+# As ASGI has them.
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 _TEXT: Final = "text/plain; charset=utf-8"
 _JSON: Final = "application/json"

@@ -52,7 +52,7 @@ def a_cursor(stored: Subscription, partition: int, **numbers: int) -> CursorStat
         topic=stored.topic,
         partition=partition,
         worker_id="w",
-        **(counted | numbers),  # type: ignore[arg-type]  # all are numbers
+        **(counted | numbers),
     )
 
 
