@@ -30,6 +30,7 @@ from app.api.management import management_app
 from app.api.publish import PublishRoute, published_topic
 from app.api.publish_batch import BatchRoute
 from app.api.publish_counted import Counted, topic_in_path
+from app.api.schemas.metrics import SubscriptionMetricsRead, TopicMetricsRead
 from app.api.schemas.oauth import provider_described
 from app.api.schemas.subscription import subscription_read
 from app.api.schemas.topic import topic_read
@@ -48,6 +49,7 @@ from app.services.analytics import AnalyticsService
 from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
+from app.services.catalogue_figures import CatalogueFigures, Describes
 from app.services.consumer_groups import ConsumerGroupService
 from app.services.directory import TopicDirectory
 from app.services.figures import ApiFigures, ClusterSight
@@ -219,6 +221,7 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             activity=activity,
             previews=PreviewService(database, log),
             consumer_groups=ConsumerGroupService(database, log, namespace=settings.namespace),
+            catalogue_figures=CatalogueFigures(database, log, _FIGURES),
             catalogue=CatalogueService(
                 database, topic=_topic_described, subscription=_subscription_described
             ),
@@ -299,6 +302,12 @@ def _topic_described(topic: Topic) -> Mapping[str, Any]:
 
 def _subscription_described(subscription: Subscription) -> Mapping[str, Any]:
     return subscription_read(subscription, subscription.state).answered()
+
+
+_FIGURES: Final = Describes(
+    topic=lambda figures: TopicMetricsRead.of(figures).answered(),
+    subscription=lambda figures: SubscriptionMetricsRead.of(figures).answered(),
+)
 
 
 @asynccontextmanager

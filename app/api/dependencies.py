@@ -12,6 +12,7 @@ from app.services.activity import ActivityService
 from app.services.analytics import AnalyticsService
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
+from app.services.catalogue_figures import CatalogueFigures
 from app.services.consumer_groups import ConsumerGroupService
 from app.services.figures import ApiFigures
 from app.services.groups import GroupService
@@ -42,6 +43,7 @@ class Services:
     keys: KeyService
     audit: AuditService
     catalogue: CatalogueService
+    catalogue_figures: CatalogueFigures
     operations: OperationsService
     activity: ActivityService
     previews: PreviewService

@@ -97,7 +97,7 @@ class StatusRepository:
             SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
         )
         rows = await self._session.scalars(query.order_by(SubscriptionLoadRow.worker_id))
-        return [_load_of(row) for row in rows]
+        return [load_of(row) for row in rows]
 
     async def loads_of_topic(self, topic: str, within: timedelta) -> list[SubscriptionLoad]:
         """What each worker reported of all its subscriptions within that time."""
@@ -110,7 +110,7 @@ class StatusRepository:
                 SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
             )
         )
-        return [_load_of(row) for row in rows]
+        return [load_of(row) for row in rows]
 
     async def prune(self, within: timedelta) -> None:
         """Drop loads and workers not seen within that time, and cursors of what was deleted.
@@ -179,7 +179,8 @@ def _counted(counts: AttemptCounts) -> dict[str, int]:
     return dict(zip(_COUNTS, _values_of(counts), strict=True))
 
 
-def _load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
+def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
+    """The report that a row holds."""
     return SubscriptionLoad(
         subscription_id=row.subscription_id,
         worker_id=row.worker_id,

@@ -13,6 +13,7 @@ from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import next_link
 from app.api.schemas.catalogue import QueryBody, SearchRead, StatsRead
 from app.api.schemas.group import GroupBody
+from app.api.schemas.metrics import NamedSubscriptionMetricsRead, NamedTopicMetricsRead
 from app.api.schemas.subscription import SubscriptionRead, subscription_read
 from app.api.schemas.topic import TopicRead, topic_read
 from app.domain.access import Role
@@ -20,7 +21,8 @@ from app.domain.errors import ValidationFailedError
 from app.domain.owner import Owner
 from app.domain.query import Query as Asked
 from app.domain.query import parsed_query
-from app.services.catalogue import Page, Stated
+from app.services.catalogue import Found, Page, Stated
+from app.services.catalogue_figures import Described
 
 router = APIRouter(tags=["search"])
 
@@ -88,6 +90,33 @@ async def query_subscriptions(request: Request, services: ServicesOf, page: Page
     found = await services.catalogue.subscriptions(await _asked(request), _keyed(page, 2))
     link = next_link(request, "/".join(found.after)) if found.after else {}
     return answer(_stated(found.items), notes=AnswerNotes(extra=link))
+
+
+@router.post(
+    "/query/topics/metrics",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(NamedTopicMetricsRead, many=True, headers=LINK_HEADER) | _ERRORS,
+    openapi_extra=takes(QueryBody, {"query": {"deliveryRate": {"gt": 100}}}),
+)
+async def query_topic_metrics(request: Request, services: ServicesOf, page: PageOf) -> Response:
+    """Figures of the topics for which a query over figures holds, by name, page by page."""
+    asked = await _asked(request)
+    return _described(request, await services.catalogue_figures.topics(asked, _keyed(page, 1)))
+
+
+@router.post(
+    "/query/subscriptions/metrics",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(NamedSubscriptionMetricsRead, many=True, headers=LINK_HEADER) | _ERRORS,
+    openapi_extra=takes(QueryBody, {"query": {"lag": {"gt": 1000}}}),
+)
+async def query_subscription_metrics(
+    request: Request, services: ServicesOf, page: PageOf
+) -> Response:
+    """Figures of the subscriptions for which a query over figures holds, page by page."""
+    asked = await _asked(request)
+    found = await services.catalogue_figures.subscriptions(asked, _keyed(page, 2))
+    return _described(request, found)
 
 
 @router.post(
@@ -185,6 +214,11 @@ async def stats(services: ServicesOf) -> Response:
 
 async def _asked(request: Request) -> Asked:
     return parsed_query((await json_request(request)).body)
+
+
+def _described(request: Request, found: Found[Described]) -> Response:
+    link = next_link(request, "/".join(found.after)) if found.after else {}
+    return answer(list(found.items), notes=AnswerNotes(extra=link))
 
 
 def _keyed(page: Page, width: int) -> Page:

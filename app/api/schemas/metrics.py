@@ -108,3 +108,16 @@ class TopicMetricsRead(Schema):
             throughput=figures.throughput,
             subscriptions=figures.subscriptions,
         )
+
+
+class NamedTopicMetricsRead(TopicMetricsRead):
+    """What is known of a topic, and its name."""
+
+    name: str
+
+
+class NamedSubscriptionMetricsRead(SubscriptionMetricsRead):
+    """Figures of a subscription, and its names; its lag is as workers saw the log last."""
+
+    name: str
+    topic_name: str

@@ -1,9 +1,17 @@
 """Looking through topics and subscriptions: `/query`, `/search`, `/stats`, lists by owner."""
 
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
+
+from app.domain.message import NewRecord
+from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
+from app.storage.database import Database
+from app.storage.statuses import StatusRepository
+from app.storage.subscriptions import SubscriptionRepository
+from tests.fakes.memory_log import MemoryLog
 
 TOPICS = [
     {"name": "shop.orders", "owner": {"id": "Shop Team"}, "ack": "ALL", "trackingEnabled": True},
@@ -181,3 +189,54 @@ async def test_owners_clients_and_numbers_are_known(shop: httpx.AsyncClient) -> 
             "avroSubscriptionCount": 0,
         },
     }
+
+
+async def test_figures_are_found_by_queries(
+    shop: httpx.AsyncClient, log: MemoryLog, database: Database
+) -> None:
+    await log.append("shop.orders", [NewRecord(value=b"1")] * 3)
+    async with database.transaction() as session:
+        billing = await SubscriptionRepository(session).get("shop.orders", "billing")
+        cursors = [
+            CursorStatus(
+                subscription_id=billing.id,
+                topic=billing.topic,
+                partition=partition,
+                worker_id="w1",
+                offset=1,
+                end=3,
+                delivered=1 + partition,
+                discarded=0,
+                volume=10,
+            )
+            for partition in (0, 1)
+        ]
+        counts = AttemptCounts(codes_2xx=20, bytes=200)
+        load = SubscriptionLoad(
+            subscription_id=billing.id,
+            worker_id="w1",
+            window=timedelta(seconds=10),
+            in_flight=1,
+            parked=0,
+            counts=counts,
+        )
+        await StatusRepository(session).write(cursors, [load])
+    [topic] = await asked(shop, "/query/topics/metrics", {"deliveryRate": {"gt": "1.5"}})
+    assert topic == {
+        "name": "shop.orders",
+        **(await shop.get("/topics/shop.orders/metrics")).json(),
+    }
+    assert (topic["published"], topic["subscriptions"]) == (3, 2)
+    path = "/query/subscriptions/metrics"
+    [found] = await asked(shop, path, {"lag": {"gt": 3}})
+    assert (found["name"], found["topicName"], found["lag"]) == ("billing", "shop.orders", 4)
+    assert (found["delivered"], found["volume"], found["rate"]) == (3, 20, 2.0)
+    assert await names(shop, path, {"lag": 0}) == ["audit", "audit"]
+    assert await names(shop, path, {"topicName": {"like": "shop.*"}}) == ["audit", "billing"]
+    log.go_down()
+    [without] = await asked(shop, "/query/topics/metrics", {"name": "shop.orders"})
+    assert "published" not in without
+    pages = await shop.post(f"{path}?limit=2", json={"query": {}})
+    rest = await shop.post(pages.links["next"]["url"], json={"query": {}})
+    assert [each["name"] for each in pages.json() + rest.json()] == ["audit", "audit", "billing"]
+    assert "next" not in rest.links
