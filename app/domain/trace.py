@@ -9,6 +9,8 @@ from typing import Final
 
 # Of a reason, which may quote a subscriber, and of an id, which may be a foreign producer's.
 TEXT_LENGTH_MAX: Final = 500
+# Of an attempt that was in the air when its worker died, or had to let go of its partition.
+END_UNKNOWN: Final = "Nobody knows how it ended: another worker went on with the message"
 
 
 class TrackingMode(StrEnum):
@@ -109,7 +111,8 @@ _ORDER: Final = {
 def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
     """The entries as they happened, oldest first: each once, and each attempt with its beginning.
 
-    An attempt is recorded when it is over; that it had begun is recorded only if it was long.
+    An attempt is recorded when it is over; that it had begun is recorded only if it was long. One
+    without an end says so, if another worker has sent its message again.
     """
     unique = dict.fromkeys(entries)
     begun = [entry for end in unique if (entry := _beginning(end)) is not None]
@@ -117,7 +120,7 @@ def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
     for each in begun:
         known[_attempt(each)].append(each.at)
     in_the_air = (
-        each
+        _without_end(each, unique)
         for each in unique
         if each.status is not TraceStatus.INFLIGHT
         or not any(abs(each.at - at) <= _SAME_BEGINNING for at in known[_attempt(each)])
@@ -139,5 +142,17 @@ def _beginning(end: TraceEntry) -> TraceEntry | None:
     )
 
 
+def _without_end(entry: TraceEntry, others: Iterable[TraceEntry]) -> TraceEntry:
+    if entry.status is not TraceStatus.INFLIGHT:
+        return entry
+    later = (each for each in others if each.worker != entry.worker and each.at > entry.at)
+    repeated = any(_place(each) == _place(entry) for each in later)
+    return replace(entry, reason=END_UNKNOWN) if repeated else entry
+
+
+def _place(entry: TraceEntry) -> tuple[object, ...]:
+    return entry.source, entry.partition, entry.offset
+
+
 def _attempt(entry: TraceEntry) -> tuple[object, ...]:
-    return entry.source, entry.partition, entry.offset, entry.attempt, entry.worker
+    return *_place(entry), entry.attempt, entry.worker

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from app.domain.trace import TraceEntry, TraceSource, TraceStatus, timeline
+from app.domain.trace import END_UNKNOWN, TraceEntry, TraceSource, TraceStatus, timeline
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
@@ -46,6 +46,15 @@ def test_an_attempt_whose_end_nobody_saw_stays_in_the_air() -> None:
     assert shown(died, again) == [("INFLIGHT", 10), ("INFLIGHT", 4_980), ("SUCCESS", 5_000)]
     later = an_entry(TraceStatus.SUCCESS, 5_000, took=20)
     assert shown(died, later) == [("INFLIGHT", 10), ("INFLIGHT", 4_980), ("SUCCESS", 5_000)]
+
+
+def test_an_attempt_that_another_worker_repeats_says_that_nobody_knows_its_end() -> None:
+    died = an_entry(TraceStatus.INFLIGHT, 10)
+    again = replace(an_entry(TraceStatus.SUCCESS, 5_000, took=20), worker="other")
+    elsewhere = replace(again, offset=7)
+    assert [each.reason for each in timeline([died, again])] == [END_UNKNOWN, "", ""]
+    assert [each.reason for each in timeline([died])] == [""]
+    assert [each.reason for each in timeline([died, elsewhere])] == ["", "", ""]
 
 
 def test_what_is_recorded_twice_is_shown_once() -> None:
