@@ -188,7 +188,13 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             await refresher.refresh()  # made below, from what needs this
 
         applied = _applied_changes(database, take_in)
-        topics = TopicService(database, log, take_in=take_in, describe=_topic_described)
+        topics = TopicService(
+            database,
+            log,
+            take_in=take_in,
+            describe=_topic_described,
+            describe_subscription=_subscription_described,
+        )
         directory = TopicDirectory(topics.get)
         counts = PublishCounts()
         publisher = await stack.enter_async_context(_publisher(database_url, log, counts))

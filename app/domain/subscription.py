@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from app.domain.batching import (
@@ -23,6 +23,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.fetch import FetchPolicy
 from app.domain.filters import FILTERS_MAX, Filter
 from app.domain.headers import Header, require_headers
+from app.domain.monitoring import Monitoring, require_metadata
 from app.domain.names import subscription_name, topic_name
 from app.domain.oauth import POLICY_FIELD, OAuthPolicy, OAuthProvider
 from app.domain.owner import Owner
@@ -228,6 +229,9 @@ class Subscription:
 
     Each request is signed with every one of its `signing_secrets` that has not expired.
 
+    `monitoring` and `resolver_metadata` are kept for those who ask, and change nothing. With
+    `auto_delete` it does not keep its topic from being deleted, and goes with it.
+
     `locked` says why this process cannot read its secrets, each of which is a MASK then: nothing of
     it may be sent or stored.
     """
@@ -263,6 +267,9 @@ class Subscription:
     oauth: OAuthPolicy | None = None
     oauth_provider: OAuthProvider | None = None
     tracking: TrackingMode = TrackingMode.OFF
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    resolver_metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    auto_delete: bool = False
     seek: Seek | None = None
     created_at: datetime | None = None
     modified_at: datetime | None = None
@@ -276,6 +283,7 @@ class Subscription:
         endpoint_url(self.endpoint)
         require_headers(self.headers, path="headers")
         require_signing_secrets(self.signing_secrets)
+        require_metadata(self.resolver_metadata, path="endpointAddressResolverMetadata")
         self._check_codes()
         self._check_content()
         if self.oauth is not None:

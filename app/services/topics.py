@@ -6,6 +6,7 @@ from contextlib import suppress
 from app.domain.audit import Action, Change
 from app.domain.errors import GroupExistsError, StorageUnavailableError
 from app.domain.paging import ALL_NAMES, NamePage
+from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.log.interface import LogTopic, MessageLog
 from app.services.alternates import require_alternate
@@ -13,6 +14,7 @@ from app.services.applied import TakeIn
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_no_letters, require_room
 from app.services.groups import group_created
+from app.services.leaving import delete_those_that_go_with, forget_offsets, named
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
@@ -42,12 +44,19 @@ class TopicService:
     """
 
     def __init__(
-        self, database: Database, log: MessageLog, *, take_in: TakeIn, describe: Describe[Topic]
+        self,
+        database: Database,
+        log: MessageLog,
+        *,
+        take_in: TakeIn,
+        describe: Describe[Topic],
+        describe_subscription: Describe[Subscription] = named,
     ) -> None:
         self._database = database
         self._describe = describe
         self._log = log
         self._take_in = take_in
+        self._describe_subscription = describe_subscription
 
     async def names(
         self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
@@ -112,18 +121,23 @@ class TopicService:
     async def delete(self, name: str, *, check: Check[Topic] = whatever) -> None:
         """Delete it with its messages; TopicNotFoundError, and what `check` raises of it.
 
-        TopicNotEmptyError while it has subscriptions, or takes the dead letters of others.
-        LogUnavailableError: it is still there, and deleting it again goes on with it.
+        TopicNotEmptyError while it takes the dead letters of others, or has subscriptions: unless
+        all are to go with it. LogUnavailableError: all is still there, and deleting it again goes
+        on with it.
         """
         async with self._database.transaction() as session:
             await ChangeFeed(session).next_number()
             current = await TopicRepository(session).get(name)
             check(current)
-            await require_no_letters(name, SubscriptionRepository(session))
+            subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
+            await require_no_letters(name, subscriptions)
+            gone = await delete_those_that_go_with(
+                name, subscriptions, events=events, describe=self._describe_subscription
+            )
             await TopicRepository(session).delete(name)
-            event = self._change(Action.REMOVED, before=current)
-            await note(AuditRepository(session), event)
+            await note(events, self._change(Action.REMOVED, before=current))
             await self._log.delete_topic(name)
+        await forget_offsets(self._log, gone, current)
         await self._taken_in()
 
     def _change(

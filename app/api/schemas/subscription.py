@@ -1,7 +1,7 @@
 """Subscription bodies: today's Hermes, its old documents, and the superset that is answered."""
 
 from dataclasses import replace
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import uuid4
 
 from pydantic import Field
@@ -34,6 +34,7 @@ from app.api.schemas.endpoint import plain_endpoint
 from app.api.schemas.fetch import FetchBody
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.headers import HeaderBody, HeaderRead, unmasked
+from app.api.schemas.monitoring import MonitoringBody
 from app.api.schemas.oauth import OAuthPolicyBody
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import BATCH_DEFAULTS, OLD_DEFAULT_RATE, PolicyBody, PolicyRead
@@ -58,7 +59,6 @@ from app.domain.trace import TrackingMode
 from app.expressions import checked_expression
 
 _TEXT_MAX: Final = 10_000
-_UNIMPORTANT: Final = {"severity": "NON_IMPORTANT", "reaction": ""}
 
 
 def _no_metrics(given: object) -> bool:
@@ -80,9 +80,6 @@ OTHER_FIELDS: Final = OtherFields(
     unsupported={
         "contentType": Unsupported(harmless=only("JSON"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
-        "monitoringDetails": Unsupported(harmless=only({}, _UNIMPORTANT)),
-        "endpointAddressResolverMetadata": Unsupported(harmless=only({})),
-        "autoDeleteWithTopicEnabled": Unsupported(harmless=off),
         "profilingEnabled": Unsupported(harmless=off),
         "profilingThresholdMs": Unsupported(harmless=only(0)),
         "metricsConfig": Unsupported(harmless=_no_metrics),
@@ -197,6 +194,13 @@ class SubscriptionBody(Schema):
     )
     tracking_mode: Mode | None = Field(default=None, description=MODE_TEXT)
     tracking_enabled: bool | None = Field(default=None, description=ENABLED_TEXT)
+    monitoring_details: MonitoringBody = MonitoringBody()
+    endpoint_address_resolver_metadata: dict[str, Any] = Field(
+        default={}, description="kept as it is, and used for nothing here"
+    )
+    auto_delete_with_topic_enabled: bool = Field(
+        default=False, description="it goes with its topic, instead of keeping that"
+    )
 
     @classmethod
     def of(cls, subscription: Subscription) -> "SubscriptionBody":
@@ -229,6 +233,9 @@ class SubscriptionBody(Schema):
             idempotency_key_enabled=subscription.idempotency_key,
             o_auth_policy=_oauth_body(subscription),
             tracking_mode=subscription.tracking.value,
+            monitoring_details=MonitoringBody.of(subscription.monitoring),
+            endpoint_address_resolver_metadata=dict(subscription.resolver_metadata),
+            auto_delete_with_topic_enabled=subscription.auto_delete,
         )
 
     def to_domain(self, base: Subscription) -> Subscription:
@@ -264,6 +271,9 @@ class SubscriptionBody(Schema):
             idempotency_key=self.idempotency_key_enabled,
             oauth=self.o_auth_policy.to_domain(base.oauth) if self.o_auth_policy else None,
             tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
+            monitoring=self.monitoring_details.to_domain(),
+            resolver_metadata=self.endpoint_address_resolver_metadata,
+            auto_delete=self.auto_delete_with_topic_enabled,
         )
 
     def _owner(self, current: Owner) -> Owner:
@@ -302,13 +312,6 @@ def _dead_letter_body(subscription: Subscription) -> DeadLetterBody | None:
     return DeadLetterBody(topic=wanted.topic) if wanted else None
 
 
-class MonitoringRead(Schema):
-    """How much the subscription matters to its owner."""
-
-    severity: str = "NON_IMPORTANT"
-    reaction: str = ""
-
-
 class SubscriptionRead(Schema):
     """A subscription as answered, with the fields of old and new clients.
 
@@ -339,7 +342,7 @@ class SubscriptionRead(Schema):
     mode: Literal["ANYCAST"] = "ANYCAST"
     tracking_enabled: bool = False
     tracking_mode: Mode = "trackingOff"
-    monitoring_details: MonitoringRead = MonitoringRead()
+    monitoring_details: MonitoringBody = MonitoringBody()
     filters: tuple[FilterBody, ...] = ()
     ordering: Literal["NONE", "KEY", "PARTITION"] = "NONE"
     circuit_breaker: CircuitBreakerBody | None = None
@@ -347,9 +350,11 @@ class SubscriptionRead(Schema):
     client_certificate: ClientCertificateRead | None = None
     fetch: FetchBody = FetchBody()
     content_mode: Literal["PLAIN", "CE_BINARY", "CE_STRUCTURED"] = "PLAIN"
-    endpoint_address_resolver_metadata: dict[str, str] = Field(default_factory=dict)
+    endpoint_address_resolver_metadata: dict[str, Any] = Field(default_factory=dict)
     http2_enabled: bool = False
     auto_delete_with_topic_enabled: bool = False
+    profiling_enabled: bool = False
+    profiling_threshold_ms: int = 0
     created_at: float | None = None
     modified_at: float | None = None
 
@@ -387,6 +392,9 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         subscription_identity_headers_enabled=subscription.identity_headers,
         idempotency_key_enabled=subscription.idempotency_key,
         o_auth_policy=_oauth_body(subscription),
+        monitoring_details=MonitoringBody.of(subscription.monitoring),
+        endpoint_address_resolver_metadata=dict(subscription.resolver_metadata),
+        auto_delete_with_topic_enabled=subscription.auto_delete,
         tracking_enabled=subscription.tracking is not TrackingMode.OFF,
         tracking_mode=subscription.tracking.value,
         created_at=created.timestamp() if created else None,

@@ -266,10 +266,33 @@ def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+class OfflineRetentionRead(Schema):
+    """How long messages would be kept in a storage beside the log."""
+
+    duration: int = 0
+    infinite: bool = False
+
+
+class OfflineStorageRead(Schema):
+    """Storage beside the log: there is none."""
+
+    enabled: bool = False
+    retention_time: OfflineRetentionRead = OfflineRetentionRead()
+
+
+class ChaosRead(Schema):
+    """Failures on purpose: there are none."""
+
+    mode: Literal["DISABLED"] = "DISABLED"
+
+
 class TopicRead(TopicBody):
     """A topic as answered; times in decimal seconds since the epoch."""
 
     migrated_from_json_type: bool = False
+    json_to_avro_dry_run: bool = False
+    offline_storage: OfflineStorageRead = OfflineStorageRead()
+    chaos: ChaosRead = ChaosRead()
     fallback_to_remote_datacenter_enabled: bool = False
     created_at: float | None = None
     modified_at: float | None = None

@@ -177,6 +177,17 @@ SUBSCRIPTION: dict[str, Setting] = {
     "deliveryType": Setting(wrong=choice("SERIAL", "BATCH")),
     "batchFormat": Setting(wrong=choice("WRAPPED", "PLAIN", "NDJSON")),
     "contentMode": Setting(wrong=choice("PLAIN", "CE_BINARY", "CE_STRUCTURED")),
+    "monitoringDetails": Setting(wrong=objects()),
+    "monitoringDetails.severity": Setting(wrong=choice("CRITICAL", "IMPORTANT", "NON_IMPORTANT")),
+    "monitoringDetails.reaction": Setting(wrong=text(0, 10_000)),
+    "endpointAddressResolverMetadata": Setting(
+        wrong=[
+            *objects(),
+            *wrong("at most 10000 characters", {"a": "x" * 10_000}),
+            *wrong("zero characters", {"a": ["\0"]}, {"\0": 1}),
+        ]
+    ),
+    "autoDeleteWithTopicEnabled": Setting(wrong=flag()),
     "fetch": Setting(wrong=objects()),
     **{f"fetch.{name}": setting for name, setting in FETCH.items()},
     "circuitBreaker": Setting(wrong=objects()),

@@ -14,8 +14,7 @@ WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
     {"mode": "BROADCAST"},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [
-    {"monitoringDetails": {"severity": "CRITICAL"}},
-    {"autoDeleteWithTopicEnabled": True},
+    {"profilingEnabled": True},
     {"metricsConfig": {"messageProcessing": {"enabled": True}}},
     {"unknown": 1},
     {"subscriptionPolicy": {"socketTimeout": 50}},

@@ -1,0 +1,38 @@
+"""What owners say of a subscription for those who look after it, and no delivery depends on."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from app.domain.errors import ValidationFailedError
+
+REACTION_LENGTH_MAX: Final = 10_000
+METADATA_LENGTH_MAX: Final = 10_000
+
+
+class Severity(StrEnum):
+    """How much it matters that a subscription is healthy (Hermes' words)."""
+
+    CRITICAL = "CRITICAL"
+    IMPORTANT = "IMPORTANT"
+    NON_IMPORTANT = "NON_IMPORTANT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitoring:
+    """How much a subscription matters to its owner, and what to do when it is not healthy."""
+
+    severity: Severity = Severity.NON_IMPORTANT
+    reaction: str = ""
+
+
+def require_metadata(given: Mapping[str, Any], *, path: str) -> None:
+    """ValidationFailedError for a map that is too large to keep, or cannot be stored."""
+    text = json.dumps(given)
+    if len(text) > METADATA_LENGTH_MAX:
+        message = f"must be at most {METADATA_LENGTH_MAX} characters of JSON"
+        raise ValidationFailedError.of(path, message)
+    if "\\u0000" in text:
+        raise ValidationFailedError.of(path, "must be without zero characters")
