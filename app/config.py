@@ -6,6 +6,7 @@ import ssl
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, FilePath, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -35,6 +36,13 @@ def _keys(text: SecretStr) -> SecretStr:
 
 def _proxy_url(url: SecretStr) -> SecretStr:
     EgressProxy.of(url.get_secret_value())
+    return url
+
+
+def _registry_url(url: SecretStr) -> SecretStr:
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an http:// or https:// URL with a host")
     return url
 
 
@@ -105,6 +113,18 @@ class Settings(BaseSettings):
         ge=0,
         le=100_000,
         description="how many subscriptions have metrics of their own; the others are summed up",
+    )
+    schema_registry_url: Annotated[
+        Annotated[SecretStr, AfterValidator(_registry_url)] | None, BeforeValidator(_unless_empty)
+    ] = Field(
+        default=None,
+        description="http(s)://user:password@host of a registry as Confluent's, which then numbers"
+        " the schemas of topics; without it they are kept here",
+    )
+    schema_subject_suffix: str = Field(
+        default="",
+        pattern=r"[a-zA-Z0-9_.-]{0,100}",
+        description="what the registry's subjects have behind the names of their topics: -value",
     )
     undelivered_days: int = Field(
         default=30, ge=1, le=3650, description="how long undelivered messages are kept"

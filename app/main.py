@@ -15,7 +15,7 @@ from contextlib import (
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Literal, NoReturn, Protocol
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol
 from uuid import uuid4
 
 import structlog
@@ -30,6 +30,7 @@ from app.api.management import management_app
 from app.api.publish import PublishRoute, published_topic
 from app.api.publish_batch import BatchRoute
 from app.api.publish_counted import Counted, topic_in_path
+from app.api.publish_typed import SchemaCheck
 from app.api.schemas.metrics import SubscriptionMetricsRead, TopicMetricsRead
 from app.api.schemas.oauth import provider_described
 from app.api.schemas.subscription import subscription_read
@@ -43,6 +44,7 @@ from app.domain.topic import Ack, Topic
 from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.metrics.publishing import PublishCounts
+from app.registry import open_registry
 from app.services.access import AccessService, Gate
 from app.services.activity import LOOK_EVERY, ActivityService
 from app.services.analytics import AnalyticsService
@@ -54,6 +56,7 @@ from app.services.consumer_groups import ConsumerGroupService
 from app.services.directory import TopicDirectory
 from app.services.figures import ApiFigures, ClusterSight
 from app.services.first_key import Announce, make_first_key
+from app.services.fresh_schemas import FreshSchemas, Look
 from app.services.groups import GroupService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
@@ -72,6 +75,7 @@ from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
 from app.services.refreshing import Refresher
+from app.services.schemas import MIRROR_EVERY, RegistryMirror, SchemaService
 from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
 from app.services.subscriptions import SubscriptionService
@@ -219,6 +223,7 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
         ):
             await stack.enter_async_context(_background(chore))
         subscriptions = _subscriptions(settings, database, log=log, applied=applied)
+        schemas = await stack.enter_async_context(_schemas(settings, topics, directory))
         services = Services(
             access=AccessService(database, keys, controlled=controlled),
             keys=key_service,
@@ -235,6 +240,7 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             idempotent=IdempotentRequests(database),
             groups=GroupService(database),
             topics=topics,
+            schemas=schemas.service,
             subscriptions=subscriptions,
             pings=pings,
             oauth=OAuthProviderService(
@@ -264,13 +270,35 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             waiters = Waiters()
             await stack.enter_async_context(_heard(database_url, waiters))
             gate = Gate(keys, controlled=controlled)
-            publish = PublishRoute(directory, publisher, waiters=waiters, gate=gate)
-            batch = BatchRoute(directory, publisher, gate=gate)
+            check = SchemaCheck(directory, FreshSchemas(take_in, mirror=schemas.mirror))
+            publish = PublishRoute(directory, publisher, waiters=waiters, gate=gate, schemas=check)
+            batch = BatchRoute(directory, publisher, gate=gate, schemas=check)
             publish = Counted(publish, counts, directory, named_by=published_topic)
             batch = Counted(batch, counts, directory, named_by=topic_in_path)
         status_only = only == "publish"
         others = management_app(services, publish=publish, batch=batch, status_only=status_only)
         yield with_origins(Dispatcher(publish=publish, others=others), settings.cors_origins)
+
+
+class _Schemas(NamedTuple):
+    service: SchemaService
+    # Asks the registry for a topic's newest versions, where there is one.
+    mirror: Look | None = None
+
+
+@asynccontextmanager
+async def _schemas(
+    settings: Settings, topics: TopicService, directory: TopicDirectory
+) -> AsyncIterator[_Schemas]:
+    if settings.schema_registry_url is None:
+        yield _Schemas(SchemaService(topics))
+        return
+    url, suffix = settings.schema_registry_url.get_secret_value(), settings.schema_subject_suffix
+    async with open_registry(url, suffix=suffix) as registry:
+        mirror = RegistryMirror(topics, registry, directory)
+        chore = repeat(mirror.look_at_all, every=MIRROR_EVERY, name="mirror_schemas")
+        async with _background(chore):
+            yield _Schemas(SchemaService(topics, registry), mirror.look_at)
 
 
 def _subscriptions(
@@ -303,7 +331,8 @@ def _pruner(settings: Settings, database: Database) -> Pruner:
 
 
 def _topic_described(topic: Topic) -> Mapping[str, Any]:
-    return topic_read(topic).answered()
+    # Whose text would be in every event; its version says which it is.
+    return {k: v for k, v in topic_read(topic).answered().items() if k != "schema"}
 
 
 def _subscription_described(subscription: Subscription) -> Mapping[str, Any]:

@@ -72,6 +72,14 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any t
     )
 
 
+async def read_text(request: Request) -> str:
+    """The body as it was sent, once it is known to be JSON; it raises what `read_json` does."""
+    _require_json(request.headers.get("content-type"))
+    raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
+    json_of(raw)
+    return raw.decode()
+
+
 def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
     """A body as JSON of at most NESTING_MAX levels; FormatInvalidError."""
     try:

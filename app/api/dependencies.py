@@ -26,6 +26,7 @@ from app.services.pinging import PingService
 from app.services.previewing import PreviewService
 from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
+from app.services.schemas import SchemaService
 from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
 from app.services.signing import SigningService
@@ -52,6 +53,7 @@ class Services:
     idempotent: IdempotentRequests
     groups: GroupService
     topics: TopicService
+    schemas: SchemaService
     subscriptions: SubscriptionService
     oauth: OAuthProviderService
     pings: PingService

@@ -30,6 +30,7 @@ from app.api.routes import (
     queries,
     retransmission,
     roles,
+    schemas,
     signing,
     status,
     subscriptions,
@@ -52,6 +53,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     # Before what has a topic's name where these have a word.
     queries.router,
     topics.router,
+    schemas.router,
     subscriptions.router,
     signing.router,
     pings.router,

@@ -20,6 +20,7 @@ from app.api.publish_events import (
 )
 from app.api.publish_headers import PublishHeaders, media_type, own_id
 from app.api.publish_topic import publish_topic, said_of_topic
+from app.api.publish_typed import SchemaCheck
 from app.api.publish_wait import wait_of, waited, waiting_for
 from app.domain.errors import TopicNotFoundError, UnroutableError
 from app.domain.topic import Topic
@@ -53,8 +54,10 @@ class PublishRoute:
         *,
         waiters: Waiters,
         gate: Gate,
+        schemas: SchemaCheck,
         body_timeout_s: float = BODY_TIMEOUT_S,
     ) -> None:
+        self._schemas = schemas
         self._directory = directory
         self._waiters = waiters
         self._gate = gate
@@ -88,6 +91,9 @@ class PublishRoute:
                 partition_key=headers.partition_key or event.key,
                 propagated=propagated,
             )
+            if topic.schemas:
+                checked = self._schemas.checked(topic, publication, headers, now_ms=now_ms())
+                publication = await checked
             # The id that its publisher gave it, if it is not ours.
             own = message_id if headers.given_id is not None or event.id else None
             with waiting_for(wait, topic.name, self._directory, waiters=self._waiters) as waiting:

@@ -18,6 +18,7 @@ from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_headers import PublishHeaders, flag, media_type, query_value
 from app.api.publish_items import Form, Item, form_of, items
 from app.api.publish_topic import publish_topic, said_of_topic
+from app.api.publish_typed import SchemaCheck, stored
 from app.domain.errors import (
     AngeliaError,
     MessageTooLargeError,
@@ -35,6 +36,8 @@ BATCH_MESSAGES_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 # Between other requests, so many bytes of a batch are taken apart at a time.
 _BYTES_PER_TURN: Final = 256 * 1024
+# And of one that is held against a schema.
+_CHECKED_BYTES_PER_TURN: Final = 32 * 1024
 _CREATED: Final = int(HTTPStatus.CREATED)
 
 
@@ -70,9 +73,15 @@ class BatchRoute:
     """Stores each message that can be, and answers for each of them, in their order."""
 
     def __init__(
-        self, directory: TopicDirectory, publisher: IdempotentPublisher, *, gate: Gate
+        self,
+        directory: TopicDirectory,
+        publisher: IdempotentPublisher,
+        *,
+        gate: Gate,
+        schemas: SchemaCheck,
     ) -> None:
         self._gate = gate
+        self._schemas = schemas
         self._directory = directory
         self._publisher = publisher
         self._ids = MessageIds()
@@ -97,10 +106,13 @@ class BatchRoute:
         caller = await self._gate.caller(token_of(headers.authorization))
         topic = await publish_topic(name, scope, self._directory)
         self._gate.require(caller, self._directory.known(name) or topic)
+        if topic.schemas:
+            topic = await self._schemas.known(topic, headers)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
         outcomes = await _outcomes(
             _Batch(
                 topic=topic,
+                headers=headers,
                 partition_key=headers.partition_key,
                 propagated=headers.propagated(topic),
                 body=body,
@@ -131,6 +143,7 @@ class BatchRoute:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
     topic: Topic
+    headers: PublishHeaders
     partition_key: bytes | None
     propagated: tuple[tuple[bytes, bytes], ...]
     body: bytes
@@ -173,13 +186,14 @@ def _shared(statuses: set[int]) -> int:
 async def _outcomes(batch: _Batch) -> list[Outcome]:
     outcomes: list[Outcome] = []
     size = 0
+    per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
     for item in items(batch.body, batch.form, envelope=batch.envelope):
         if len(outcomes) == BATCH_MESSAGES_MAX:
             message = f"has more than the limit of {BATCH_MESSAGES_MAX} messages"
             raise ValidationFailedError.of("batch", message)
         outcomes.append(_outcome(item, batch))
         size += len(item.body) if isinstance(item, Item) else 0
-        if size > _BYTES_PER_TURN:
+        if size > per_turn:
             size = 0
             await asyncio.sleep(0)
     return outcomes
@@ -199,6 +213,11 @@ def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
         partition_key=item.key or batch.partition_key,
         propagated=batch.propagated,
     )
+    if batch.topic.schemas:
+        try:
+            publication = stored(batch.topic, publication, batch.headers, now_ms=batch.now_ms)
+        except AngeliaError as error:
+            return Outcome(message_id, error=error)
     record = record_of(publication, now_ms=batch.now_ms)
     return Outcome(message_id, own=item.id is not None, record=record)
 

@@ -48,6 +48,10 @@ class PublishHeaders:
         self.given_id = first.get(_IDEMPOTENCY_KEY)
         self.authorization = first.get(_AUTHORIZATION)
 
+    def value(self, name: bytes) -> bytes | None:
+        """That of any other header, by its lower-case name: the first, if there is one."""
+        return next((value for key, value in self._all if key == name), None)
+
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:
         """Those that go to the topic's subscribers, repetitions included.
 

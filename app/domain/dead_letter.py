@@ -55,7 +55,7 @@ def dead_letter_record(
     described = [(name.encode("ascii"), _sendable(value)) for name, value in said.items()]
     kept = [pair for pair in message.propagated if not pair[0].lower().startswith(_LOWER_PREFIX)]
     return NewRecord(
-        value=message.body or b"",
+        value=message.stored,
         key=message.key,
         headers=(
             (HEADER_ID, str(uuid5(_LETTERS, _discard_key(discarded))).encode("ascii")),

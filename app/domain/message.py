@@ -12,6 +12,9 @@ HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
 # Who waits to hear what became of it (app.domain.receipt).
 HEADER_RECEIPT: Final = b"w"
+# The version of the topic's schema that it is written by, and the id of that schema.
+HEADER_SCHEMA_VERSION: Final = b"sv"
+HEADER_SCHEMA_ID: Final = b"sid"
 # Which subscription alone it is for (app.domain.addressed).
 HEADER_ADDRESSED: Final = b"r"
 
@@ -119,3 +122,18 @@ class Message:
         if not self.id:
             # A foreign producer's record: the same id whoever reads it, and however often.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()
+
+    @property
+    def problem(self) -> str:
+        """Why it has no body, when it has none."""
+        return "malformed: the record has no value"
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether it has a value of which no body can be made."""
+        return False
+
+    @property
+    def stored(self) -> bytes:
+        """What is kept of it when it is not delivered."""
+        return self.body or b""

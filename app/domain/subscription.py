@@ -27,6 +27,7 @@ from app.domain.monitoring import Monitoring, require_metadata
 from app.domain.names import subscription_name, topic_name
 from app.domain.oauth import POLICY_FIELD, OAuthPolicy, OAuthProvider
 from app.domain.owner import Owner
+from app.domain.schema import ContentType
 from app.domain.seek import Seek
 from app.domain.signing import SigningSecret, require_signing_secrets
 from app.domain.templates import is_template, template_problem
@@ -215,6 +216,8 @@ class Subscription:
 
     `seek` is where it was moved to last, if it ever was.
 
+    With the `content_type` AVRO it gets Avro of an AVRO topic as it was written, else JSON.
+
     Each message that it discards is also appended to the topic that `dead_letter` names.
     `tracking` says what is traced of its deliveries.
 
@@ -260,6 +263,7 @@ class Subscription:
     delivery_type: DeliveryType = DeliveryType.SERIAL
     batch_format: BatchFormat = BatchFormat.WRAPPED
     content_mode: ContentMode = ContentMode.PLAIN
+    content_type: ContentType = ContentType.JSON
     circuit_breaker: CircuitBreaker | None = None
     dead_letter: DeadLetter | None = None
     client_certificate: ClientCertificate | None = None
@@ -321,6 +325,8 @@ class Subscription:
             )
 
     def _check_content(self) -> None:
+        if self.content_type is ContentType.AVRO:
+            self._check_avro()
         if self.content_mode is ContentMode.PLAIN:
             return
         if any(header.name.lower() == "content-type" for header in self.headers):
@@ -332,6 +338,16 @@ class Subscription:
         if binary and self.delivery_type is DeliveryType.BATCH:
             raise ValidationFailedError.of(
                 "contentMode", "must be PLAIN or CE_STRUCTURED when deliveryType is BATCH"
+            )
+
+    def _check_avro(self) -> None:
+        if self.delivery_type is DeliveryType.BATCH:
+            raise ValidationFailedError.of(
+                "contentType", "must be JSON: AVRO is not supported in BATCH delivery mode"
+            )
+        if self.content_mode is not ContentMode.PLAIN:
+            raise ValidationFailedError.of(
+                "contentType", "must be JSON unless contentMode is PLAIN"
             )
 
     def _check_authorization(self) -> None:

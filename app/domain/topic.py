@@ -9,6 +9,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.headers import require_header_names
 from app.domain.names import group_of, topic_name
 from app.domain.owner import Owner
+from app.domain.schema import ContentType, TopicSchema, require_schemas
 from app.domain.trace import TrackingMode
 
 MESSAGE_SIZE_MIN: Final = 1024
@@ -81,6 +82,7 @@ class Topic:
     Request headers named in `propagated_headers` go with a published message to its subscribers.
     Only the topic's owners subscribe to it when it is `subscribing_restricted`.
     `tracking` says what is traced of its publications.
+    `schemas` are the versions of its schema, the oldest first; an AVRO topic has one at least.
     """
 
     name: str
@@ -97,6 +99,8 @@ class Topic:
     tracking: TrackingMode = TrackingMode.OFF
     auth: PublishAuth = field(default_factory=PublishAuth)
     subscribing_restricted: bool = False
+    content_type: ContentType = ContentType.JSON
+    schemas: tuple[TopicSchema, ...] = ()
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0
@@ -120,6 +124,15 @@ class Topic:
             )
         if self.alternate_topic is not None:
             topic_name(self.alternate_topic, path="alternateTopic")
+        require_schemas(self.schemas)
+        if self.content_type is ContentType.AVRO and self.schema is None:
+            raise ValidationFailedError.of("schema", "must be there when contentType is AVRO")
+
+    @property
+    def schema(self) -> TopicSchema | None:
+        """The version that messages are held against unless they name another."""
+        latest = self.schemas[-1] if self.schemas else None
+        return None if latest is None or latest.retired else latest
 
     @property
     def group(self) -> str:

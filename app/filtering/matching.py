@@ -56,7 +56,8 @@ class FilterChain:
         for condition in self._conditions:
             verdict = condition(message)
             if not verdict.wanted:
-                return verdict
+                # Whether it is wanted cannot be said: it is discarded, and that with its reason.
+                return WANTED if verdict.error and message.unreadable else verdict
         return WANTED
 
 

@@ -68,6 +68,10 @@ class TopicDirectory:
         """The topics in memory that have an idempotent filter."""
         return [topic for topic in self._topics.values() if topic.deduplication]
 
+    def with_schemas(self) -> list[Topic]:
+        """The topics in memory that have a schema."""
+        return [topic for topic in self._topics.values() if topic.schema]
+
     async def get(self, name: str) -> Topic:
         """The topic; TopicNotFoundError.
 

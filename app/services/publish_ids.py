@@ -13,6 +13,7 @@ from app.domain.topic import Topic
 from app.expressions import EvaluationError
 from app.filtering.bodies import ParsedBodies
 from app.filtering.expressions import MessageExpression
+from app.schemata.messages import reading
 
 _PATH: Final = "deduplication.expression"
 _COMPILED_MAX: Final = 1_000
@@ -31,7 +32,7 @@ def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str |
         return None
     if rule.expression is None:
         return None if own_id is None else own_id.decode()
-    return _evaluated(rule.expression, topic.name, record)
+    return _evaluated(rule.expression, topic, record)
 
 
 async def published_ids(
@@ -52,7 +53,7 @@ async def published_ids(
     return ids
 
 
-def _evaluated(expression: str, topic: str, record: NewRecord) -> str | None:
+def _evaluated(expression: str, topic: Topic, record: NewRecord) -> str | None:
     try:
         value = _compiled(expression).value(_message(topic, record))
         if value is None:
@@ -72,6 +73,6 @@ def _compiled(expression: str) -> MessageExpression:
     return MessageExpression(expression, path=_PATH, bodies=ParsedBodies(bytes_max=0))
 
 
-def _message(topic: str, record: NewRecord) -> Message:
+def _message(topic: Topic, record: NewRecord) -> Message:
     stored = Record(0, record.timestamp_ms or 0, record.key, record.value, list(record.headers))
-    return Message(stored, Partition(topic, 0))
+    return reading(topic)(stored, Partition(topic.name, 0))

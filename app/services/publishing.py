@@ -41,13 +41,14 @@ _LATE: Final = "Message not acknowledged in time"
 
 
 class Publication(NamedTuple):
-    """A message as its publisher sent it."""
+    """A message as its publisher sent it; `schema` says by headers what its body is written by."""
 
     id: bytes
     body: bytes
     content_type: bytes | None
     partition_key: bytes | None
     propagated: tuple[tuple[bytes, bytes], ...] = ()
+    schema: tuple[tuple[bytes, bytes], ...] = ()
 
 
 def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = None) -> NewRecord:
@@ -58,6 +59,8 @@ def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = 
     headers = [(HEADER_ID, publication.id), (HEADER_TIMESTAMP, b"%d" % now_ms)]
     if publication.content_type:
         headers.append((HEADER_CONTENT_TYPE, publication.content_type))
+    if publication.schema:
+        headers += publication.schema
     if receipt is not None:
         headers.append((HEADER_RECEIPT, receipt))
     for name, value in publication.propagated:

@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 import orjson
 
 from app.domain.errors import TooManySearchesError, ValidationFailedError
-from app.domain.message import Message, Partition
+from app.domain.message import Message, Partition, Record
+from app.domain.topic import Topic
 from app.filtering.bodies import BodyError, parsed
 from app.filtering.paths import Path, PathError
 from app.log.interface import MessageLog
+from app.schemata.messages import reading
 from app.storage.database import Database
 from app.storage.topics import TopicRepository
 
@@ -81,22 +83,22 @@ class MessageSearch:
         matches = _matcher(sought)
         start = _Place(0, 0) if after is None else _decoded(after)
         async with self._database.transaction() as session:
-            await TopicRepository(session).get(topic)
+            found = await TopicRepository(session).get(topic)
         if self._running >= SEARCHES_MAX:
             raise TooManySearchesError("Other searches are running: try again")
         self._running += 1
         try:
-            return await self._searched(topic, matches, sought, limit=limit, start=start)
+            return await self._searched(found, matches, sought, limit=limit, start=start)
         finally:
             self._running -= 1
 
     async def _searched(
-        self, topic: str, matches: Matches, sought: Sought, *, limit: int, start: _Place
+        self, topic: Topic, matches: Matches, sought: Sought, *, limit: int, start: _Place
     ) -> SearchPage:
-        partitions = await self._log.partitions(topic)
+        partitions = await self._log.partitions(topic.name)
         firsts = await self._log.offsets_at(partitions, _ms(sought.since))
         ends = await self._log.offsets_at(partitions, _ms(sought.until))
-        round_ = _Round(self._log, matches, limit)
+        round_ = _Round(self._log, matches, limit, message=reading(topic))
         for partition in partitions:
             if partition.index < start.partition:
                 continue
@@ -113,8 +115,16 @@ class MessageSearch:
 class _Round:
     """One bounded piece of a search."""
 
-    def __init__(self, log: MessageLog, matches: Matches, limit: int) -> None:
+    def __init__(
+        self,
+        log: MessageLog,
+        matches: Matches,
+        limit: int,
+        *,
+        message: Callable[[Record, Partition], Message],
+    ) -> None:
         self._log = log
+        self._message = message
         self._matches = matches
         self._limit = limit
         self._until = time.monotonic() + TIME_MAX.total_seconds()
@@ -137,7 +147,7 @@ class _Round:
                     return None
                 if self._is_full:
                     return record.offset
-                self._look_at(Message(record, partition))
+                self._look_at(self._message(record, partition))
                 turn += len(record.value or b"")
                 if turn > _BYTES_PER_TURN:
                     turn = 0

@@ -20,6 +20,7 @@ from app.domain.errors import (
 )
 from app.domain.message import Partition
 from app.domain.paging import ALL_NAMES, NamePage
+from app.domain.schema import ContentType
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed, MessageLog
@@ -99,6 +100,7 @@ class SubscriptionService:
         self._require_allowed(draft.endpoint)
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
+        require_content(draft, topic)
         # Read before anyone can see the row: what is published after the answer lies behind these
         # ends, and so belongs to it.
         ends = await self._ends(topic.name)
@@ -134,6 +136,8 @@ class SubscriptionService:
                 self._require_allowed(wanted.endpoint)
             if wanted.dead_letter != current.dead_letter:
                 await require_dead_letter(wanted, TopicRepository(session))
+            if wanted.content_type is not current.content_type:
+                require_content(wanted, await TopicRepository(session).get(topic))
             if wanted.oauth != current.oauth:
                 await require_provider(wanted, OAuthProviderRepository(session))
             changed = current
@@ -247,6 +251,12 @@ def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
     if subscription.state is State.ACTIVE and untouched and not taken_up:
         return State.PENDING
     return subscription.state
+
+
+def require_content(subscription: Subscription, topic: Topic) -> None:
+    """ValidationFailedError for a subscription to what its topic does not have."""
+    if subscription.content_type is ContentType.AVRO is not topic.content_type:
+        raise ValidationFailedError.of("contentType", "must be JSON: its topic is not of AVRO")
 
 
 def _require_same(before: Topic, now: Topic) -> None:

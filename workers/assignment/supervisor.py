@@ -82,6 +82,7 @@ class Supervisor:
         """Take over what changed; from now on nothing new is sent for what is not active."""
         topics = set(self.registry.topics)
         self.registry.apply(changes)
+        self._lines.reader.formats.apply(changes)
         if set(self.registry.topics) != topics or not topics:
             self._ownership.subscribe(streams.OWN | self.registry.topics.keys())
         for subscription in changes.subscriptions:

@@ -62,7 +62,7 @@ def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -
         attempts=job.attempts,
         partition=message.partition.index,
         offset=message.offset,
-        body=message.body or b"",
+        body=message.stored,
         headers=_shown(message),
         key=message.key,
     )

@@ -75,7 +75,7 @@ def json_of(message: Message) -> bytes:
     """
     body = message.body
     if body is None:
-        raise UnfitError("malformed: the record has no value")
+        raise UnfitError(message.problem)
     if message.parsed is not UNPARSED or _is_json(body):
         return body
     try:
@@ -112,7 +112,7 @@ def _wrapped(message: Message) -> bytes:
 
 def _event(message: Message) -> bytes:
     if message.body is None:
-        raise UnfitError("malformed: the record has no value")
+        raise UnfitError(message.problem)
     return event_of(message)
 
 

@@ -19,6 +19,7 @@ from app.domain.message import (
     Record,
 )
 from app.domain.ping import PING_TIMEOUT_MAX, Pong, Security
+from app.domain.schema import ContentType
 from app.domain.subscription import Subscription
 from workers.delivery.batch import MessageBatch, framing_of
 from workers.delivery.sender import Reach, Sender
@@ -94,10 +95,14 @@ class _SeenTransport(DeliveryTransport):
 
 
 def _patient(subscription: Subscription) -> Subscription:
-    """The subscription, if a test message takes no longer than whoever asked for it may wait."""
+    """The subscription, if a test message takes no longer than whoever asked for it may wait.
+
+    It is JSON, whatever the subscription gets: no schema has such a message.
+    """
     policy = subscription.policy
     timeout = min(policy.request_timeout, PING_TIMEOUT_MAX)
-    return replace(subscription, policy=replace(policy, request_timeout=timeout))
+    patient = replace(policy, request_timeout=timeout)
+    return replace(subscription, policy=patient, content_type=ContentType.JSON)
 
 
 def _message(subscription: Subscription) -> Message:

@@ -17,9 +17,9 @@ from app.domain.message import Message
 from app.domain.subscription import Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
 from app.filtering.bodies import BodyError, ParsedBodies
+from app.schemata.messages import UnreadableError
 from workers.delivery.batch import MessageBatch
 from workers.delivery.classification import delivered
-from workers.delivery.events import SHAPES
 from workers.delivery.flight import Flight, Landing
 from workers.delivery.judge import Judge
 from workers.delivery.oauth.bearer import Bearer
@@ -27,6 +27,7 @@ from workers.delivery.oauth.destination import PATIENCE_MAX, AuthorizedDestinati
 from workers.delivery.oauth.source import Tokens
 from workers.delivery.plain import PlainRequests
 from workers.delivery.request import Described, Header, RequestHeaders
+from workers.delivery.shapes import shape_of
 from workers.delivery.signing import Signer
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Origin
@@ -123,7 +124,7 @@ class Destination:
             subscription, host=url.netloc, user=url.username, password=url.password
         )
         self._signer = Signer.of(subscription)
-        self._shape = SHAPES[subscription.content_mode]
+        self._shape = shape_of(subscription)
         credentials = Credentials(subscription.client_certificate, subscription.http2)
         self._origin = Origin.of(url, credentials)
         self._start = request_start(b"POST", url.raw_path, self._headers.constant)
@@ -191,7 +192,7 @@ class Destination:
         """The bytes to send, or why none can be."""
         body, plain = message.body, self._plain
         if body is None:
-            return Discarded(reason="malformed: the record has no value")
+            return Discarded(reason=message.problem)
         if plain and not message.propagated and message.addressed is None and not authorization:
             return plain.of(message, body, retry_count)
         try:
@@ -202,7 +203,10 @@ class Destination:
             start += b"%b: %b\r\n" % authorization
         sent: Described = message
         if self._shape is not None and not isinstance(message, MessageBatch):
-            sent, body = self._shape(message)
+            try:
+                sent, body = self._shape(message)
+            except UnreadableError as exc:
+                return Discarded(reason=str(exc))
         headers = self._headers.of(sent, retry_count, message.addressed)
         if self._signer is not None:
             # Last: what is signed is what is sent, at the time at which it is.

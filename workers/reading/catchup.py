@@ -10,8 +10,10 @@ import structlog
 from app.domain.errors import AngeliaError
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog
+from app.schemata.formats import TopicFormats
 from workers.reading.decoding import decoded
 from workers.reading.feed import Batch
+from workers.reading.versions import VersionWait
 
 # Small: taking one apart holds up whatever else the worker does.
 CHUNK_BYTES: Final = 256 << 10
@@ -47,8 +49,16 @@ class CatchUp:
     gets its turn.
     """
 
-    def __init__(self, log: MessageLog, *, retry_pause: timedelta = RETRY_PAUSE) -> None:
+    def __init__(
+        self,
+        log: MessageLog,
+        formats: TopicFormats | None = None,
+        *,
+        retry_pause: timedelta = RETRY_PAUSE,
+    ) -> None:
         self._log = log
+        self._formats = formats or TopicFormats()
+        self._versions = VersionWait()
         self._retry_pause = retry_pause
         self._wanted: dict[tuple[Partition, int], _Wish] = {}
         self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()
@@ -101,7 +111,10 @@ class CatchUp:
                     self._take(offset, chunk)
 
     def _take(self, offset: int, chunk: Chunk) -> None:
-        if chunk.next_offset == offset:
+        schemas = self._formats.avro(chunk.partition.topic)
+        if schemas is not None and self._versions.holds(schemas, chunk):
+            self._ask_again(chunk.partition, offset, "a version of its schema is not known yet")
+        elif chunk.next_offset == offset:
             # The tail has seen more: a new leader that is not so far yet. Not in a tight loop.
             self._ask_again(chunk.partition, offset, "there is nothing yet")
         else:
@@ -126,7 +139,7 @@ class CatchUp:
         return None
 
     def _kept_batch(self, chunk: Chunk) -> Batch:
-        batch = decoded(chunk)
+        batch = decoded(chunk, schemas=self._formats.avro(chunk.partition.topic))
         if batch.messages:
             self._kept[chunk.partition, chunk.offset] = batch
         if len(self._kept) > KEPT_CHUNKS:

@@ -2,11 +2,12 @@
 
 from app.domain.message import Message
 from app.log.interface import Chunk
+from app.schemata.messages import AvroTopic
 from workers.reading.feed import Batch
 
 
-def decoded(chunk: Chunk, *, since: int = 0) -> Batch:
-    """The chunk's messages at `since` and above."""
+def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -> Batch:
+    """The chunk's messages at `since` and above; `schemas` are those of an AVRO topic."""
     partition = chunk.partition
     records = chunk.records
     if since > chunk.offset:
@@ -14,6 +15,10 @@ def decoded(chunk: Chunk, *, since: int = 0) -> Batch:
     return Batch(
         offset=max(chunk.offset, since),
         next_offset=chunk.next_offset,
-        messages=[Message(record, partition) for record in records],
+        messages=(
+            [Message(record, partition) for record in records]
+            if schemas is None
+            else [schemas.message(record, partition) for record in records]
+        ),
         size=chunk.size,
     )

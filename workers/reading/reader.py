@@ -9,9 +9,11 @@ import structlog
 
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog, Tail
+from app.schemata.formats import TopicFormats
 from workers.reading.catchup import RETRY_PAUSE, CatchUp, Fed
 from workers.reading.decoding import decoded
 from workers.reading.feed import Feed, TailReader
+from workers.reading.versions import LOOK_AGAIN, VersionWait
 
 # Cursors that are at most so far apart start together at the hindmost; others catch up for
 # themselves.
@@ -26,7 +28,12 @@ class Reader:
     def __init__(self, log: MessageLog, tail: Tail) -> None:
         self._tail = tail
         self._feeds: dict[Partition, Feed] = {}
-        self._catch_up = CatchUp(log)
+        # What the records of topics are; whoever follows the control plane keeps it.
+        self.formats = TopicFormats()
+        self._versions = VersionWait()
+        # They are looked at again a little later.
+        self._waiting: set[Partition] = set()
+        self._catch_up = CatchUp(log, self.formats)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -76,7 +83,7 @@ class Reader:
 
     def _take(self, chunk: Chunk) -> None:
         feed = self._feeds.get(chunk.partition)
-        if feed is None:
+        if feed is None or chunk.partition in self._waiting:
             return
         if chunk.offset > feed.end:
             # It was followed elsewhere meanwhile: ask again for what the feed needs.
@@ -85,9 +92,29 @@ class Reader:
             if chunk.offset == feed.end:  # otherwise it is from before the feed was moved
                 self._cross_gap(feed, chunk)
         elif chunk.next_offset > feed.end:
-            feed.put(decoded(chunk, since=feed.end))
-            if feed.held:
-                self._tail.unfollow(feed.partition)
+            self._put(feed, chunk)
+
+    def _put(self, feed: Feed, chunk: Chunk) -> None:
+        schemas = self.formats.avro(feed.partition.topic)
+        if schemas is not None and self._versions.holds(schemas, chunk):
+            self._look_later(feed.partition)
+            return
+        feed.put(decoded(chunk, since=feed.end, schemas=schemas))
+        if feed.held:
+            self._tail.unfollow(feed.partition)
+
+    def _look_later(self, partition: Partition) -> None:
+        """Read the partition on from where its feed ends, a little later."""
+        self._waiting.add(partition)
+        self._tail.unfollow(partition)
+        loop = asyncio.get_running_loop()
+        loop.call_later(LOOK_AGAIN.total_seconds(), self._look_again, partition)
+
+    def _look_again(self, partition: Partition) -> None:
+        self._waiting.discard(partition)
+        feed = self._feeds.get(partition)
+        if feed is not None and not feed.held:
+            self._tail.follow(partition, feed.end)
 
     def _cross_gap(self, feed: Feed, chunk: Chunk) -> None:
         """Go on where the log does; each reader finds out for itself what it has missed."""

@@ -10,6 +10,7 @@ from app.api.documented import IGNORED_HEADER, answers, errors, names_listed, ta
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request
 from app.api.pages import NamePageOf, TrackedOnly, names_answer
+from app.api.schemas.base import JsonObject
 from app.api.schemas.metrics import TopicMetricsRead
 from app.api.schemas.topic import (
     TopicBody,
@@ -20,7 +21,9 @@ from app.api.schemas.topic import (
     topic_read,
 )
 from app.domain.access import Caller, Role
+from app.domain.schema import ContentType
 from app.domain.topic import Topic
+from app.schemata.versions import NOT_REGISTERED
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)
 
@@ -51,10 +54,10 @@ async def list_topics(
 async def create_topic(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
     """Create a topic, with its group if that does not exist, as one of its owners."""
     asked = await json_request(request)
-    draft = new_topic(asked.body, strict=asked.strict)
+    draft = new_topic(await _with_known_schema(services, asked.body), strict=asked.strict)
     await services.access.require_new_topic(caller, draft)
     await _require_alternate(services, caller, draft.alternate_topic)
-    topic = await services.topics.create(draft)
+    topic = await services.topics.create(await services.schemas.registered_draft(draft))
     notes = AnswerNotes(
         ignored=ignored_in_topic(asked.body),
         extra={"Location": f"/topics/{topic.name}", **etag(topic)},
@@ -84,14 +87,19 @@ async def change_topic(
 ) -> Response:
     """Change a topic by a merge patch."""
     asked = await json_request(request)
+    registered = NOT_REGISTERED
 
     def edit(current: Topic) -> Topic:
-        return changed_topic(current, asked.body, strict=asked.strict)
+        return changed_topic(current, asked.body, strict=asked.strict, registered=registered)
 
     if asked.body.get("alternateTopic") is not None:
         current = await services.topics.get(topic)
         if (wanted := edit(current).alternate_topic) != current.alternate_topic:
             await _require_alternate(services, caller, wanted)
+    if asked.body.get("schema"):
+        current = await services.topics.get(topic)
+        check(request)(current)
+        registered = await services.schemas.registered_change(current, edit(current))
     changed = await services.topics.change(topic, if_unchanged(request, edit))
     notes = AnswerNotes(ignored=ignored_in_topic(asked.body), extra=etag(changed))
     return answer(topic_read(changed), notes=notes)
@@ -116,6 +124,15 @@ async def delete_topic(request: Request, topic: TopicName, services: ServicesOf)
 async def topic_metrics(topic: TopicName, services: ServicesOf) -> Response:
     """What is known of its traffic."""
     return answer(TopicMetricsRead.of(await services.metrics.topic(topic)))
+
+
+async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject:
+    """`body`, for an AVRO topic without a schema with the one that its registry has, if any."""
+    name = body.get("name")
+    if body.get("contentType") != ContentType.AVRO or body.get("schema") or type(name) is not str:
+        return body
+    known = await services.schemas.known(name)
+    return body if known is None else body | {"schema": known.text}
 
 
 async def _require_alternate(services: Services, caller: Caller, name: str | None) -> None:

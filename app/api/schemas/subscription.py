@@ -53,6 +53,7 @@ from app.domain.filters import FILTERS_MAX
 from app.domain.headers import HEADERS_MAX
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
+from app.domain.schema import ContentType
 from app.domain.secrets import masked_url
 from app.domain.subscription import ContentMode, Ordering, State, Subscription
 from app.domain.trace import TrackingMode
@@ -78,7 +79,6 @@ OTHER_FIELDS: Final = OtherFields(
         }
     ),
     unsupported={
-        "contentType": Unsupported(harmless=only("JSON"), refused=True),
         "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "profilingEnabled": Unsupported(harmless=off),
         "profilingThresholdMs": Unsupported(harmless=only(0)),
@@ -168,6 +168,13 @@ class SubscriptionBody(Schema):
             " in JSON; batches are PLAIN or CE_STRUCTURED, and those whatever batchFormat says"
         ),
     )
+    content_type: Literal["JSON", "AVRO"] = Field(
+        default="JSON",
+        description=(
+            "AVRO: messages of an AVRO topic as they were written, with Schema-Version and"
+            " Schema-Id; JSON: as JSON, whatever the topic has"
+        ),
+    )
     retryable_status_codes: list[ErrorCode] = Field(
         default=[],
         max_length=200,
@@ -225,6 +232,7 @@ class SubscriptionBody(Schema):
             http2_enabled=subscription.http2,
             fetch=FetchBody.of(subscription.fetch),
             content_mode=subscription.content_mode.value,
+            content_type=subscription.content_type.value,
             retryable_status_codes=sorted(subscription.retryable_codes),
             suspend_on_gone=subscription.suspend_on_gone,
             failure_expression=subscription.failure_expression,
@@ -263,6 +271,7 @@ class SubscriptionBody(Schema):
             http2=self.http2_enabled,
             fetch=self.fetch.to_domain(),
             content_mode=ContentMode(self.content_mode),
+            content_type=ContentType(self.content_type),
             retryable_codes=frozenset(self.retryable_status_codes),
             suspend_on_gone=self.suspend_on_gone,
             failure_expression=self.failure_expression,
@@ -336,7 +345,7 @@ class SubscriptionRead(Schema):
     subscription_identity_headers_enabled: bool = False
     idempotency_key_enabled: bool = True
     o_auth_policy: OAuthPolicyBody | None = None
-    content_type: Literal["JSON"] = "JSON"
+    content_type: Literal["JSON", "AVRO"] = "JSON"
     delivery_type: Literal["SERIAL", "BATCH"] = "SERIAL"
     batch_format: Literal["WRAPPED", "PLAIN", "NDJSON"] = "WRAPPED"
     mode: Literal["ANYCAST"] = "ANYCAST"
@@ -384,6 +393,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         http2_enabled=subscription.http2,
         fetch=FetchBody.of(subscription.fetch),
         content_mode=subscription.content_mode.value,
+        content_type=subscription.content_type.value,
         retryable_status_codes=tuple(sorted(subscription.retryable_codes)),
         suspend_on_gone=subscription.suspend_on_gone,
         failure_expression=subscription.failure_expression,

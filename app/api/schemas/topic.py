@@ -33,6 +33,7 @@ from app.api.schemas.tracking import (
 from app.domain.errors import ValidationFailedError
 from app.domain.headers import AUTHORIZATION, HEADERS_MAX
 from app.domain.names import topic_name
+from app.domain.schema import SCHEMA_LENGTH_MAX, ContentType, TopicSchema
 from app.domain.topic import (
     DEDUPLICATION_ENTRIES_MAX,
     DEDUPLICATION_TTL_MAX,
@@ -50,6 +51,7 @@ from app.domain.topic import (
 )
 from app.domain.trace import TrackingMode
 from app.filtering.expressions import checked_message_expression
+from app.schemata.versions import Registered, first_schema, with_schema, without_schema
 
 Unit = Literal["SECONDS", "MINUTES", "HOURS", "DAYS"]
 
@@ -68,7 +70,7 @@ def _chaos_off(given: object) -> bool:
 
 
 OTHER_FIELDS: Final = OtherFields(
-    read_only=frozenset({"createdAt", "modifiedAt"}),
+    read_only=frozenset({"createdAt", "modifiedAt", "schemaVersion"}),
     unsupported={
         "jsonToAvroDryRun": Unsupported(harmless=off),
         "migratedFromJsonType": Unsupported(harmless=off),
@@ -76,7 +78,6 @@ OTHER_FIELDS: Final = OtherFields(
         "offlineStorage": Unsupported(harmless=unless_enabled),
         "labels": Unsupported(harmless=only([])),
         "chaos": Unsupported(harmless=_chaos_off, refused=True),
-        "schema": Unsupported(harmless=only(""), refused=True),
     },
 )
 
@@ -186,7 +187,21 @@ class TopicBody(Schema):
     owner: OwnerBody = OwnerBody()
     retention_time: RetentionBody = RetentionBody()
     ack: Literal["NONE", "LEADER", "ALL"] = "LEADER"
-    content_type: Literal["JSON"] = "JSON"
+    content_type: Literal["JSON", "AVRO"] = Field(
+        default="JSON",
+        description="what its messages are, for good; an AVRO topic has a schema from the start",
+    )
+    # `schema` is a method of pydantic's models.
+    schema_text: Text | None = Field(
+        default=None,
+        alias="schema",
+        max_length=SCHEMA_LENGTH_MAX,
+        description=(
+            "a JSON Schema (2020-12), or an Avro schema, as text: what is published must be valid."
+            " Another text is another version"
+        ),
+        examples=['{"type": "object", "required": ["order"]}'],
+    )
     max_message_size: int = Field(default=51_200, ge=MESSAGE_SIZE_MIN, le=MESSAGE_SIZE_MAX)
     partitions: int = Field(default=8, ge=1, le=PARTITIONS_MAX)
     alternate_topic: Annotated[str, checked(topic_name)] | None = Field(
@@ -225,6 +240,8 @@ class TopicBody(Schema):
             ack=Ack.ALL if self.ack == "ALL" else Ack.LEADER,
             message_size_max=self.max_message_size,
             partitions=self.partitions,
+            content_type=ContentType(self.content_type),
+            schemas=self._schemas(),
             alternate_topic=self.alternate_topic,
             throughput_quota=self.throughput_quota,
             deduplication=self.deduplication.to_domain() if self.deduplication else None,
@@ -233,6 +250,11 @@ class TopicBody(Schema):
             subscribing_restricted=self.subscribing_restricted,
             tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
         )
+
+    def _schemas(self) -> tuple[TopicSchema, ...]:
+        if not self.schema_text:
+            return ()
+        return first_schema(ContentType(self.content_type), self.schema_text)
 
     @classmethod
     def of(cls, topic: Topic) -> "TopicBody":
@@ -245,6 +267,8 @@ class TopicBody(Schema):
             ack=topic.ack.value,
             max_message_size=topic.message_size_max,
             partitions=topic.partitions,
+            content_type=topic.content_type.value,
+            schema=topic.schema.text if topic.schema else None,
             alternate_topic=topic.alternate_topic,
             throughput_quota=topic.throughput_quota,
             deduplication=(
@@ -289,6 +313,9 @@ class ChaosRead(Schema):
 class TopicRead(TopicBody):
     """A topic as answered; times in decimal seconds since the epoch."""
 
+    schema_version: int | None = Field(
+        default=None, description="that of its schema, which is held against what is published"
+    )
     migrated_from_json_type: bool = False
     json_to_avro_dry_run: bool = False
     offline_storage: OfflineStorageRead = OfflineStorageRead()
@@ -303,6 +330,7 @@ def topic_read(topic: Topic) -> TopicRead:
     body = {**TopicBody.of(topic).model_dump(by_alias=False), **_tracked(topic)}
     return TopicRead(
         **body,
+        schema_version=topic.schema.version if topic.schema else None,
         created_at=topic.created_at.timestamp() if topic.created_at else None,
         modified_at=topic.modified_at.timestamp() if topic.modified_at else None,
     )
@@ -318,21 +346,39 @@ def new_topic(body: JsonObject, *, strict: bool) -> Topic:
     return parse(TopicBody, merged({}, body), rules).to_domain()
 
 
-def changed_topic(current: Topic, patch: JsonObject, *, strict: bool) -> Topic:
-    """`current` with a merge patch applied; ValidationFailedError with every problem."""
+def changed_topic(
+    current: Topic, patch: JsonObject, *, strict: bool, registered: Registered | None = None
+) -> Topic:
+    """`current` with a merge patch applied; ValidationFailedError with every problem.
+
+    `registered`: what a registry says of the schema in `patch`.
+    """
     before: JsonObject = TopicBody.of(current).model_dump()
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     asked = by_enabled(merged(before, patch), patch, current.tracking)
-    wanted = parse(TopicBody, asked, rules).to_domain()
+    body = parse(TopicBody, asked, rules)
+    wanted = body.to_domain()
+    if wanted.content_type is not current.content_type:
+        message = f"must be {current.content_type.value}: it never changes"
+        raise ValidationFailedError.of("contentType", message)
     if wanted.partitions < current.partitions:
         message = f"must be at least {current.partitions}: partitions never become fewer"
         raise ValidationFailedError.of("partitions", message)
     return replace(
         wanted,
+        schemas=_versions(current, body.schema_text, registered),
         created_at=current.created_at,
         modified_at=current.modified_at,
         change=current.change,
     )
+
+
+def _versions(
+    current: Topic, text: str | None, registered: Registered | None
+) -> tuple[TopicSchema, ...]:
+    """Those that a topic has whose schema shall be `text`, or none."""
+    changed = with_schema(current, text, registered) if text else without_schema(current)
+    return changed.schemas
 
 
 def ignored_in_topic(body: JsonObject) -> tuple[str, ...]:

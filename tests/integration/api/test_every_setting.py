@@ -74,7 +74,15 @@ TOPIC: dict[str, Setting] = {
     ),
     "retentionTime.retentionUnit": Setting(wrong=choice("SECONDS", "MINUTES", "HOURS", "DAYS")),
     "ack": Setting(wrong=choice("NONE", "LEADER", "ALL")),
-    "contentType": Setting(wrong=choice("JSON")),
+    "contentType": Setting(wrong=choice("JSON", "AVRO")),
+    "schema": Setting(
+        wrong=[
+            *text(0, 131_072),
+            *wrong("is not JSON", "x", "{"),
+            *wrong("true or false", "[]", "7"),
+            *wrong("is not a JSON Schema", '{"type": "nope"}', '{"$ref": "http://h.test/"}'),
+        ]
+    ),
     "maxMessageSize": Setting(wrong=number(1024, 2 * 1024 * 1024)),
     "partitions": Setting(wrong=number(1, 1000)),
     "alternateTopic": Setting(wrong=TOPIC_NAME),
@@ -176,6 +184,9 @@ SUBSCRIPTION: dict[str, Setting] = {
     **{f"subscriptionPolicy.{name}": setting for name, setting in POLICY.items()},
     "deliveryType": Setting(wrong=choice("SERIAL", "BATCH")),
     "batchFormat": Setting(wrong=choice("WRAPPED", "PLAIN", "NDJSON")),
+    "contentType": Setting(
+        wrong=[*choice("JSON", "AVRO"), *wrong("its topic is not of AVRO", "AVRO")]
+    ),
     "contentMode": Setting(wrong=choice("PLAIN", "CE_BINARY", "CE_STRUCTURED")),
     "monitoringDetails": Setting(wrong=objects()),
     "monitoringDetails.severity": Setting(wrong=choice("CRITICAL", "IMPORTANT", "NON_IMPORTANT")),

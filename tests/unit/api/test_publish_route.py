@@ -18,6 +18,7 @@ from app.services.waiting import Waiters
 from tests.fakes.access import open_gate
 from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog
+from tests.fakes.schemas import schema_check
 
 TOPIC = Topic(name="a.b")
 Message = dict[str, Any]
@@ -81,6 +82,7 @@ async def exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
             IdempotentPublisher(publisher, no_claims),
             waiters=Waiters(),
             gate=open_gate(),
+            schemas=schema_check(TopicDirectory(look_up)),
         )
         await route(exchange.scope, exchange.receive, exchange.send)
     return exchange
@@ -112,6 +114,7 @@ async def test_a_body_that_does_not_come_is_waited_for_only_so_long() -> None:
             idempotent,
             waiters=Waiters(),
             gate=open_gate(),
+            schemas=schema_check(TopicDirectory(look_up)),
             body_timeout_s=0.01,
         )
         await route(exchange.scope, receive, exchange.send)
@@ -157,6 +160,7 @@ async def test_a_topic_that_the_log_has_lost_is_not_found() -> None:
             IdempotentPublisher(publisher, no_claims),
             waiters=Waiters(),
             gate=open_gate(),
+            schemas=schema_check(TopicDirectory(look_up)),
         )
         await route(exchange.scope, exchange.receive, exchange.send)
     assert (exchange.status, exchange.json["code"]) == (404, "TOPIC_NOT_EXISTS")

@@ -10,7 +10,6 @@ SUBSCRIPTION = {"name": "s", "endpoint": "http://h.test/"}
 TOPIC = {"name": "a.b"}
 
 WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
-    {"contentType": "AVRO"},
     {"mode": "BROADCAST"},
 ]
 HAS_NO_EFFECT: list[dict[str, Any]] = [
@@ -53,7 +52,6 @@ def test_null_means_the_default_for_fields_that_are_not_supported_too(name: str)
 @pytest.mark.parametrize(
     "extra",
     [
-        {"schema": "{}"},
         {"chaos": {"mode": "GLOBAL"}},
     ],
     ids=path_of,

@@ -21,6 +21,7 @@ from app.services.waiting import Waiters
 from tests.fakes.access import open_gate
 from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog
+from tests.fakes.schemas import schema_check
 
 PATIENCE_S = 20.0
 TOPIC = Topic(name="a.b", change=1)
@@ -77,7 +78,11 @@ async def publishing(log: MemoryLog, *, waiters_max: int) -> AsyncIterator[Publi
     async with Publisher(log) as publisher:
         idempotent = IdempotentPublisher(publisher, no_claims)
         yield PublishRoute(
-            directory, idempotent, waiters=Waiters(waiters_max=waiters_max), gate=open_gate()
+            directory,
+            idempotent,
+            waiters=Waiters(waiters_max=waiters_max),
+            gate=open_gate(),
+            schemas=schema_check(directory),
         )
 
 

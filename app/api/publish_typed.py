@@ -1,0 +1,80 @@
+"""Messages for topics with schemas: held against them on their way into the log."""
+
+from app.api.publish_headers import PublishHeaders, media_type
+from app.domain.errors import MessageTooLargeError, ValidationFailedError
+from app.domain.topic import Topic
+from app.schemata.publications import Given, Typed, typed
+from app.services.directory import TopicDirectory
+from app.services.fresh_schemas import FreshSchemas
+from app.services.publishing import Publication
+
+SCHEMA_VERSION = b"schema-version"
+SCHEMA_ID = b"schema-id"
+# More digits than any version or id has.
+_DIGITS_MAX = 18
+
+
+class SchemaCheck:
+    """Makes of publications what their topics store of them."""
+
+    def __init__(self, directory: TopicDirectory, fresh: FreshSchemas) -> None:
+        self._directory = directory
+        self._fresh = fresh
+
+    async def checked(
+        self, topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
+    ) -> Publication:
+        """The publication as it is stored; what `typed` raises, for a topic with schemas."""
+        topic = await self.known(topic, headers)
+        return stored(topic, publication, headers, now_ms=now_ms)
+
+    async def known(self, topic: Topic, headers: PublishHeaders) -> Topic:
+        """The topic as it is known here, once its newest versions are looked up if need be.
+
+        They are where the headers name one that is not known.
+        """
+        version, schema_id = asked(headers)
+        versions = {each.version for each in topic.schemas}
+        ids = {each.id for each in topic.schemas}
+        if version in {None, *versions} and schema_id in {None, *ids}:
+            return topic
+        await self._fresh.look(topic.name)
+        return self._directory.known(topic.name) or topic
+
+
+def stored(
+    topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
+) -> Publication:
+    """As `SchemaCheck.checked`, by what is known of the topic."""
+    version, schema_id = asked(headers)
+    given = Given(
+        body=publication.body,
+        media=media_type(publication.content_type),
+        message_id=publication.id,
+        now_ms=now_ms,
+        version=version,
+        id=schema_id,
+    )
+    found: Typed = typed(topic, given)
+    if len(found.body) > topic.message_size_max:
+        limit = f"As Avro it is larger than the limit of {topic.message_size_max} bytes"
+        raise MessageTooLargeError(limit)
+    return publication._replace(
+        body=found.body,
+        content_type=found.content_type or publication.content_type,
+        schema=found.headers,
+    )
+
+
+def asked(headers: PublishHeaders) -> tuple[int | None, int | None]:
+    """The version and the id that `Schema-Version` and `Schema-Id` name; ValidationFailedError."""
+    return _number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID)
+
+
+def _number(headers: PublishHeaders, name: bytes) -> int | None:
+    given = headers.value(name)
+    if given is None:
+        return None
+    if not given.isdigit() or len(given) > _DIGITS_MAX:
+        raise ValidationFailedError.of(name.decode(), "must be a whole number")
+    return int(given)

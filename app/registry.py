@@ -1,0 +1,140 @@
+"""A schema registry that speaks Confluent's REST API: the client of it.
+
+Everything has a time limit and a bound on its size; whatever goes wrong there is one error here.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from app.domain.errors import SchemaRegistryError, ValidationFailedError
+from app.domain.schema import ContentType
+from app.schemata.versions import Registered
+
+TIMEOUT_S: Final = 5.0
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
+CONNECTIONS_MAX: Final = 8
+
+_MEDIA: Final = "application/vnd.schemaregistry.v1+json"
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+_UNPROCESSABLE: Final = 422
+
+
+class SchemaRegistry:
+    """Subjects of a registry: one for each topic, named as it with `suffix` behind it."""
+
+    def __init__(self, client: httpx.AsyncClient, *, suffix: str = "") -> None:
+        self._client = client
+        self._suffix = suffix
+
+    async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
+        """Have it be the newest version of the topic's subject; it may be one already.
+
+        ValidationFailedError for `schema`: the registry refuses it, and says why.
+        SchemaRegistryError.
+        """
+        subject = self._subject(topic)
+        body = {"schema": text} | ({} if kind is ContentType.AVRO else {"schemaType": "JSON"})
+        await self._asked("POST", f"{subject}/versions", body)
+        found = await self._asked("POST", subject, body)
+        if found is None:
+            raise SchemaRegistryError("The schema registry does not know what it has just taken")
+        return _registered(found)
+
+    async def versions(self, topic: str) -> list[int]:
+        """The versions of the topic's subject, oldest first; none if there is no such subject.
+
+        SchemaRegistryError.
+        """
+        found = await self._asked("GET", f"{self._subject(topic)}/versions")
+        if found is None:
+            return []
+        if not isinstance(found, list) or not all(type(each) is int for each in found):
+            raise _unexpected()
+        return sorted(found)
+
+    async def version(self, topic: str, number: int) -> Registered | None:
+        """One version of the topic's subject, if it is there; SchemaRegistryError."""
+        found = await self._asked("GET", f"{self._subject(topic)}/versions/{number}")
+        return None if found is None else _registered(found)
+
+    async def latest(self, topic: str) -> Registered | None:
+        """The newest version of the topic's subject; None: there is none. SchemaRegistryError."""
+        found = await self._asked("GET", f"{self._subject(topic)}/versions/latest")
+        return None if found is None else _registered(found)
+
+    async def delete(self, topic: str) -> None:
+        """Delete the topic's subject, if there is one; SchemaRegistryError."""
+        await self._asked("DELETE", self._subject(topic))
+
+    def _subject(self, topic: str) -> str:
+        return f"subjects/{quote(topic + self._suffix, safe='')}"
+
+    async def _asked(self, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON
+        """What is answered, or None for 404; ValidationFailedError for what is refused."""
+        content = None if body is None else orjson.dumps(body)
+        try:
+            async with self._client.stream(method, path, content=content) as answer:
+                read = await _read(answer)
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            reason = str(exc) or type(exc).__name__
+            raise SchemaRegistryError(f"The schema registry does not answer: {reason}") from exc
+        if answer.is_success:
+            return read
+        if answer.status_code == _NOT_FOUND:
+            return None
+        said = read.get("message") if isinstance(read, dict) else None
+        told = str(said or f"status {answer.status_code}")[:500]
+        if answer.status_code in {_CONFLICT, _UNPROCESSABLE}:
+            raise ValidationFailedError.of("schema", f"is refused by the registry: {told}")
+        raise SchemaRegistryError(f"The schema registry answers {answer.status_code}: {told}")
+
+
+@asynccontextmanager
+async def open_registry(url: str, *, suffix: str = "") -> AsyncIterator[SchemaRegistry]:
+    """The registry at `url`, which may have a user and a password in it."""
+    base = httpx.URL(url if url.endswith("/") else f"{url}/")
+    auth = httpx.BasicAuth(base.username, base.password) if base.username else None
+    async with httpx.AsyncClient(
+        base_url=base.copy_with(username=None, password=None),
+        auth=auth,
+        headers={"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA},
+        timeout=TIMEOUT_S,
+        limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
+        # Where it is, is the operator's to say: no proxy of the environment, no redirect.
+        trust_env=False,
+    ) as client:
+        yield SchemaRegistry(client, suffix=suffix)
+
+
+async def _read(answer: httpx.Response) -> Any:  # noqa: ANN401 - JSON is of any type
+    read = bytearray()
+    async for piece in answer.aiter_bytes():
+        read += piece
+        if len(read) > ANSWER_BYTES_MAX:
+            raise SchemaRegistryError("The schema registry answers too much")
+    try:
+        return orjson.loads(read)
+    except orjson.JSONDecodeError as exc:
+        if answer.is_success:
+            raise _unexpected() from exc
+        return None
+
+
+def _registered(found: Any) -> Registered:  # noqa: ANN401 - JSON is of any type
+    match found:
+        case {"version": int(version), "id": int(number), "schema": str(text)}:
+            if version > 0 and 0 <= number < 1 << 32:
+                return Registered(version=version, id=number, text=text)
+        case _:
+            pass
+    raise _unexpected()
+
+
+def _unexpected() -> SchemaRegistryError:
+    return SchemaRegistryError("The schema registry answers what no schema registry does")

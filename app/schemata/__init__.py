@@ -1,0 +1,1 @@
+"""What schemas mean: messages against them, and one version against the other."""

@@ -1,0 +1,202 @@
+"""Avro schemas as they are written down: parsed, named types found by name, and known to be safe.
+
+Whoever may write a schema decides what reading a few bytes costs. So what would let a small message
+become a huge value, or one nested deeper than the stack, is refused or marked here.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import fastavro
+import orjson
+from fastavro.schema import SchemaParseException, UnknownType
+
+from app.domain.errors import ValidationFailedError
+
+# Any of the forms in which Avro writes a type: a name, a union, or an object.
+AvroType = Any
+
+NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+RECORDS: Final = frozenset({"record", "error"})
+# Values that a reader makes without reading a byte: empty records, nulls in records.
+FREE_VALUES_MAX: Final = 1_000
+NESTING_MAX: Final = 64
+
+
+class AvroSchema:
+    """A schema of Avro, parsed. `root` is its type, `named` has its named types by full name."""
+
+    def __init__(self, text: str) -> None:
+        """ValidationFailedError for `schema`: it is none, or one that is refused."""
+        self.named: dict[str, AvroType] = {}
+        self.root: AvroType = _parsed(text, self.named)
+        self.is_recursive = any(self._reaches_itself(name) for name in self.named)
+        self._require_bounded()
+
+    def resolved(self, kind: AvroType) -> AvroType:
+        """The type itself where it is given by its name."""
+        if isinstance(kind, str) and kind in self.named:
+            return self.named[kind]
+        return kind
+
+    def name_of(self, kind: AvroType) -> str:
+        """What it is called in a union: its full name if it has one, else what it is."""
+        kind = self.resolved(kind)
+        if isinstance(kind, dict):
+            return str(kind["name"] if kind["type"] in NAMED else kind["type"])
+        return str(kind)
+
+    def kind_of(self, kind: AvroType) -> str:
+        """`record`, `array`, `long`, …, and `union`."""
+        kind = self.resolved(kind)
+        if isinstance(kind, list):
+            return "union"
+        return str(kind["type"] if isinstance(kind, dict) else kind)
+
+    def _reaches_itself(self, name: str) -> bool:
+        seen: set[str] = set()
+        waiting = list(_parts(self.named[name]))
+        while waiting:
+            kind = waiting.pop()
+            if kind == name:
+                return True
+            found = self.resolved(kind)
+            key = self.name_of(kind) if isinstance(kind, str) else ""
+            if key in self.named:
+                if key in seen:
+                    continue
+                seen.add(key)
+            if isinstance(found, dict) and found.get("name") == name:
+                return True
+            waiting += _parts(found)
+        return False
+
+    def _require_bounded(self) -> None:
+        free: dict[str, int] = {}
+        for kind in self._all_types(self.root):
+            if problem := self._problem(kind):
+                raise _refused(problem)
+            if self._free_values(kind, free, ()) > FREE_VALUES_MAX:
+                raise _refused("has a record of which too much takes no room in a message")
+            items = kind.get("items") if isinstance(kind, dict) else None
+            if items is not None and self._is_free(items, ()):
+                raise _refused("has an array of items that take no room in a message")
+
+    def _problem(self, kind: AvroType) -> str | None:
+        """What fastavro lets pass, and others do not."""
+        if isinstance(kind, list):
+            names = [self.name_of(each) for each in kind]
+            if not names or len(set(names)) < len(names) or any(map(_is_union, kind)):
+                return "has a union that is empty, has a union in it, or a type twice"
+        if not isinstance(kind, dict):
+            return None
+        size, symbols = kind.get("size", 0), kind.get("symbols", ("",))
+        fields = [each["name"] for each in kind.get("fields", ())]
+        if type(size) is not int or size < 0:
+            return "has a fixed type whose size is no whole number of 0 or more"
+        if not symbols or len(set(symbols)) < len(symbols):
+            return f"has an enum, {kind.get('name')}, without symbols or with one twice"
+        if len(set(fields)) < len(fields):
+            return f"has a record, {kind.get('name')}, with a field twice"
+        return None
+
+    def _all_types(self, root: AvroType) -> Iterator[AvroType]:
+        waiting = [root, *self.named.values()]
+        while waiting:
+            kind = waiting.pop()
+            yield kind
+            waiting += _parts(kind)
+
+    def _free_values(self, kind: AvroType, known: dict[str, int], above: tuple[str, ...]) -> int:
+        kind = self.resolved(kind)
+        if kind == "null" or (isinstance(kind, dict) and kind.get("size") == 0):
+            return 1
+        if not isinstance(kind, dict) or kind["type"] not in RECORDS:
+            return 0
+        name = kind["name"]
+        if name in above:
+            raise _refused(f"has a record without end: {name} is in itself")
+        if name not in known:
+            below = (*above, name)
+            known[name] = 1 + sum(
+                self._free_values(each["type"], known, below) for each in kind["fields"]
+            )
+        return known[name]
+
+    def _is_free(self, kind: AvroType, above: tuple[str, ...]) -> bool:
+        kind = self.resolved(kind)
+        if kind == "null" or (isinstance(kind, dict) and kind.get("size") == 0):
+            return True
+        if not isinstance(kind, dict) or kind["type"] not in RECORDS or kind["name"] in above:
+            return False
+        below = (*above, kind["name"])
+        return all(self._is_free(each["type"], below) for each in kind["fields"])
+
+
+def decimal_of(kind: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Precision and scale of a decimal; None for another type, and for one that is not valid."""
+    precision, scale = kind.get("precision"), kind.get("scale", 0)
+    if kind.get("logicalType") != "decimal" or kind.get("type") not in {"bytes", "fixed"}:
+        return None
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
+        return None
+    return (precision, scale) if precision > 0 else None
+
+
+def _parsed(text: str, named: dict[str, AvroType]) -> AvroType:
+    try:
+        written = _physical(orjson.loads(text))
+        return fastavro.parse_schema(written, named)
+    except orjson.JSONDecodeError as exc:
+        raise _refused(f"is not JSON: {exc}") from exc
+    except UnknownType as exc:
+        raise _refused(f"is not an Avro schema: unknown type {str(exc.name)[:100]}") from exc
+    except SchemaParseException as exc:
+        raise _refused(f"is not an Avro schema: {str(exc)[:300]}") from exc
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as exc:
+        raise _refused("is not an Avro schema") from exc
+
+
+def _physical(kind: Any, depth: int = 0) -> AvroType:  # noqa: ANN401 - JSON is of any type
+    """The type without the meanings that others give its values (times, UUIDs), but decimals.
+
+    Then a value is what is in the message, and JSON has the same numbers.
+    """
+    if depth > NESTING_MAX:
+        raise _refused(f"is nested deeper than {NESTING_MAX} levels")
+    if isinstance(kind, list):
+        return [_physical(each, depth + 1) for each in kind]
+    if not isinstance(kind, dict):
+        return kind
+    if isinstance(kind.get("type"), dict | list):
+        return _physical(kind["type"], depth + 1)
+    written = dict(kind)
+    if decimal_of(written) is None:
+        written.pop("logicalType", None)
+    for part in ("items", "values"):
+        if part in written:
+            written[part] = _physical(written[part], depth + 1)
+    if isinstance(written.get("fields"), list):
+        written["fields"] = [
+            {**each, "type": _physical(each["type"], depth + 1)} for each in written["fields"]
+        ]
+    return written
+
+
+def _is_union(kind: AvroType) -> bool:
+    return isinstance(kind, list)
+
+
+def _parts(kind: AvroType) -> list[AvroType]:
+    """The types that it is made of."""
+    if isinstance(kind, list):
+        return list(kind)
+    if not isinstance(kind, dict):
+        return []
+    if kind["type"] in RECORDS:
+        return [each["type"] for each in kind["fields"]]
+    return [kind[part] for part in ("items", "values") if part in kind]
+
+
+def _refused(problem: str) -> ValidationFailedError:
+    return ValidationFailedError.of("schema", problem)

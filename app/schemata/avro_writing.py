@@ -1,0 +1,351 @@
+"""JSON into the binary form of Avro, by a schema (Avro 1.12, binary encoding).
+
+JSON is taken in two ways. As people write it: the value of a union is that of the first of its
+types that it fits. And in Avro's own encoding (`avro/json`), where it is `{"type": value}`. In
+both, bytes are a text of the characters 0 to 255, a field that is absent has its default, and
+members that are no fields are passed over, as in Hermes. Decimals are numbers, or texts: `"1.20"`.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from app.schemata.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
+from app.schemata.problems import MismatchError
+
+# Values that are tried for one message: unions in unions could be tried forever.
+STEPS_MAX: Final = 500_000
+
+_INT_BITS: Final = {"int": 31, "long": 63}
+_FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+
+
+class _Walk:
+    """One message on its way: what is written of it, and where in it we are."""
+
+    __slots__ = ("out", "path", "steps", "wrapped")
+
+    def __init__(self, *, wrapped: bool) -> None:
+        self.out = bytearray()
+        self.path: list[str | int] = []
+        self.steps = 0
+        self.wrapped = wrapped
+
+    def mismatch(self, problem: str) -> MismatchError:
+        return MismatchError(tuple(self.path), problem)
+
+    def number(self, value: int) -> None:
+        """An int or long: zigzag, seven bits a byte."""
+        left = (value << 1) ^ (value >> 63)
+        while left > 0x7F:  # noqa: PLR2004 - seven bits
+            self.out.append((left & 0x7F) | 0x80)
+            left >>= 7
+        self.out.append(left)
+
+    def sized(self, value: bytes) -> None:
+        self.number(len(value))
+        self.out += value
+
+
+_Write = Callable[[Any, _Walk], None]
+
+
+class AvroWriter:
+    """Writes values of JSON as one schema has them; made once for each schema."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+        self._named: dict[str, _Write] = {}
+        self._write = self._writer(schema.root)
+
+    def written(self, value: object, *, wrapped: bool = False) -> bytes:
+        """`value` in binary; `wrapped`: it is in Avro's own JSON. MismatchError."""
+        walk = _Walk(wrapped=wrapped)
+        try:
+            self._write(value, walk)
+        except RecursionError as exc:
+            raise MismatchError((), "is nested too deep") from exc
+        return bytes(walk.out)
+
+    def _writer(self, kind: AvroType) -> _Write:
+        schema = self._schema
+        name = schema.name_of(kind)
+        if name not in schema.named:
+            return self._made(kind)
+        if name not in self._named:
+            # First a way to itself: a record may be in itself.
+            self._named[name] = self._later(name)
+            self._named[name] = self._made(schema.named[name])
+        return self._named[name]
+
+    def _later(self, name: str) -> _Write:
+        def write(value: object, walk: _Walk) -> None:
+            self._named[name](value, walk)
+
+        return write
+
+    def _made(self, kind: AvroType) -> _Write:
+        name = self._schema.kind_of(kind)
+        if name in {"bytes", "fixed"} and isinstance(kind, dict):
+            return _decimal(kind) if decimal_of(kind) else _bytes(kind.get("size"))
+        if name in RECORDS:
+            return self._record(kind)
+        makers: dict[str, Callable[[Any], _Write]] = {
+            "union": self._union,
+            "array": self._array,
+            "map": self._map,
+            "enum": _enum,
+        }
+        return makers[name](kind) if name in makers else _PRIMITIVES[name]
+
+    def _record(self, kind: Mapping[str, Any]) -> _Write:
+        fields = [(each["name"], self._writer(each["type"]), each) for each in kind["fields"]]
+        defaults: dict[str, bytes] = {}
+        name = kind["name"]
+
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+            if not isinstance(value, dict):
+                raise walk.mismatch(f"must be an object ({name})")
+            for field, write_field, said in fields:
+                walk.path.append(field)
+                if field in value:
+                    write_field(value[field], walk)
+                elif "default" in said:
+                    if field not in defaults:
+                        defaults[field] = self._default(said, write_field)
+                    walk.out += defaults[field]
+                else:
+                    raise walk.mismatch("is missing")
+                walk.path.pop()
+
+        return write
+
+    @staticmethod
+    def _default(field: Mapping[str, Any], write: _Write) -> bytes:
+        # Defaults are never wrapped: they are values of the first type of a union, or of another.
+        walk = _Walk(wrapped=False)
+        walk.path.append(field["name"])
+        write(field["default"], walk)
+        return bytes(walk.out)
+
+    def _array(self, kind: Mapping[str, Any]) -> _Write:
+        write_item = self._writer(kind["items"])
+
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+            if not isinstance(value, list):
+                raise walk.mismatch("must be an array")
+            if value:
+                walk.number(len(value))
+            for place, item in enumerate(value):
+                walk.path.append(place)
+                write_item(item, walk)
+                walk.path.pop()
+            walk.number(0)
+
+        return write
+
+    def _map(self, kind: Mapping[str, Any]) -> _Write:
+        write_value = self._writer(kind["values"])
+
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+            if not isinstance(value, dict):
+                raise walk.mismatch("must be an object")
+            if value:
+                walk.number(len(value))
+            for key, item in value.items():
+                walk.path.append(key)
+                walk.sized(key.encode())
+                write_value(item, walk)
+                walk.path.pop()
+            walk.number(0)
+
+        return write
+
+    def _union(self, kind: list[AvroType]) -> _Write:
+        names = [self._schema.name_of(each) for each in kind]
+        return _Union(names, [self._writer(each) for each in kind])
+
+
+class _Union:
+    """Writes a value by one of several types."""
+
+    __slots__ = ("_branches", "_choices", "_names", "_null", "_one")
+
+    def __init__(self, names: list[str], branches: list[_Write]) -> None:
+        self._names = names
+        self._branches = branches
+        self._null = names.index("null") if "null" in names else None
+        self._choices = [index for index, name in enumerate(names) if name != "null"]
+        self._one = self._choices[0] if len(self._choices) == 1 else None
+
+    def __call__(self, value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+        if value is None and self._null is not None:
+            walk.number(self._null)
+        elif walk.wrapped:
+            index, inner = _unwrapped(value, self._names, walk)
+            walk.path.append(self._names[index])
+            self._write(index, inner, walk)
+            walk.path.pop()
+        elif self._one is not None and value is not None:
+            # What is wrong with it can be said exactly.
+            self._write(self._one, value, walk)
+        else:
+            self._try(value, walk)
+
+    def _write(self, index: int, value: object, walk: _Walk) -> None:
+        walk.number(index)
+        self._branches[index](value, walk)
+
+    def _try(self, value: object, walk: _Walk) -> None:
+        start, depth = len(walk.out), len(walk.path)
+        for index in self._choices:
+            walk.steps += 1
+            if walk.steps > STEPS_MAX:
+                break
+            try:
+                return self._write(index, value, walk)
+            except MismatchError:
+                del walk.out[start:]
+                del walk.path[depth:]
+        if walk.steps > STEPS_MAX:
+            raise walk.mismatch("fits too many types, too deep: say which as avro/json")
+        raise walk.mismatch(f"must be one of {', '.join(self._names)}")
+
+
+def _unwrapped(value: object, names: list[str], walk: _Walk) -> tuple[int, object]:
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, inner),) = value.items()
+        if name in names:
+            return names.index(name), inner
+    raise walk.mismatch(f"must be an object with one member, named {' or '.join(names)}")
+
+
+def _null(value: object, walk: _Walk) -> None:
+    if value is not None:
+        raise walk.mismatch("must be null")
+
+
+def _boolean(value: object, walk: _Walk) -> None:
+    if not isinstance(value, bool):
+        raise walk.mismatch("must be true or false")
+    walk.out.append(value)
+
+
+def _whole(kind: str) -> _Write:
+    limit = 1 << _INT_BITS[kind]
+
+    def write(value: object, walk: _Walk) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or not -limit <= value < limit:
+            raise walk.mismatch(f"must be a whole number of {_INT_BITS[kind] + 1} bits ({kind})")
+        walk.number(value)
+
+    return write
+
+
+def _real(kind: str) -> _Write:
+    form = _FLOATS[kind]
+
+    def write(value: object, walk: _Walk) -> None:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise walk.mismatch(f"must be a number ({kind})")
+        try:
+            walk.out += form.pack(value)
+        except (OverflowError, struct.error) as exc:
+            raise walk.mismatch(f"is too large for a {kind}") from exc
+
+    return write
+
+
+def _string(value: object, walk: _Walk) -> None:
+    if not isinstance(value, str):
+        raise walk.mismatch("must be a string")
+    walk.sized(value.encode())
+
+
+def _enum(kind: Mapping[str, Any]) -> _Write:
+    places = {symbol: place for place, symbol in enumerate(kind["symbols"])}
+    said = f"must be one of {', '.join(places)}"[:500]
+
+    def write(value: object, walk: _Walk) -> None:
+        if not isinstance(value, str) or value not in places:
+            raise walk.mismatch(said)
+        walk.number(places[value])
+
+    return write
+
+
+def _bytes(size: int | None) -> _Write:
+    def write(value: object, walk: _Walk) -> None:
+        try:
+            found = value.encode("latin-1") if isinstance(value, str) else None
+        except UnicodeEncodeError:
+            found = None
+        if found is None:
+            raise walk.mismatch("must be a string of characters 0 to 255, a byte each")
+        if size is None:
+            walk.sized(found)
+        elif len(found) != size:
+            raise walk.mismatch(f"must be {size} bytes")
+        else:
+            walk.out += found
+
+    return write
+
+
+def _decimal(kind: Mapping[str, Any]) -> _Write:
+    precision, scale = decimal_of(kind) or (0, 0)
+    size: int | None = kind.get("size")
+    said = f"must be a number of at most {precision} digits, {scale} of them behind the point"
+
+    def write(value: object, walk: _Walk) -> None:
+        unscaled = _unscaled(value, scale)
+        if unscaled is None or abs(unscaled) >= 10**precision:
+            raise walk.mismatch(said)
+        length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+        if size is not None and length > size:
+            raise walk.mismatch(said)
+        found = unscaled.to_bytes(length if size is None else size, signed=True)
+        if size is None:
+            walk.sized(found)
+        else:
+            walk.out += found
+
+    return write
+
+
+def _unscaled(value: object, scale: int) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        # A float by its shortest text: 1.1 is 1.1.
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or abs(exponent) > _DIGITS_MAX or len(digits) > _DIGITS_MAX:
+        return None
+    found = int("".join(map(str, digits)))
+    shift = exponent + scale
+    if shift < 0:
+        found, rest = divmod(found, 10**-shift)
+        if rest:
+            return None
+    else:
+        found *= int(10**shift)
+    return -found if sign else found
+
+
+# Of a decimal, in all: more is no number anybody counts in.
+_DIGITS_MAX: Final = 1_000
+
+_PRIMITIVES: Final[Mapping[str, _Write]] = {
+    "null": _null,
+    "boolean": _boolean,
+    "int": _whole("int"),
+    "long": _whole("long"),
+    "float": _real("float"),
+    "double": _real("double"),
+    "string": _string,
+    "bytes": _bytes(None),
+}

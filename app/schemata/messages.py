@@ -1,0 +1,194 @@
+"""Messages of AVRO topics: JSON to whoever looks at them, and the bytes of Avro for who wants them.
+
+A record says by its headers `sv` and `sid` which version it was written by. One without them is a
+foreign producer's: it has the prefix of Confluent's registry (a zero byte, and the id of its schema
+in four), or is of the latest version. One that says that it is JSON is taken for that.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from app.domain.errors import ValidationFailedError
+from app.domain.message import (
+    HEADER_CONTENT_TYPE,
+    HEADER_SCHEMA_ID,
+    HEADER_SCHEMA_VERSION,
+    Message,
+    Partition,
+    Record,
+)
+from app.domain.schema import ContentType, TopicSchema
+from app.domain.topic import Topic
+from app.schemata.avro import AvroCodec, AvroError
+from app.schemata.compiled import avro_codec
+from app.schemata.problems import MismatchError
+
+AVRO: Final = b"avro/binary"
+JSON: Final = b"application/json"
+
+_PREFIX: Final = b"\0"
+_PREFIX_LENGTH: Final = 5
+_UNREAD: Final = object()
+
+
+class UnreadableError(ValueError):
+    """The message cannot be given in that form; the text says why."""
+
+
+class Written(NamedTuple):
+    """A message in Avro, and the version that it is written by."""
+
+    body: bytes
+    schema: TopicSchema
+
+
+class AvroTopic:
+    """The schemas of one AVRO topic, and what its records are by them."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._versions = {b"%d" % each.version: each for each in topic.schemas}
+        self._ids = {each.id: each for each in topic.schemas}
+        self.latest = topic.schemas[-1] if topic.schemas else None
+
+    def knows(self, record: Record) -> bool:
+        """Whether the version that the record names is known here, if it names one."""
+        version = record.header(HEADER_SCHEMA_VERSION)
+        return version is None or self._named(version, record) is not None
+
+    def message(self, record: Record, partition: Partition) -> "AvroMessage":
+        """The record as the delivery line sees it."""
+        return AvroMessage(record, partition, self)
+
+    def written(self, record: Record) -> tuple[bytes, TopicSchema | None]:
+        """The Avro in the record, and what it is written by; None: that is not known."""
+        body = record.value or b""
+        version = record.header(HEADER_SCHEMA_VERSION)
+        if version is not None:
+            return body, self._named(version, record)
+        found = self.prefixed(body)
+        return (body[_PREFIX_LENGTH:], found) if found else (body, self.latest)
+
+    def prefixed(self, body: bytes) -> TopicSchema | None:
+        """The schema that a prefix names, if there is one and it is of this topic."""
+        if len(body) < _PREFIX_LENGTH or body[:1] != _PREFIX:
+            return None
+        return self._ids.get(int.from_bytes(body[1:_PREFIX_LENGTH]))
+
+    def _named(self, version: bytes, record: Record) -> TopicSchema | None:
+        found = self._versions.get(version)
+        given = record.header(HEADER_SCHEMA_ID)
+        if given is None or (found is not None and b"%d" % found.id == given):
+            return found
+        # Written under another registry, whose versions count differently: ids tell.
+        return self._ids.get(int(given)) if given.isdigit() else found
+
+
+class AvroMessage(Message):
+    """A message of an AVRO topic. Its `body` is JSON, made when somebody asks for it.
+
+    It is None for one that cannot be read, and `problem` says why.
+    """
+
+    __slots__ = ("_json", "_problem", "_schemas", "_stored", "_written")
+
+    def __init__(self, record: Record, partition: Partition, schemas: AvroTopic) -> None:
+        self._stored: bytes | None = None
+        self._json: Any = _UNREAD
+        self._problem = super().problem
+        self._schemas = schemas
+        super().__init__(record, partition)
+        # None: the record is JSON.
+        self._written: tuple[bytes, TopicSchema | None] | None = None
+        if _is_avro(record):
+            self._written = schemas.written(record)
+        self.content_type = JSON
+
+    @property
+    def body(self) -> bytes | None:
+        """The message as JSON."""
+        if self._json is _UNREAD:
+            self._json = self._read()
+        found: bytes | None = self._json
+        return found
+
+    @body.setter
+    def body(self, value: bytes | None) -> None:
+        self._stored = value
+
+    @property
+    def problem(self) -> str:
+        """Why it has no body."""
+        return self._problem
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether it has a value that cannot be read."""
+        return self.body is None and self._stored is not None
+
+    @property
+    def stored(self) -> bytes:
+        """Its body, or if it cannot be read its bytes."""
+        body = self.body
+        return (self._stored or b"") if body is None else body
+
+    def avro(self) -> Written:
+        """The message in Avro; UnreadableError."""
+        if self._stored is None:
+            raise UnreadableError(super().problem)
+        if self._written is None:
+            return self._encoded(self._stored)
+        body, schema = self._written
+        if schema is None or (self._json is None):
+            raise UnreadableError(self._problem if schema else _UNKNOWN)
+        return Written(body, schema)
+
+    def _read(self) -> bytes | None:
+        if self._stored is None:
+            return None
+        if self._written is None:
+            return self._stored
+        body, schema = self._written
+        if schema is None:
+            return self._unreadable(_UNKNOWN)
+        try:
+            return avro_codec(schema.text).json(body)
+        except (AvroError, ValidationFailedError) as exc:
+            return self._unreadable(f"malformed: {exc}")
+
+    def _unreadable(self, problem: str) -> bytes | None:
+        self._problem = problem
+        self.content_type = AVRO
+        return None
+
+    def _encoded(self, stored: bytes) -> Written:
+        latest = self._schemas.latest
+        if latest is None:
+            raise UnreadableError("the topic has no schema")
+        try:
+            value = orjson.loads(stored)
+            codec: AvroCodec = avro_codec(latest.text)
+            said = {"messageId": self.id.decode("utf-8", "replace")}
+            return Written(codec.binary(value, wrapped=False, said=said), latest)
+        except orjson.JSONDecodeError as exc:
+            raise UnreadableError(f"malformed: neither Avro nor JSON: {exc}") from exc
+        except MismatchError as exc:
+            told = exc.told()
+            problem = f"cannot be Avro of version {latest.version}: {told.path} {told.message}"
+            raise UnreadableError(problem) from exc
+
+
+_UNKNOWN: Final = "malformed: the version of its schema is not known"
+
+
+def reading(topic: Topic) -> Callable[[Record, Partition], Message]:
+    """Makes messages of the topic's records, as whoever looks at their bodies sees them."""
+    return AvroTopic(topic).message if topic.content_type is ContentType.AVRO else Message
+
+
+def _is_avro(record: Record) -> bool:
+    if record.header(HEADER_SCHEMA_VERSION) is not None:
+        return True
+    given = record.header(HEADER_CONTENT_TYPE)
+    return given is None or given.partition(b";")[0].strip().lower() != JSON

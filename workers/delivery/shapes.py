@@ -1,0 +1,26 @@
+"""What a subscription gets of a message, when that is not the message as it is."""
+
+from app.domain.message import Message
+from app.domain.schema import ContentType
+from app.domain.subscription import Subscription
+from app.schemata.messages import AVRO, AvroMessage, UnreadableError
+from workers.delivery.events import SHAPES, Outgoing, Shape
+
+
+def shape_of(subscription: Subscription) -> Shape | None:
+    """How messages are made what its subscriber gets; None: they are it.
+
+    The shape raises UnreadableError.
+    """
+    if subscription.content_type is ContentType.AVRO:
+        return avro
+    return SHAPES[subscription.content_mode]
+
+
+def avro(message: Message) -> tuple[Outgoing, bytes]:
+    """The message in Avro, with the version and the id of its schema (as in Hermes)."""
+    if not isinstance(message, AvroMessage):
+        raise UnreadableError("the topic has no Avro")
+    body, schema = message.avro()
+    said = [(b"Schema-Version", b"%d" % schema.version), (b"Schema-Id", b"%d" % schema.id)]
+    return Outgoing(message.id, AVRO, [*said, *message.propagated]), body
