@@ -57,7 +57,7 @@ from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
-from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces
+from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces, missed
 from workers.telemetry.figures import Connections, WorkerFigures
 from workers.telemetry.observed import Observer
 from workers.telemetry.page import Address, StatusPage, served
@@ -230,6 +230,7 @@ class Worker:
             unpacked,
             records_max=PACKS_MAX,
             linger=self._seams.trace_linger,
+            missed=missed,
         )
         rates = RateSharing(self.id, lines, self._seams.notes)
         supervisor = Supervisor(

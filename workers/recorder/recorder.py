@@ -45,7 +45,8 @@ class Recorder(Generic[RowT]):
 
     `read` makes a row of a record, or None of one that is not of ours; at most `records_max`
     records are stored in one transaction. What comes waits for `linger`, so that less than that is
-    stored in few transactions, too.
+    stored in few transactions, too. `missed` makes a row of how many records the log has dropped
+    before they were recorded.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Recorder(Generic[RowT]):
         *,
         records_max: int = RECORDS_MAX,
         linger: timedelta = timedelta(),
+        missed: Callable[[int], RowT | None] = lambda _: None,
         retry_pause: timedelta = RETRY_PAUSE,
     ) -> None:
         self._tail = tail
         self._store = store
         self._read = read
+        self._missed = missed
         self._records_max = records_max
         self._owned: frozenset[Partition] = frozenset()
         # What is recorded next of each followed partition. Only that may be: a chunk from further
@@ -131,6 +134,25 @@ class Recorder(Generic[RowT]):
                 await self._record_chunks(partition, chunks)
 
     async def _record_chunks(self, partition: Partition, chunks: Sequence[Chunk]) -> None:
+        first = 0
+        for index, chunk in enumerate(chunks):
+            if chunk.gap:
+                await self._record_run(partition, chunks[first:index])
+                await self._record_gap(partition, chunk)
+                first = index + 1
+        await self._record_run(partition, chunks[first:])
+
+    async def _record_gap(self, partition: Partition, gap: Chunk) -> None:
+        """Go on where the log does: it kept what comes next no longer than its retention."""
+        missing = gap.next_offset - self._next.get(partition, gap.next_offset)
+        if gap.offset > self._next.get(partition, -1) or missing <= 0:
+            return
+        _log.error("stream_records_lost", stream=partition.topic, records=missing)
+        row = self._missed(missing)
+        rows = [] if row is None else [row]
+        await self._store_rows(partition, rows, next_offset=gap.next_offset)
+
+    async def _record_run(self, partition: Partition, chunks: Sequence[Chunk]) -> None:
         """Record what of `chunks` comes next, up to the first hole."""
         start = end = self._next.get(partition, -1)
         records: list[Record] = []
@@ -151,6 +173,11 @@ class Recorder(Generic[RowT]):
         self, partition: Partition, records: Sequence[Record], *, next_offset: int
     ) -> None:
         rows = [row for record in records if (row := self._read(record)) is not None]
+        await self._store_rows(partition, rows, next_offset=next_offset)
+
+    async def _store_rows(
+        self, partition: Partition, rows: Sequence[RowT], *, next_offset: int
+    ) -> None:
         while partition in self._next:
             try:
                 await self._store.record(rows, partition, next_offset)

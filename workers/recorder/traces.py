@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -15,6 +16,7 @@ from app.storage.recorder_positions import RecorderPositions
 from app.storage.trace_copy import copied
 from app.storage.trace_days import TraceDays, outdated, over_budget, wanted_days
 from app.storage.traces import TraceLoss, TraceRepository
+from app.tracing.buffer import ROWS_PER_PACK
 from app.tracing.packing import Pack
 
 # Of a pack about 500 entries: in one transaction about 10,000, which take half a second.
@@ -29,6 +31,7 @@ WARN_AT: Final = 0.8
 
 NO_DAY: Final = "Older than traces are kept, or from the future"
 NO_ROOM: Final = "Today's traces alone take the room that all may take"
+DROPPED: Final = "At most so many: the log kept them no longer"
 
 UNREADABLE: Final = "Not in a form that this version knows"
 
@@ -37,6 +40,11 @@ _DAY_US: Final = 86_400_000_000
 # What rows of another form than ours raise.
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, struct.error)
 _log = structlog.get_logger()
+
+
+def missed(records: int) -> Pack:
+    """What is said of so many packs that nobody has seen: `lost` is as many as may be in them."""
+    return Pack("", time.time_ns() // 1_000, records * ROWS_PER_PACK, DROPPED, {}, ())
 
 
 class DatabaseTraces:

@@ -80,8 +80,15 @@ class Scene:
             from_record,
             records_max=records_max,
             linger=linger,
+            missed=self.missed,
             retry_pause=timedelta(milliseconds=1),
         )
+
+    def missed(self, records: int) -> Undelivered:
+        """A row that cannot be another's."""
+        row = from_record(a_record(-records))
+        assert row is not None
+        return row
 
     async def own(self, *partitions: Partition) -> None:
         self.recorder.own(partitions)
@@ -210,3 +217,16 @@ async def test_reads_no_further_than_a_bound_ahead_of_a_store_that_is_down() -> 
         assert scene.tail.unread >= CHUNKS_MAX
         scene.store.down = False
         await until(lambda: scene.store.next == {STREAM: CHUNKS_MAX * 3})
+
+
+async def test_what_the_log_has_dropped_is_counted_and_gone_past() -> None:
+    async with recording() as scene:
+        scene.store.next[STREAM] = 2
+        await scene.own(STREAM)
+        dropped = Chunk(STREAM, 4, 9, (), 0, gap=True)
+        scene.tail.bring(a_chunk(2, 4), dropped, a_chunk(9, 10))
+        await until(lambda: scene.store.next == {STREAM: 10})
+        # Nothing is missing of a log that was made anew, and nothing twice.
+        scene.tail.bring(Chunk(STREAM, 10, 0, (), 0, gap=True), dropped, a_chunk(10, 11))
+        await until(lambda: scene.store.next == {STREAM: 11})
+    assert scene.store.rows == [2, 3, -5, 9, 10]
