@@ -136,6 +136,48 @@ class Settings(BaseSettings):
         le=100_000,
         description="room on the disk, in GiB, that traces take: the oldest day goes first",
     )
+    health_interval: int = Field(
+        default=5, ge=1, le=300, description="seconds between two looks at how subscriptions do"
+    )
+    health_lag: int = Field(
+        default=600,
+        ge=1,
+        le=2_592_000,
+        description="a subscription is LAGGING when messages have waited for so many seconds",
+    )
+    health_unreachable: float = Field(
+        default=0.5, gt=0, le=1, description="share of attempts without an answer: UNREACHABLE"
+    )
+    health_timing_out: float = Field(
+        default=0.1, gt=0, le=1, description="share of attempts that time out: TIMING_OUT"
+    )
+    health_malfunctioning: float = Field(
+        default=0.1, gt=0, le=1, description="share of attempts answered 5xx: MALFUNCTIONING"
+    )
+    health_malformed: float = Field(
+        default=0.1,
+        gt=0,
+        le=1,
+        description="share of attempts answered 4xx that are retried: RECEIVING_MALFORMED_MESSAGES",
+    )
+    health_rate_min: float = Field(
+        default=2.0, ge=0, le=1_000_000, description="attempts a second from which shares count"
+    )
+    alert_loss_hours: float = Field(
+        default=6.0, gt=0, le=720, description="an alert is raised so long before messages are lost"
+    )
+    alert_undelivered: float = Field(
+        default=0.05,
+        gt=0,
+        le=1,
+        description="an alert is raised when such a share of messages is discarded in a minute",
+    )
+    alert_expiry_days: int = Field(
+        default=14,
+        ge=1,
+        le=365,
+        description="an alert is raised so long before certificates and signing secrets expire",
+    )
     allow_private_endpoints: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_items)] = (
         Field(
             default=(),

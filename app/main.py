@@ -47,6 +47,7 @@ from app.metrics.publishing import PublishCounts
 from app.registry import open_registry
 from app.services.access import AccessService, Gate
 from app.services.activity import LOOK_EVERY, ActivityService
+from app.services.alerting import Announcer
 from app.services.analytics import AnalyticsService
 from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
 from app.services.audit import AuditService
@@ -58,6 +59,7 @@ from app.services.figures import ApiFigures, ClusterSight
 from app.services.first_key import Announce, make_first_key
 from app.services.fresh_schemas import FreshSchemas, Look
 from app.services.groups import GroupService
+from app.services.health import HealthService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
 from app.services.keys import KeyService
@@ -83,6 +85,7 @@ from app.services.topics import TopicService
 from app.services.traces import TraceService
 from app.services.undelivered import UndeliveredService
 from app.services.waiting import Waiters
+from app.services.watching import Watch, watch_settings
 from app.storage.access import USED_EVERY
 from app.storage.configured import database_url as opened_database_url
 from app.storage.database import Database, open_database
@@ -213,12 +216,14 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
         await refresher.refresh()
         await stack.enter_async_context(_background(refresher.run(notices)))
         forgetter = IdForgetter(database, directory)
+        announcer = Announcer(database, log, topics)
         activity = ActivityService(database, log)
         for chore in (
             repeat(_pruner(settings, database).prune, every=PRUNE_EVERY, name="prune"),
             repeat(activity.look, every=LOOK_EVERY, name="look_for_activity"),
             repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids"),
             repeat(KeyUse(database, keys).note, every=USED_EVERY, name="note_keys_used"),
+            Watch(database, log, announcer, settings=watch_settings(settings)).run(),
             *([make_first_key(key_service, parts.announce)] if controlled else ()),
         ):
             await stack.enter_async_context(_background(chore))
@@ -249,6 +254,8 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             seeking=SeekService(database, log, applied),
             redriving=RedriveService(database, log),
             metrics=MetricsService(database, log),
+            health=HealthService(database),
+            announcer=announcer,
             figures=ApiFigures(
                 log=log,
                 directory=directory,

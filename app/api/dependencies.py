@@ -9,6 +9,7 @@ from starlette.requests import Request
 from app.domain.console import ConsoleSettings
 from app.services.access import AccessService
 from app.services.activity import ActivityService
+from app.services.alerting import Announcer
 from app.services.analytics import AnalyticsService
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
@@ -16,6 +17,7 @@ from app.services.catalogue_figures import CatalogueFigures
 from app.services.consumer_groups import ConsumerGroupService
 from app.services.figures import ApiFigures
 from app.services.groups import GroupService
+from app.services.health import HealthService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
 from app.services.keys import KeyService
@@ -60,6 +62,8 @@ class Services:
     seeking: SeekService
     redriving: RedriveService
     metrics: MetricsService
+    health: HealthService
+    announcer: Announcer
     figures: ApiFigures
     undelivered: UndeliveredService
     traces: TraceService

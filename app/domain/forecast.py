@@ -110,8 +110,14 @@ def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
     """Points of the arrivals, those to come included, each with the seconds it has left."""
     horizon = HORIZON.total_seconds()
     later = Point(queue.now + horizon, queue.end + queue.arrival_rate * horizon)
+    overdue = queue.now - life
+    before = queue.arrived[0]
     for point in (*queue.arrived, later):
-        yield point, max(0.0, point.at + life - queue.now)
+        if before.at < overdue < point.at:
+            share = (overdue - before.at) / (point.at - before.at)
+            yield Point(overdue, before.offset + share * (point.offset - before.offset)), 0.0
+        yield point, max(0.0, point.at - overdue)
+        before = point
 
 
 class _Walk:

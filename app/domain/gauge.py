@@ -39,20 +39,19 @@ class Ends(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a worker last reported of a cursor, `ago` seconds ago; `owned`: and it still runs."""
+class Seen(NamedTuple):
+    """What a worker last reported of a cursor, and when (seconds since the epoch)."""
 
     status: CursorStatus
-    ago: float
-    owned: bool
+    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
     """All that is seen at `now` (seconds since the epoch).
 
-    `cursors` and `loads` are by subscription id; `moved` are those of which any was reported within
+    `cursors` (by partition) and `loads` are by subscription id, and `workers` are those that run;
+    `moved` are those of which any was reported within
     the last WINDOW. `opened` is when the oldest message that is being
     tried was taken, of subscriptions for which that was asked.
     """
@@ -60,7 +59,8 @@ class Sighting:
     now: float
     topics: Mapping[str, Topic]
     subscriptions: Mapping[str, Subscription]
-    cursors: Mapping[str, Sequence[Seen]]
+    cursors: Mapping[str, Mapping[int, Seen]]
+    workers: AbstractSet[str]
     loads: Mapping[str, Sequence[SubscriptionLoad]]
     ends: Mapping[Partition, Ends]
     moved: AbstractSet[str]
@@ -257,20 +257,22 @@ def _places(subscription: Subscription, sighting: Sighting) -> Iterator[_Place]:
     topic = sighting.topics.get(subscription.topic)
     if topic is None:
         return
-    seen = {each.status.partition: each for each in sighting.cursors.get(subscription.id, ())}
+    cursors = sighting.cursors.get(subscription.id, {})
     for index in range(topic.partitions):
         partition = Partition(topic.name, index)
         if ends := sighting.ends.get(partition):
-            yield _place(subscription, partition, ends=ends, seen=seen.get(index))
+            seen = cursors.get(index)
+            started = subscription.start.get(index, 0)
+            committed = seen.status.offset if seen else started
+            front = committed
+            if seen and seen.status.worker_id in sighting.workers and not subscription.rests:
+                front = max(front, seen.status.position or 0)
+            yield _place(partition, seen, ends=ends, front=front, committed=committed)
 
 
 def _place(
-    subscription: Subscription, partition: Partition, *, ends: Ends, seen: Seen | None
+    partition: Partition, seen: Seen | None, *, ends: Ends, front: int, committed: int
 ) -> _Place:
-    committed = seen.status.offset if seen else subscription.start.get(partition.index, 0)
-    front = committed
-    if seen and seen.owned and not subscription.rests and seen.status.position is not None:
-        front = max(front, seen.status.position)
     front = min(max(front, ends.start), ends.end)
     return _Place(
         partition=partition,
@@ -283,10 +285,9 @@ def _place(
 
 def _sample(seen: Sequence[Seen], now: float) -> Sample:
     """The counts of all these together, as of the last report if that was just now."""
-    ago = min((each.ago for each in seen), default=0.0)
-    at = now - ago if ago < REPORTED_S else now
+    reported = max((each.at for each in seen), default=now)
     return Sample(
-        at,
+        reported if now - REPORTED_S < reported < now else now,
         sum(each.status.delivered for each in seen),
         sum(each.status.discarded for each in seen),
         sum(each.status.filtered for each in seen),
@@ -347,10 +348,3 @@ def _open_loss(subscription: Subscription, sighting: Sighting) -> Iterator[Loss]
 
 def _instant(seconds: float) -> datetime:
     return datetime.fromtimestamp(round(seconds, 1), UTC)
-
-
-def topics_watched(
-    topics: Mapping[str, Topic], subscriptions: Mapping[str, Subscription]
-) -> AbstractSet[str]:
-    """The topics that somebody subscribes to."""
-    return {each.topic for each in subscriptions.values()} & topics.keys()

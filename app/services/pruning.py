@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Final
 
 from app.storage.access import AccessRepository
+from app.storage.alerts import AlertRepository
 from app.storage.audit import AuditRepository
 from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
@@ -11,6 +12,7 @@ from app.storage.idempotent_requests import IdempotentRequestRepository
 from app.storage.jobs import JobRepository
 from app.storage.rate_notes import RateNoteRepository
 from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.standings import StandingRepository
 from app.storage.statuses import StatusRepository
 from app.storage.undelivered import UndeliveredRepository
 
@@ -20,6 +22,7 @@ REPORTS_KEPT: Final = timedelta(hours=1)
 # Nobody has sent anything through them for as long.
 CIRCUITS_KEPT: Final = timedelta(days=1)
 JOBS_KEPT: Final = timedelta(days=90)
+ALERTS_KEPT: Final = timedelta(days=30)
 AUDIT_KEPT: Final = timedelta(days=365)
 
 
@@ -47,6 +50,7 @@ class Pruner:
             await CircuitRepository(session).prune(CIRCUITS_KEPT)
             await RateNoteRepository(session).prune(REPORTS_KEPT)
             await SparkRunnerRepository(session).prune(REPORTS_KEPT)
+            await StandingRepository(session).prune()
             await IdempotentRequestRepository(session).drop_old()
             await AccessRepository(session).drop_ended(self._audit_kept)
         while await self._drop_undelivered():
@@ -54,6 +58,8 @@ class Pruner:
         while await self._drop_jobs():
             continue
         while await self._drop_events():
+            continue
+        while await self._drop_alerts():
             continue
 
     async def _drop_undelivered(self) -> int:
@@ -63,6 +69,10 @@ class Pruner:
     async def _drop_jobs(self) -> int:
         async with self._database.transaction() as session:
             return await JobRepository(session).drop_older(JOBS_KEPT)
+
+    async def _drop_alerts(self) -> int:
+        async with self._database.transaction() as session:
+            return await AlertRepository(session).drop_older(ALERTS_KEPT)
 
     async def _drop_events(self) -> int:
         async with self._database.transaction() as session:

@@ -1,8 +1,8 @@
 """A message log in memory: what unit tests give to code that asks for a `MessageLog`.
 
 It keeps the contract of `tests/contract/test_log.py`. Beyond the contract, tests may look inside
-(`records`), break it (`go_down`, `come_back`, `failing_commits`), age it (`trim`) and kill members
-(`kill`).
+(`records`), break it (`go_down`, `come_back`, `failing_commits`, `refusing`), age it (`trim`) and
+kill members (`kill`).
 """
 
 import time
@@ -83,6 +83,8 @@ class MemoryLog:
         self.down = False
         self.failing_commits: dict[str, str] = {}
         """Group → why each commit of it fails."""
+        self.refusing: set[str] = set()
+        """Topics that take nothing."""
         self.commits: dict[str, dict[Partition, Committed]] = {}
         self.topics: dict[str, LogTopic] = {}
         self._now_ms = now_ms
@@ -123,6 +125,8 @@ class MemoryLog:
     ) -> Sequence[Position]:
         del ack  # One copy: whoever has it is all.
         self._answer()
+        if topic in self.refusing:
+            raise LogUnavailableError(f"{topic} takes nothing")
         partitions = await self.partitions(topic)
         if any(len(record.value) > self.topics[topic].message_size_max for record in records):
             raise MessageTooLargeError(f"a record is larger than {topic} allows")

@@ -30,6 +30,7 @@ from app.api.schemas.subscription import (
 )
 from app.domain.access import Caller, Role
 from app.domain.dead_letter import DeadLetter
+from app.domain.streams import ALERTS
 from app.domain.subscription import Subscription
 from app.services.subscriptions import Acknowledged
 
@@ -70,6 +71,8 @@ async def create_subscription(
     """Create a subscription: it gets every message that is published after the answer."""
     asked = await json_request(request)
     draft = new_subscription(topic, asked.body, strict=asked.strict)
+    if topic == ALERTS:
+        await services.announcer.make_topic()
     await services.access.require_new_subscription(caller, draft)
     await _require_dead_letter(services, caller, draft.dead_letter)
     made = await services.subscriptions.create(draft)

@@ -123,7 +123,7 @@ SLOW: dict[str, tuple[Callable[[], Queue], float]] = {
 def test_the_first_loss_and_the_losses_are_within_a_tenth_of_what_happens(case: str) -> None:
     make, life_s = SLOW[case]
     queue = make()
-    found, happened = forecast(queue, life_s), what_happens(queue, life_s, until_s=2_000)
+    found, happened = forecast(queue, life_s), what_happens(queue, life_s, until_s=500)
     assert happened.first_in is not None
     assert found.first_in == pytest.approx(happened.first_in, rel=0.1)
     assert found.messages == pytest.approx(happened.lost_of_waiting, rel=0.1, abs=2)
@@ -137,7 +137,7 @@ def test_with_the_rate_that_is_named_nothing_is_lost_and_with_less_something_is(
 
     def lost_at(output: float) -> float | None:
         tried = Queue(arrived=queue.arrived, arrival_rate=queue.arrival_rate, output_rate=output)
-        return what_happens(tried, life_s, until_s=5_000).first_in
+        return what_happens(tried, life_s, until_s=1_000).first_in
 
     assert lost_at(rate * 1.02) is None
     assert lost_at(rate * 0.9) is not None

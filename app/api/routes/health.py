@@ -1,0 +1,112 @@
+"""Health, forecasts and alerts."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import PlainTextResponse, Response
+
+from app.api.access import requires
+from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
+from app.api.documented import Responses, answers, errors
+from app.api.media import LIMIT_MAX, answer, limit_of
+from app.api.schemas.health import AlertRead, ForecastRead, HealthRead, UnhealthyRead
+from app.domain.access import Role
+from app.domain.errors import ValidationFailedError
+from app.storage.standings import Wanted
+
+router = APIRouter(tags=["health"])
+
+_TEXT: Final = "text/plain"
+_JSON: Final = "application/json"
+_NUL: Final = "\0"
+
+
+@router.get(
+    "/topics/{topic}/subscriptions/{name}/health",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(HealthRead) | errors(400, 404),
+)
+async def subscription_health(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf
+) -> Response:
+    """Its health by Hermes' indicators, as of the last look at it, a few seconds ago."""
+    return answer(HealthRead.of(await services.health.subscription(topic, name)))
+
+
+@router.get(
+    "/topics/{topic}/subscriptions/{name}/forecast",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(ForecastRead) | errors(400, 404),
+)
+async def subscription_forecast(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf
+) -> Response:
+    """What waits for it, when that is delivered, and what will be lost before it is."""
+    return answer(ForecastRead.of(await services.health.subscription(topic, name)))
+
+
+def _wanted(
+    *,
+    ownerSourceName: Annotated[str | None, Query(description="of owners there")] = None,  # noqa: N803 - as in Hermes
+    ownerId: Annotated[str | None, Query(description="of that owner")] = None,  # noqa: N803 - as in Hermes
+    subscriptionNames: Annotated[list[str], Query(description="of those names")] = [],  # noqa: B006, N803 - FastAPI copies it; as in Hermes
+    qualifiedTopicNames: Annotated[list[str], Query(description="of those topics")] = [],  # noqa: B006, N803 - as above
+) -> Wanted:
+    asked = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
+    if any(_NUL in each for each in asked):
+        # No name has one, and the database takes none in a question.
+        raise ValidationFailedError.of("query", "must be without zero characters")
+    return Wanted(
+        owner_source=ownerSourceName,
+        owner_id=ownerId,
+        names=subscriptionNames,
+        topics=qualifiedTopicNames,
+    )
+
+
+def _listed() -> Responses:
+    documented = answers(UnhealthyRead, many=True)
+    line = "billing - The oldest message that waits is 720 s old"
+    text: dict[str, Any] = {"schema": {"type": "string"}, "example": line}
+    documented[200]["content"] = {_TEXT: text}
+    return documented
+
+
+@router.get("/unhealthy", dependencies=[requires(Role.ANY)], responses=_listed() | errors(400))
+async def list_unhealthy(
+    request: Request,
+    services: ServicesOf,
+    wanted: Annotated[Wanted, Depends(_wanted)],
+    *,
+    respectMonitoringSeverity: Annotated[  # noqa: N803 - as in Hermes
+        bool, Query(description="leave those out that do not matter to their owners")
+    ] = False,
+) -> Response:
+    """Subscriptions that are not healthy; as text, if that is asked for, a line for each."""
+    found = [UnhealthyRead.of(each) for each in await services.health.unhealthy(wanted)]
+    if respectMonitoringSeverity:
+        found = [each for each in found if each.severity != "NON_IMPORTANT"]
+    if _prefers_text(request):
+        return PlainTextResponse("\r\n".join(each.line() for each in found))
+    return answer([each.answered() for each in found])
+
+
+@router.get(
+    "/alerts",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(AlertRead, many=True) | errors(400),
+)
+async def list_alerts(
+    services: ServicesOf,
+    *,
+    active: Annotated[bool, Query(description="only what is so now")] = True,
+    limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
+) -> Response:
+    """Alerts, the newest first. They are published to the topic `angelia.alerts`, too."""
+    found = await services.health.alerts(active=active, limit=limit_of(limit))
+    return answer([AlertRead.of(each).answered() for each in found])
+
+
+def _prefers_text(request: Request) -> bool:
+    accepted = request.headers.get("accept", "*/*").lower()
+    return _TEXT in accepted and _JSON not in accepted

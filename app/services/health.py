@@ -1,0 +1,72 @@
+"""How subscriptions do, as the watch saw them last."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from app.domain.alerts import Alert
+from app.domain.health import Health, Problem
+from app.domain.standing import Standing
+from app.domain.subscription import State, Subscription
+from app.services.watching import LEASE
+from app.storage.alerts import AlertRepository
+from app.storage.database import Database
+from app.storage.leases import LeaseRepository
+from app.storage.standings import StandingRepository, Unhealthy, Wanted
+from app.storage.subscriptions import SubscriptionRepository
+
+# What is older says nothing of now.
+FRESH: Final = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A subscription, and how it did `at` that time; both None: nobody has looked lately."""
+
+    subscription: Subscription
+    standing: Standing | None
+    at: datetime | None
+
+    @property
+    def health(self) -> Health:
+        """Hermes' word for it: one that is suspended is healthy."""
+        if self.subscription.state is State.SUSPENDED:
+            return Health.HEALTHY
+        if self.standing is None:
+            return Health.NO_DATA
+        return Health.UNHEALTHY if self.standing.problems else Health.HEALTHY
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """What is wrong with it."""
+        if self.standing is None or self.health is not Health.UNHEALTHY:
+            return ()
+        return self.standing.problems
+
+
+class HealthService:
+    """Looks up what the watch has written; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def subscription(self, topic: str, name: str) -> Look:
+        """TopicNotFoundError, SubscriptionNotFoundError."""
+        async with self._database.transaction() as session:
+            found = await SubscriptionRepository(session).get(topic, name)
+            at = await LeaseRepository(session).renewed_at(LEASE)
+            standing = await StandingRepository(session).get(found.id)
+        if at is None or standing is None or datetime.now(UTC) - at > FRESH:
+            return Look(subscription=found, standing=None, at=None)
+        return Look(subscription=found, standing=standing, at=at)
+
+    async def unhealthy(self, wanted: Wanted) -> Sequence[Unhealthy]:
+        """Subscriptions with problems, by topic and name; suspended ones are none."""
+        async with self._database.transaction() as session:
+            return await StandingRepository(session).unhealthy(wanted)
+
+    async def alerts(self, *, active: bool, limit: int) -> Sequence[Alert]:
+        """The newest alerts, only those that are so now if `active`."""
+        async with self._database.transaction() as session:
+            return await AlertRepository(session).newest(limit, active=active)

@@ -1,0 +1,130 @@
+"""A look at all subscriptions: what is known of them, what the log says, and how each one does."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from app.domain.arrivals import Point
+from app.domain.commit import parse_progress
+from app.domain.gauge import Ends, Gauge, Seen, Sighting
+from app.domain.health import Thresholds
+from app.domain.message import Partition
+from app.domain.standing import Standing
+from app.domain.status import SubscriptionLoad
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from app.log.interface import MessageLog
+
+# The log is asked for times that lie further and further back, until what waits is younger.
+RECALL_FIRST_S: Final = 1.0
+RECALL_FACTOR: Final = 1.5
+RECALL_MAX: Final = timedelta(days=60)
+# What is not recalled in this time is recalled in the next look.
+RECALL_WITHIN: Final = timedelta(seconds=2)
+# Subscriptions of which the log is asked what they try, in one look.
+TRYING_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the database knows at `now` (epoch seconds); see `Sighting` for the rest."""
+
+    now: float
+    topics: Mapping[str, Topic]
+    subscriptions: Mapping[str, Subscription]
+    cursors: Mapping[str, Mapping[int, Seen]]
+    workers: AbstractSet[str]
+    loads: Mapping[str, Sequence[SubscriptionLoad]]
+    moved: AbstractSet[str]
+
+
+class Looker:
+    """Looks again and again, and remembers what it saw.
+
+    It asks the log for the ends of all partitions at once, and for more only of those where
+    messages wait since before its first look, and of subscriptions that try messages again.
+    """
+
+    def __init__(self, log: MessageLog, thresholds: Thresholds) -> None:
+        self._log = log
+        self._gauge = Gauge(thresholds)
+
+    async def look(self, known: Known) -> Mapping[str, Standing]:
+        """How each subscription does, by its id; LogUnavailableError."""
+        sighting = Sighting(
+            now=known.now,
+            topics=known.topics,
+            subscriptions=known.subscriptions,
+            cursors=known.cursors,
+            workers=known.workers,
+            loads=known.loads,
+            moved=known.moved,
+            ends=await self._ends(known),
+            opened=await self._opened(known),
+        )
+        self._gauge.observe(sighting)
+        await self._recall(sighting)
+        # Thousands of them take a while, in which the loop has other things to do.
+        return await asyncio.to_thread(self._gauge.standings, sighting)
+
+    async def _ends(self, known: Known) -> dict[Partition, Ends]:
+        watched = {each.topic for each in known.subscriptions.values()} & known.topics.keys()
+        partitions = [
+            Partition(name, index)
+            for name in sorted(watched)
+            for index in range(known.topics[name].partitions)
+        ]
+        bounds = await self._log.bounds(partitions) if partitions else {}
+        return {partition: Ends(each.start, each.end) for partition, each in bounds.items()}
+
+    async def _recall(self, sighting: Sighting) -> None:
+        try:
+            async with asyncio.timeout(RECALL_WITHIN.total_seconds()):
+                await self._recall_all(sighting)
+        except TimeoutError:
+            return
+
+    async def _recall_all(self, sighting: Sighting) -> None:
+        """Ask when messages arrived that wait, back to the oldest of them."""
+        ago, step = 0.0, RECALL_FIRST_S
+        while (fronts := self._gauge.unknown(sighting)) and ago < RECALL_MAX.total_seconds():
+            ago, step = ago + step, step * RECALL_FACTOR
+            at = sighting.now - ago
+            found = await self._log.offsets_at(fronts.keys(), int(at * 1000))
+            self._gauge.recall({each: [Point(at, offset)] for each, offset in found.items()})
+
+    async def _opened(self, known: Known) -> dict[str, float]:
+        """When the oldest message was taken of those that subscriptions try again."""
+        trying = [
+            each
+            for each in known.subscriptions.values()
+            if not each.rests and _tries_again(known.loads.get(each.id, ()))
+        ][:TRYING_MAX]
+        if not trying:
+            return {}
+        places = {each.group: _partitions(each, known.topics) for each in trying}
+        committed = await self._log.committed(places)
+        opened: dict[str, float] = {}
+        for each in trying:
+            for position in committed.get(each.group, {}).values():
+                progress = parse_progress(each.id, position.offset, position.metadata)
+                if progress and progress.oldest_opened_ms is not None:
+                    at = progress.oldest_opened_ms / 1000
+                    opened[each.id] = min(at, opened.get(each.id, at))
+        return opened
+
+
+def _partitions(subscription: Subscription, topics: Mapping[str, Topic]) -> list[Partition]:
+    topic = topics.get(subscription.topic)
+    count = topic.partitions if topic else 0
+    return [Partition(subscription.topic, index) for index in range(count)]
+
+
+def _tries_again(loads: Sequence[SubscriptionLoad]) -> bool:
+    return any(
+        load.parked or (load.in_flight and not load.counts.codes_2xx and load.counts.retries)
+        for load in loads
+    )

@@ -1,0 +1,93 @@
+"""Alerts: those that are so, those that were, and what of them is still to be announced."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.alerts import Alert, AlertKind
+from app.storage.health_models import AlertRow as Row
+
+# Announced, or dropped, in one transaction.
+AT_ONCE: Final = 1_000
+
+
+class Announcement(NamedTuple):
+    """An alert of which something is to be announced; `raised`: that it was raised, too."""
+
+    alert: Alert
+    raised: bool
+
+
+class AlertRepository:
+    """Alerts. Of one kind, a subscription has one at a time."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def active(self) -> Sequence[Alert]:
+        """Those that are so, the oldest first."""
+        query = select(Row).where(Row.cleared_at.is_(None)).order_by(Row.raised_at, Row.id)
+        return [_alert_of(row) for row in await self._session.scalars(query)]
+
+    async def newest(self, limit: int, *, active: bool) -> Sequence[Alert]:
+        """The last ones, the newest first; only those that are so now if `active`."""
+        query = select(Row).order_by(Row.raised_at.desc(), Row.id.desc()).limit(limit)
+        query = query.where(Row.cleared_at.is_(None)) if active else query
+        return [_alert_of(row) for row in await self._session.scalars(query)]
+
+    async def raise_(self, alert: Alert) -> None:
+        """Something is so, and is to be announced."""
+        await self._session.execute(
+            insert(Row).values(
+                id=alert.id,
+                kind=alert.kind.value,
+                subscription_id=alert.subscription_id,
+                topic=alert.topic,
+                subscription=alert.subscription,
+                description=alert.description,
+                details=dict(alert.details),
+                raised_at=alert.raised_at,
+            )
+        )
+
+    async def clear(self, alert: Alert) -> None:
+        """It is over, which is to be announced."""
+        cleared = update(Row).where(Row.id == alert.id).values(cleared_at=alert.cleared_at)
+        await self._session.execute(cleared)
+
+    async def unannounced(self) -> Sequence[Announcement]:
+        """What is to be announced, in order; at most AT_ONCE."""
+        waits = (Row.announced < 1) | ((Row.announced < 2) & Row.cleared_at.is_not(None))  # noqa: PLR2004 - see AlertRow
+        query = select(Row).where(waits).order_by(Row.raised_at, Row.id).limit(AT_ONCE)
+        rows = await self._session.scalars(query)
+        return [Announcement(_alert_of(row), raised=row.announced < 1) for row in rows]
+
+    async def announced(self, alerts: Sequence[Alert]) -> None:
+        """Of these, as they are here, nothing is to be announced any more."""
+        for over in (False, True):
+            ids = [alert.id for alert in alerts if (alert.cleared_at is not None) is over]
+            told = update(Row).where(Row.id.in_(ids)).values(announced=2 if over else 1)
+            await self._session.execute(told)
+
+    async def drop_older(self, kept: timedelta) -> int:
+        """Forget those that have been over for that long; how many, at most AT_ONCE."""
+        old = select(Row.id).where(Row.cleared_at < func.clock_timestamp() - kept).limit(AT_ONCE)
+        dropped = delete(Row).where(Row.id.in_(old)).returning(Row.id)
+        return len((await self._session.scalars(dropped)).all())
+
+
+def _alert_of(row: Row) -> Alert:
+    return Alert(
+        id=row.id,
+        kind=AlertKind(row.kind),
+        subscription_id=row.subscription_id,
+        topic=row.topic,
+        subscription=row.subscription,
+        description=row.description,
+        details=row.details,
+        raised_at=row.raised_at,
+        cleared_at=row.cleared_at,
+    )

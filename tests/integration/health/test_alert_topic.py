@@ -1,0 +1,98 @@
+"""Alerts are messages of a topic that anybody can subscribe to."""
+
+import pytest
+
+from app.domain.errors import LogUnavailableError
+from app.domain.streams import ALERTS
+from app.domain.subscription import State
+from app.storage.alerts import AlertRepository
+from app.storage.topics import TopicRepository
+from tests.integration.health.watched import Watched
+from tests.integration.storage.builders import TOPIC, a_subscription
+
+GONE = "The endpoint answered 410"
+
+
+async def test_an_alert_is_announced_when_it_begins_and_when_it_is_over(watched: Watched) -> None:
+    subscription = await watched.subscription()
+    watch = watched.watch()
+    await watch.look()
+    assert ALERTS not in watched.log.topics
+    await watched.set_state(subscription, State.SUSPENDED, GONE)
+    for _ in range(3):
+        await watch.look()
+    await watched.set_state(subscription, State.ACTIVE)
+    for _ in range(3):
+        await watch.look()
+    raised, cleared = watched.announced()
+    assert raised["data"]["description"] == f"Suspended: {GONE}"
+    assert raised["subject"] == f"{TOPIC}/billing"
+    assert (raised["type"], cleared["type"]) == ("angelia.alert.raised", "angelia.alert.cleared")
+    assert cleared["data"]["alertId"] == raised["data"]["alertId"]
+    ids = [record.header(b"id") for record in watched.log.records(ALERTS)]
+    assert ids == [raised["id"].encode(), cleared["id"].encode()]
+
+
+async def test_the_topic_is_one_of_ours_and_nobody_else_publishes_to_it(watched: Watched) -> None:
+    await watched.announcer().make_topic()
+    await watched.announcer().make_topic()
+    async with watched.database.transaction() as session:
+        topic = await TopicRepository(session).get(ALERTS)
+    assert topic.owner.id == "angelia"
+    assert topic.auth.enabled
+    assert not topic.auth.unauthenticated_access
+
+
+async def test_what_could_not_be_announced_is_announced_later_in_order(watched: Watched) -> None:
+    subscription = await watched.subscription()
+    await watched.announcer().make_topic()
+    watch = watched.watch()
+    await watched.set_state(subscription, State.SUSPENDED, GONE)
+    await watch.look()
+    (sent,) = watched.log.records(ALERTS)
+    await watched.forget_announcements()
+    await watched.set_state(subscription, State.ACTIVE)
+    await watch.look()
+    assert watched.told() == [("SUSPENDED", "RAISED")] * 2 + [("SUSPENDED", "CLEARED")]
+    assert [record.header(b"id") for record in watched.log.records(ALERTS)][:2] == [
+        sent.header(b"id")
+    ] * 2
+
+
+async def test_a_log_that_takes_nothing_keeps_alerts_waiting(watched: Watched) -> None:
+    subscription = await watched.subscription()
+    watch = watched.watch()
+    await watched.set_state(subscription, State.SUSPENDED, GONE)
+    watched.log.refusing.add(ALERTS)
+    with pytest.raises(LogUnavailableError):
+        await watch.look()
+    await watched.set_state(subscription, State.ACTIVE)
+    with pytest.raises(LogUnavailableError):
+        await watch.look()
+    watched.log.refusing.clear()
+    await watch.look()
+    assert watched.told() == [("SUSPENDED", "RAISED"), ("SUSPENDED", "CLEARED")]
+
+
+async def test_alerts_about_who_gets_alerts_are_not_sent_to_them(watched: Watched) -> None:
+    await watched.announcer().make_topic()
+    on_alerts = await watched.add(a_subscription("pager", topic=ALERTS))
+    watch = watched.watch()
+    await watched.set_state(on_alerts, State.SUSPENDED, GONE)
+    for _ in range(3):
+        await watch.look()
+    assert watched.announced() == []
+    async with watched.database.transaction() as session:
+        (alert,) = await AlertRepository(session).active()
+        assert await AlertRepository(session).unannounced() == []
+    assert (alert.topic, alert.subscription) == (ALERTS, "pager")
+
+
+async def test_alerts_of_a_subscription_that_is_deleted_are_over(watched: Watched) -> None:
+    subscription = await watched.subscription()
+    watch = watched.watch()
+    await watched.set_state(subscription, State.SUSPENDED, GONE)
+    await watch.look()
+    await watched.delete(subscription)
+    await watch.look()
+    assert watched.told() == [("SUSPENDED", "RAISED"), ("SUSPENDED", "CLEARED")]

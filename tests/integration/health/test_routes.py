@@ -1,0 +1,162 @@
+"""Health, forecasts and alerts by REST."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from app.config import Settings
+from app.domain.owner import Owner
+from app.domain.status import AttemptCounts
+from app.domain.subscription import State
+from app.main import create_app
+from tests.fakes.keys import KEY
+from tests.integration.api.server import given, serving
+from tests.integration.health.watched import FAILING, Watched
+from tests.integration.storage.builders import TOPIC, a_subscription
+
+PATH = f"/topics/{TOPIC}/subscriptions/billing"
+
+
+@pytest.fixture
+async def api(watched: Watched, postgres_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    settings = Settings(secret_key=SecretStr(KEY), auth="off", health_interval=300)
+    app = create_app(settings, database_url=postgres_url, log=given(watched.log))
+    async with serving(app) as client:
+        yield client
+
+
+async def got(api: httpx.AsyncClient, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON
+    response = await api.get(path, params=query)
+    response.raise_for_status()
+    return response.json()
+
+
+async def test_before_anybody_looked_there_is_no_data(
+    api: httpx.AsyncClient, watched: Watched
+) -> None:
+    await watched.subscription()
+    assert await got(api, f"{PATH}/health") == {"status": "NO_DATA", "problems": []}
+    names = {"topicName": TOPIC, "subscriptionName": "billing"}
+    assert await got(api, f"{PATH}/forecast") == names
+    assert await got(api, "/unhealthy") == []
+    assert await got(api, "/alerts") == []
+
+
+async def test_health_is_as_in_hermes(api: httpx.AsyncClient, watched: Watched) -> None:
+    subscription = await watched.subscription()
+    watch = watched.watch()
+    await watch.look()
+    assert await got(api, f"{PATH}/health") == {"status": "HEALTHY", "problems": []}
+    await watched.report(subscription, counts=FAILING)
+    await watch.look()
+    problem = {
+        "code": "MALFUNCTIONING",
+        "description": "10 of 10.2 attempts a second are answered 5xx",
+    }
+    assert await got(api, f"{PATH}/health") == {"status": "UNHEALTHY", "problems": [problem]}
+    listed = {"name": "billing", "topicName": TOPIC, "severity": "NON_IMPORTANT"}
+    assert await got(api, "/unhealthy") == [listed | {"problems": [problem]}]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, ["audit", "billing"]),
+        ({"ownerSourceName": "Plaintext", "ownerId": "Audit"}, ["audit"]),
+        ({"ownerSourceName": "Elsewhere", "ownerId": "Audit"}, []),
+        ({"subscriptionNames": ["billing", "unknown"]}, ["billing"]),
+        ({"qualifiedTopicNames": [TOPIC]}, ["audit", "billing"]),
+        ({"qualifiedTopicNames": ["shop.others"]}, []),
+        ({"respectMonitoringSeverity": "true"}, []),
+    ],
+)
+async def test_unhealthy_subscriptions_are_found_by_what_they_are(
+    api: httpx.AsyncClient, watched: Watched, query: dict[str, Any], found: list[str]
+) -> None:
+    billing = await watched.subscription()
+    audit = await watched.add(a_subscription("audit", owner=Owner(id="Audit")))
+    for subscription in (billing, audit):
+        await watched.report(subscription, counts=FAILING)
+    await watched.watch().look()
+    assert [each["name"] for each in await got(api, "/unhealthy", **query)] == found
+
+
+async def test_unhealthy_subscriptions_are_listed_as_text_too(
+    api: httpx.AsyncClient, watched: Watched
+) -> None:
+    subscription = await watched.subscription()
+    await watched.report(subscription, counts=AttemptCounts(timeouts=300, codes_5xx=300))
+    await watched.watch().look()
+    response = await api.get("/unhealthy", headers={"Accept": "text/plain"})
+    assert response.headers["Content-Type"].startswith("text/plain")
+    assert response.text == (
+        "billing - 5 of 10 attempts a second time out; 5 of 10 attempts a second are answered 5xx"
+    )
+
+
+async def test_a_forecast_says_what_will_be_lost_and_when(
+    api: httpx.AsyncClient, watched: Watched
+) -> None:
+    subscription = await watched.subscription()
+    await watched.published(TOPIC, 80, ago=timedelta(hours=1))
+    await watched.set_state(subscription, State.SUSPENDED, "The endpoint answered 410")
+    await watched.watch().look()
+    forecast = await got(api, f"{PATH}/forecast")
+    assert forecast["lag"] == 80
+    assert forecast["lagSeconds"] == pytest.approx(3600, rel=0.4)
+    assert forecast["outputRate"] == 0
+    assert "drainSeconds" not in forecast
+    (loss,) = forecast["losses"]
+    assert (loss["cause"], loss["messages"]) == ("RETENTION", pytest.approx(80, abs=1))
+    assert loss["at"] > forecast["asOf"]
+
+
+async def test_alerts_are_listed_while_they_are_so_and_afterwards_if_asked_for(
+    api: httpx.AsyncClient, watched: Watched
+) -> None:
+    subscription = await watched.subscription()
+    watch = watched.watch()
+    await watched.set_state(subscription, State.SUSPENDED, "The endpoint answered 410")
+    await watch.look()
+    (alert,) = await got(api, "/alerts")
+    assert alert["kind"] == "SUSPENDED"
+    assert alert["details"] == {"reason": "The endpoint answered 410"}
+    assert "clearedAt" not in alert
+    await watched.set_state(subscription, State.ACTIVE)
+    await watch.look()
+    assert await got(api, "/alerts") == []
+    (over,) = await got(api, "/alerts", active="false", limit="1")
+    assert over["id"] == alert["id"]
+    assert over["clearedAt"] >= over["raisedAt"]
+
+
+async def test_whoever_wants_alerts_subscribes_before_there_are_any(
+    api: httpx.AsyncClient, watched: Watched
+) -> None:
+    body = {"name": "pager", "endpoint": "http://pager.test/", "supportTeam": "Ops"}
+    made = await api.post("/topics/angelia.alerts/subscriptions", json=body)
+    assert made.status_code == httpx.codes.CREATED
+    subscription = await watched.subscription()
+    await watched.set_state(subscription, State.SUSPENDED, "The endpoint answered 410")
+    await watched.watch().look()
+    assert watched.told() == [("SUSPENDED", "RAISED")]
+
+
+@pytest.mark.parametrize(
+    "query", [{"subscriptionNames": "a\0b"}, {"ownerId": "\0"}, {"respectMonitoringSeverity": "x"}]
+)
+async def test_questions_that_make_no_sense_are_refused(
+    api: httpx.AsyncClient, query: dict[str, str]
+) -> None:
+    response = await api.get("/unhealthy", params=query)
+    assert response.status_code == httpx.codes.BAD_REQUEST
+    assert response.json()["code"] == "VALIDATION_ERROR"
+
+
+async def test_what_does_not_exist_has_no_health(api: httpx.AsyncClient) -> None:
+    for path in (f"{PATH}/health", f"{PATH}/forecast"):
+        assert (await api.get(path)).status_code == httpx.codes.NOT_FOUND

@@ -1,0 +1,150 @@
+"""One watch at a time looks at all subscriptions, and writes down how each one does."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from app.domain.circuit import CircuitReading, CircuitState
+from app.domain.errors import LogUnavailableError
+from app.domain.forecast import LossCause
+from app.domain.health import Health, Indicator
+from app.domain.status import AttemptCounts, Output
+from app.domain.subscription import State
+from app.services.health import HealthService, Look
+from app.storage.database import Database
+from app.storage.standings import Wanted
+from tests.integration.health.watched import FAILING, Watched, at_start
+from tests.integration.storage.builders import NOON, TOPIC
+
+HOUR = timedelta(hours=1)
+
+
+async def looked_up(database: Database, name: str = "billing") -> Look:
+    return await HealthService(database).subscription(TOPIC, name)
+
+
+async def test_nothing_is_known_of_what_nobody_has_looked_at(watched: Watched) -> None:
+    await watched.subscription()
+    look = await looked_up(watched.database)
+    assert (look.health, look.standing, look.at) == (Health.NO_DATA, None, None)
+
+
+async def test_a_subscription_that_does_nothing_is_healthy(watched: Watched) -> None:
+    await watched.subscription()
+    await watched.watch().look()
+    look = await looked_up(watched.database)
+    assert look.health is Health.HEALTHY
+    assert look.standing is not None
+    assert look.standing.lag == 0
+
+
+async def test_one_that_fails_is_unhealthy_until_it_is_suspended(watched: Watched) -> None:
+    subscription = await watched.subscription()
+    await watched.report(subscription, counts=FAILING)
+    watch = watched.watch()
+    await watch.look()
+    look = await looked_up(watched.database)
+    assert look.health is Health.UNHEALTHY
+    assert [problem.code for problem in look.problems] == [Indicator.MALFUNCTIONING]
+    service = HealthService(watched.database)
+    assert [each.name for each in await service.unhealthy(Wanted())] == ["billing"]
+    await watched.set_state(subscription, State.SUSPENDED)
+    look = await looked_up(watched.database)
+    assert (look.health, look.problems) == (Health.HEALTHY, ())
+    assert await service.unhealthy(Wanted()) == []
+
+
+async def test_what_a_watch_wrote_long_ago_is_not_known_any_more(watched: Watched) -> None:
+    await watched.subscription()
+    await watched.watch().look()
+    async with watched.database.transaction() as session:
+        await session.execute(text("UPDATE leases SET renewed_at = now() - interval '1 hour'"))
+    assert (await looked_up(watched.database)).health is Health.NO_DATA
+
+
+async def test_messages_that_wait_since_before_the_first_look_are_as_old_as_the_log_says(
+    watched: Watched,
+) -> None:
+    subscription = await watched.subscription()
+    await watched.published(TOPIC, 800, ago=HOUR)
+    cursors = [at_start(subscription, partition) for partition in range(8)]
+    await watched.report(subscription, *cursors, counts=AttemptCounts())
+    await watched.watch().look()
+    standing = (await looked_up(watched.database)).standing
+    assert standing is not None
+    assert standing.lag == 800
+    assert standing.lag_time.total_seconds() == pytest.approx(3600, rel=0.4)
+    assert [problem.code for problem in standing.problems] == [Indicator.LAGGING]
+
+
+async def test_what_a_worker_has_taken_does_not_wait(watched: Watched) -> None:
+    subscription = await watched.subscription()
+    await watched.published(TOPIC, 800, ago=HOUR)
+    taken = [at_start(subscription, partition, position=100) for partition in range(8)]
+    await watched.report(subscription, *taken)
+    await watched.watch().look()
+    standing = (await looked_up(watched.database)).standing
+    assert standing is not None
+    assert (standing.lag, standing.lag_time) == (800, timedelta())
+
+
+async def test_a_suspended_subscription_s_losses_are_forecast(watched: Watched) -> None:
+    subscription = await watched.subscription()
+    await watched.published(TOPIC, 80, ago=HOUR)
+    await watched.set_state(subscription, State.SUSPENDED)
+    await watched.watch().look()
+    standing = (await looked_up(watched.database)).standing
+    assert standing is not None
+    assert standing.first_loss is not None
+    assert standing.first_loss.cause is LossCause.RETENTION
+    assert standing.first_loss.messages == pytest.approx(80, abs=1)
+
+
+async def test_one_of_many_watches_looks_and_another_one_when_it_resigns(
+    watched: Watched,
+) -> None:
+    subscription = await watched.subscription()
+    opened = CircuitReading(state=CircuitState.OPEN, since=NOON, reason="so many failures")
+    await watched.report(subscription, output=Output(circuit=opened))
+    watches = [watched.watch() for _ in range(4)]
+    for _ in range(3):
+        async with asyncio.TaskGroup() as looks:
+            for watch in watches:
+                looks.create_task(watch.look())
+    assert watched.told() == [("CIRCUIT_OPEN", "RAISED")]
+    for watch in watches:
+        await watch.resign()
+        async with asyncio.TaskGroup() as looks:
+            for other in watches:
+                looks.create_task(other.look())
+    assert watched.told() == [("CIRCUIT_OPEN", "RAISED")]
+
+
+async def test_a_watch_that_hangs_is_replaced_and_what_it_finds_then_is_refused(
+    watched: Watched,
+) -> None:
+    subscription = await watched.subscription()
+    first, second = watched.watch(), watched.watch()
+    await first.look()
+    await second.look()
+    async with watched.database.transaction() as session:
+        await session.execute(text("UPDATE leases SET until = now() - interval '1 s'"))
+    await second.look()
+    await watched.set_state(subscription, State.SUSPENDED, "The endpoint answered 410")
+    await first.look()
+    assert watched.told() == []
+    await second.look()
+    assert watched.told() == [("SUSPENDED", "RAISED")]
+
+
+async def test_a_log_that_is_down_is_looked_at_again(watched: Watched) -> None:
+    await watched.subscription()
+    watch = watched.watch()
+    watched.log.go_down()
+    with pytest.raises(LogUnavailableError):
+        await watch.look()
+    watched.log.come_back()
+    await watch.look()
+    assert (await looked_up(watched.database)).health is Health.HEALTHY
