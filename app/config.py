@@ -1,6 +1,7 @@
 """Settings: the only reader of the environment."""
 
 import os
+import re
 import shutil
 import ssl
 from functools import cached_property
@@ -32,6 +33,24 @@ def _unless_empty(value: object) -> object:
 def _keys(text: SecretStr) -> SecretStr:
     Vault.of(text.get_secret_value())
     return text
+
+
+def _http_url(url: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"https?://[^/\s]+(/[^?#\s]*)?", url.get_secret_value()):
+        raise ValueError("must be an http:// or https:// URL with a host, and without a query")
+    return url
+
+
+def _header_fields(text: SecretStr) -> SecretStr:
+    fields = _pairs(text)
+    if not all(re.fullmatch(r"[!-9;-~]+", name) and value for name, value in fields):
+        raise ValueError("must be name=value,…")
+    return text
+
+
+def _pairs(text: SecretStr) -> list[tuple[str, str]]:
+    items = [item.partition("=") for item in text.get_secret_value().split(",")]
+    return [(name.strip(), value.strip()) for name, _, value in items]
 
 
 def _proxy_url(url: SecretStr) -> SecretStr:
@@ -76,7 +95,7 @@ class Settings(BaseSettings):
     )
     namespace: str = Field(
         default="",
-        pattern=r"[a-zA-Z0-9_.-]{0,30}",
+        pattern=r"^[a-zA-Z0-9_.-]{0,30}$",
         description="prefix of every log topic and group",
     )
     host: str = Field(default="127.0.0.1", description="address the API listens on")
@@ -104,7 +123,7 @@ class Settings(BaseSettings):
     )
     worker_address: Annotated[str | None, BeforeValidator(_unless_empty)] = Field(
         default=None,
-        pattern=r".+:[0-9]{1,5}",
+        pattern=r"^.+:[0-9]{1,5}$",
         description="host:port where a worker answers `/metrics` and `/status/ready`"
         " (docs/metrics.md); of several on a machine the next ones have the ports after it",
     )
@@ -125,6 +144,21 @@ class Settings(BaseSettings):
         default="",
         pattern=r"[a-zA-Z0-9_.-]{0,100}",
         description="what the registry's subjects have behind the names of their topics: -value",
+    )
+    otlp_endpoint: Annotated[
+        Annotated[SecretStr, AfterValidator(_http_url)] | None, BeforeValidator(_unless_empty)
+    ] = Field(
+        default=None,
+        description="http(s)://host:4318 that metrics and sampled spans are sent to, by OTLP",
+    )
+    otlp_headers: Annotated[
+        Annotated[SecretStr, AfterValidator(_header_fields)] | None, BeforeValidator(_unless_empty)
+    ] = Field(default=None, description="headers that go there: name=value,…")
+    otlp_sample: float = Field(
+        default=0.01,
+        ge=0,
+        le=1,
+        description="share of messages that get a trace, where their publishers began none",
     )
     undelivered_days: int = Field(
         default=30, ge=1, le=3650, description="how long undelivered messages are kept"
@@ -226,7 +260,7 @@ class Settings(BaseSettings):
     )
     spark_memory: str = Field(
         default="1g",
-        pattern=r"[1-9][0-9]{0,5}[mg]",
+        pattern=r"^[1-9][0-9]{0,5}[mg]$",
         description="memory of the Spark runner: on this machine, that of its jobs too",
     )
     spark_output: str | None = Field(
@@ -248,6 +282,11 @@ class Settings(BaseSettings):
     def embedded_log(self) -> bool:
         """Whether the message log is in PostgreSQL."""
         return self.kafka_bootstrap is None
+
+    @cached_property
+    def otlp_header_fields(self) -> dict[str, str]:
+        """What goes with each request to the OTLP endpoint."""
+        return dict(_pairs(self.otlp_headers)) if self.otlp_headers else {}
 
     @cached_property
     def spark_results(self) -> str:

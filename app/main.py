@@ -30,6 +30,7 @@ from app.api.management import management_app
 from app.api.publish import PublishRoute, published_topic
 from app.api.publish_batch import BatchRoute
 from app.api.publish_counted import Counted, topic_in_path
+from app.api.publish_spans import Sampling, Spanned
 from app.api.publish_typed import SchemaCheck
 from app.api.schemas.metrics import SubscriptionMetricsRead, TopicMetricsRead
 from app.api.schemas.oauth import provider_described
@@ -44,6 +45,7 @@ from app.domain.topic import Ack, Topic
 from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.metrics.publishing import PublishCounts
+from app.otlp.exporter import open_otlp
 from app.registry import open_registry
 from app.services.access import AccessService, Gate
 from app.services.activity import LOOK_EVERY, ActivityService
@@ -204,6 +206,7 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
         )
         directory = TopicDirectory(topics.get)
         counts = PublishCounts()
+        otlp = await stack.enter_async_context(open_otlp(settings, _process_name()))
         publisher = await stack.enter_async_context(_publisher(database_url, log, counts))
         pings = PingService(database)
         channels = (CHANGES, APPLIED, ACCESS, pings.channel)
@@ -263,6 +266,7 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
                 publishing=counts,
                 traces=publisher,
                 cluster=None if only == "publish" else ClusterSight(database, log, directory),
+                spans=None if otlp is None else otlp.spans,
             ),
             undelivered=UndeliveredService(database),
             traces=TraceService(database),
@@ -282,6 +286,12 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             batch = BatchRoute(directory, publisher, gate=gate, schemas=check)
             publish = Counted(publish, counts, directory, named_by=published_topic)
             batch = Counted(batch, counts, directory, named_by=topic_in_path)
+            if otlp is not None:
+                sampling = Sampling(spans=otlp.spans, share=otlp.sample)
+                publish = Spanned(publish, sampling, named_by=published_topic)
+                batch = Spanned(batch, sampling, named_by=topic_in_path)
+        if otlp is not None:
+            await stack.enter_async_context(_background(otlp.run(services.figures.read)))
         status_only = only == "publish"
         others = management_app(services, publish=publish, batch=batch, status_only=status_only)
         yield with_origins(Dispatcher(publish=publish, others=others), settings.cors_origins)
@@ -369,11 +379,14 @@ async def _heard(database_url: str, waiters: Waiters) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _traces(log: MessageLog) -> AsyncIterator[TraceBuffer]:
     """Where publications leave their traces; what is left at the end has a moment to go."""
-    process = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-    traces = TraceBuffer(partial(log.append, TRACES, ack=Ack.LEADER), worker=process)
+    traces = TraceBuffer(partial(log.append, TRACES, ack=Ack.LEADER), worker=_process_name())
     async with _background(traces.run()):
         yield traces
         await traces.finish(LAST_TRACES_MAX)
+
+
+def _process_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
 
 
 def _applied_changes(database: Database, take_in: TakeIn) -> AppliedChanges:

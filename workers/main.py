@@ -22,6 +22,8 @@ from app.domain.undelivered import Undelivered, from_record
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
 from app.metrics.capping import NameCap
+from app.otlp.exporter import Otlp, open_otlp
+from app.otlp.spans import SpanBuffer
 from app.services.periodic import repeat
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
@@ -58,6 +60,7 @@ from workers.reading.reader import Reader
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
 from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces, missed
+from workers.telemetry.export import Exported
 from workers.telemetry.figures import Connections, WorkerFigures
 from workers.telemetry.observed import Observer
 from workers.telemetry.page import Address, StatusPage, served
@@ -121,6 +124,7 @@ class Seams:
     connections: Connections | None = None
     observers: Collection[Observer] = ()
     metrics_names_max: int = 1_000
+    spans: SpanBuffer | None = None
 
 
 async def run(settings: Settings, *, database_url: str, number: int = 1) -> None:
@@ -131,10 +135,14 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
     worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
         stopping = await stack.enter_async_context(stop_signals())
-        observers = await _observers(settings, stack, number=number)
+        otlp = await stack.enter_async_context(open_otlp(settings, worker_id))
+        observers = await _observers(settings, otlp, stack, number=number)
+        spans = None if otlp is None else otlp.spans
         vault = open_vault(settings)
         database = await stack.enter_async_context(open_database(database_url, vault=vault))
-        sender = Sender(egress=settings.egress, ca_file=settings.ca_file, proxy=settings.proxy)
+        sender = Sender(
+            egress=settings.egress, ca_file=settings.ca_file, proxy=settings.proxy, spans=spans
+        )
         pinger = Pinger(sender, worker=worker_id)
         pings = PingDesk(worker_id, pinger, DatabasePongs(database))
         notices = await stack.enter_async_context(
@@ -161,22 +169,24 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
             connections=sender.transport,
             observers=observers,
             metrics_names_max=settings.metrics_names_max,
+            spans=spans,
         )
         await Worker(seams).run(stopping)
 
 
 async def _observers(
-    settings: Settings, stack: AsyncExitStack, *, number: int
+    settings: Settings, otlp: Otlp | None, stack: AsyncExitStack, *, number: int
 ) -> Collection[Observer]:
-    """Who looks at the worker: its page, where one is asked for."""
+    """Who looks at the worker: an OTLP endpoint, and its page, where they are asked for."""
+    exported = () if otlp is None else (Exported(otlp),)
     if settings.worker_address is None:
-        return ()
+        return exported
     host, _, port = settings.worker_address.rpartition(":")
     page = StatusPage()
     # Several workers of a machine answer one after the other.
     address = Address(host.strip("[]"), int(port) and int(port) + number - 1)
     await stack.enter_async_context(served(page, address))
-    return (page,)
+    return (*exported, page)
 
 
 class Worker:
@@ -345,6 +355,7 @@ class _Parts:
             traces=self.traces,
             cap=NameCap(self.seams.metrics_names_max),
             connections=self.seams.connections,
+            spans=self.seams.spans,
         )
 
 

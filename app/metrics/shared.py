@@ -17,6 +17,18 @@ class LogTotals(Protocol):
     commits: int
 
 
+class SpanTotals(Protocol):
+    """Spans since the process began (`app.otlp.spans.SpanStats`)."""
+
+    @property
+    def exported(self) -> int:
+        """Those that the endpoint has."""
+
+    @property
+    def lost(self) -> int:
+        """Those that found no room, or were refused."""
+
+
 class TraceTotals(Protocol):
     """Trace entries since the process began (`app.tracing.buffer.TraceStats`)."""
 
@@ -57,3 +69,9 @@ def read_traces(readings: Readings, totals: TraceTotals) -> None:
     """Add what became of this process's trace entries."""
     readings.add(catalogue.TRACES_RECORDED, totals.recorded)
     readings.add(catalogue.TRACES_LOST, totals.lost)
+
+
+def read_spans(readings: Readings, totals: SpanTotals) -> None:
+    """Add what became of this process's spans."""
+    readings.add(catalogue.SPANS_EXPORTED, totals.exported)
+    readings.add(catalogue.SPANS_LOST, totals.lost)

@@ -18,7 +18,14 @@ from app.metrics.capping import CappedReadings, NameCap
 from app.metrics.process import ProcessFigures
 from app.metrics.publishing import PublishCounts
 from app.metrics.readings import Readings, Value
-from app.metrics.shared import read_log, read_traces, subscription_labels, topic_labels
+from app.metrics.shared import (
+    read_log,
+    read_spans,
+    read_traces,
+    subscription_labels,
+    topic_labels,
+)
+from app.otlp.spans import SpanBuffer
 from app.services.applied import LIVE_WITHIN
 from app.services.directory import TopicDirectory
 from app.services.metrics import REPORTED_WITHIN
@@ -104,6 +111,7 @@ class ApiFigures:
     publishing: PublishCounts | None = None
     traces: TracedPublisher | None = None
     cluster: ClusterSight | None = None
+    spans: SpanBuffer | None = None
     _process: ProcessFigures = field(default_factory=ProcessFigures)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     _caps: tuple[NameCap, NameCap] = field(init=False)
@@ -119,6 +127,8 @@ class ApiFigures:
             read_log(readings, self.log.stats)
             if self.traces is not None:
                 read_traces(readings, self.traces.stats)
+            if self.spans is not None:
+                read_spans(readings, self.spans.stats)
             of_topics, of_subscriptions = self._caps
             with (
                 of_topics.collecting(readings) as topics,

@@ -21,6 +21,7 @@ from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
 from app.log.interface import Committed, LogTopic, MessageLog
+from app.otlp.spans import SpanBuffer  # noqa: TC001 - hidden types help nobody
 from app.tracing.packing import Pack
 from tests.fakes.circuits import CircuitTalk, ToldCircuit
 from tests.fakes.flights import Flight
@@ -292,6 +293,7 @@ class World:
         self.observers: dict[str, Collection[Observer]] = {}
         self.connections: Connections | None = None
         self.metrics_names_max = 100
+        self.spans: SpanBuffer | None = None
         self.memory = MemoryLog()
         self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()
@@ -385,6 +387,7 @@ class World:
                 connections=self.connections,
                 observers=self.observers.get(name, ()),
                 metrics_names_max=self.metrics_names_max,
+                spans=self.spans,
             )
         )
 

@@ -17,6 +17,7 @@ from app.domain.message import Message
 from app.domain.subscription import Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
 from app.filtering.bodies import BodyError, ParsedBodies
+from app.otlp.spans import SpanBuffer
 from app.schemata.messages import UnreadableError
 from workers.delivery.batch import MessageBatch
 from workers.delivery.classification import delivered
@@ -29,6 +30,7 @@ from workers.delivery.plain import PlainRequests
 from workers.delivery.request import Described, Header, RequestHeaders
 from workers.delivery.shapes import shape_of
 from workers.delivery.signing import Signer
+from workers.delivery.spans import SpannedDestination
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Origin
 from workers.transport.failures import failure_reason
@@ -261,7 +263,9 @@ class Sender:
         proxy: EgressProxy | None = None,
         limits: TransportLimits | None = None,
         clock: Clock = _utc_now,
+        spans: SpanBuffer | None = None,
     ) -> None:
+        self._spans = spans
         self._egress = egress
         self._proxy = proxy
         self._ca_file = ca_file
@@ -307,11 +311,12 @@ class Sender:
 
     def destination(
         self, subscription: Subscription, *, transport: DeliveryTransport | None = None
-    ) -> Destination | AuthorizedDestination | UnusableDestination:
+    ) -> Destination | SpannedDestination | AuthorizedDestination | UnusableDestination:
         """Where to send its messages, and how. Never raises for what the endpoint is.
 
         With a `transport` they go by that one; tokens are asked for by ours.
         """
+        found: Destination | SpannedDestination
         try:
             found = Destination(
                 subscription,
@@ -321,6 +326,8 @@ class Sender:
             )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             return UnusableDestination(str(exc))
+        if self._spans is not None:
+            found = SpannedDestination(found, self._spans, subscription)
         _warn_of_certificate(subscription, self._clock())
         if subscription.oauth is None or self._tokens is None:
             return found

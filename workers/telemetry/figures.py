@@ -13,7 +13,8 @@ from app.metrics import catalogue
 from app.metrics.capping import CappedReadings, NameCap
 from app.metrics.process import ProcessFigures
 from app.metrics.readings import Labels, Readings, Value
-from app.metrics.shared import read_log, read_traces, subscription_labels
+from app.metrics.shared import read_log, read_spans, read_traces, subscription_labels
+from app.otlp.spans import SpanBuffer
 from app.tracing.buffer import TraceBuffer
 from workers.consumer.line import DeliveryLine
 from workers.consumer.tally import Finished
@@ -71,6 +72,7 @@ class WorkerFigures:
     traces: TraceBuffer
     cap: NameCap
     connections: Connections | None = None
+    spans: SpanBuffer | None = None
     _process: ProcessFigures = field(default_factory=ProcessFigures)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -92,6 +94,8 @@ class WorkerFigures:
             _read_connections(readings, self.connections)
         read_log(readings, self.log.stats)
         read_traces(readings, self.traces.stats)
+        if self.spans is not None:
+            read_spans(readings, self.spans.stats)
         self._process.read(readings)
         return readings
 

@@ -1,0 +1,102 @@
+"""Publishing as a span: it continues the publisher's trace, and what is stored continues it."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.otlp.context import SpanContext, context_in, with_context
+from app.otlp.spans import Attribute, Span, SpanBuffer, SpanKind
+
+NamedBy = Callable[[Scope], str | None]
+Dice = Callable[[], float]
+
+_MESSAGE_ID: Final = b"hermes-message-id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Where spans go, and which share of the requests without a trace gets one."""
+
+    spans: SpanBuffer
+    share: float
+    dice: Dice = random.random
+
+    def parent_and_own(
+        self, given: SpanContext | None
+    ) -> tuple[SpanContext | None, SpanContext] | None:
+        """The contexts above a span and of it; None: it is not recorded.
+
+        Whoever began a trace decides whether it is.
+        """
+        if given is not None:
+            return (given, given.child()) if given.sampled else None
+        return (None, SpanContext.root()) if self.dice() < self.share else None
+
+
+class Spanned:
+    """`route`, of whose requests those that are sampled leave a span.
+
+    Their messages carry it in `traceparent`, in place of the publisher's; all others carry what
+    their publishers sent.
+    """
+
+    def __init__(self, route: ASGIApp, sampling: Sampling, *, named_by: NamedBy) -> None:
+        self._route = route
+        self._sampling = sampling
+        self._named_by = named_by
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        contexts = self._sampling.parent_and_own(context_in(scope["headers"]))
+        if contexts is None:
+            await self._route(scope, receive, send)
+            return
+        parent, own = contexts
+        said: dict[str, Attribute] = {}
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                said.update(_said(message))
+            await send(message)
+
+        start_ns = time.time_ns()
+        await self._route({**scope, "headers": with_context(scope["headers"], own)}, receive, noted)
+        self._sampling.spans.add(
+            Span(
+                name=f"send {self._named_by(scope) or ''}",
+                kind=SpanKind.PRODUCER,
+                context=own,
+                parent=parent,
+                start_ns=start_ns,
+                end_ns=time.time_ns(),
+                attributes=self._attributes(scope) | said,
+                error=_error(said),
+            )
+        )
+
+    def _attributes(self, scope: Scope) -> dict[str, Attribute]:
+        return {
+            "messaging.system": "angelia",
+            "messaging.operation.type": "send",
+            "messaging.destination.name": self._named_by(scope) or "",
+        }
+
+
+def _said(start: Message) -> dict[str, Attribute]:
+    said: dict[str, Attribute] = {"http.response.status_code": int(start["status"])}
+    for name, value in start["headers"]:
+        if name == _MESSAGE_ID:
+            said["messaging.message.id"] = value.decode("latin-1")
+    return said
+
+
+def _error(said: dict[str, Attribute]) -> str:
+    status = said.get("http.response.status_code")
+    if not isinstance(status, int):
+        return "The publisher went away"
+    return "" if status < HTTPStatus.BAD_REQUEST else HTTPStatus(status).phrase

@@ -1,0 +1,1 @@
+"""Telemetry by OTLP: spans of messages that are sampled, and all metrics, to an endpoint."""

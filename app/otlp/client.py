@@ -1,0 +1,73 @@
+"""Requests to an OTLP endpoint over HTTP."""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from enum import Enum
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import httpx
+import structlog
+
+TIMEOUT_S: Final = 10.0
+# As the specification of OTLP has it: all other answers say that it will never be taken.
+_LATER: Final = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+_PROTOBUF: Final = {"Content-Type": "application/x-protobuf"}
+
+_log = structlog.get_logger(__name__)
+
+
+class Taken(Enum):
+    """What came of an export."""
+
+    YES = "yes"
+    # Refused for good: to send it again helps nobody.
+    NO = "no"
+    LATER = "later"
+
+
+class OtlpClient:
+    """Sends to one endpoint; get it from `otlp_client`. Nothing that goes wrong is raised."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def export(self, signal: str, body: bytes) -> Taken:
+        """Send an encoded request for `traces` or `metrics`, once."""
+        try:
+            answer = await self._http.post(f"v1/{signal}", content=body, headers=_PROTOBUF)
+        except httpx.HTTPError as error:
+            _log.warning("otlp_not_reached", signal=signal, reason=type(error).__name__)
+            return Taken.LATER
+        if answer.is_success:
+            return Taken.YES
+        _log.warning("otlp_refused", signal=signal, status=answer.status_code)
+        return Taken.LATER if answer.status_code in _LATER else Taken.NO
+
+
+@asynccontextmanager
+async def otlp_client(
+    endpoint: str, headers: Mapping[str, str], *, ca_file: Path | None = None
+) -> AsyncIterator[OtlpClient]:
+    """A client of the endpoint whose signals are at `{endpoint}/v1/traces` and `/v1/metrics`."""
+    trusted = ssl.create_default_context()
+    if ca_file is not None:
+        trusted.load_verify_locations(ca_file)
+    async with httpx.AsyncClient(
+        base_url=f"{endpoint.rstrip('/')}/",
+        headers=headers,
+        timeout=TIMEOUT_S,
+        verify=trusted,
+        # What is said of the environment is in the settings.
+        trust_env=False,
+    ) as http:
+        yield OtlpClient(http)

@@ -1,0 +1,66 @@
+"""Where a span belongs, as requests carry it: W3C Trace Context, level 1, `traceparent`."""
+
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+TRACEPARENT: Final = b"traceparent"
+
+_SAMPLED: Final = 1
+# Versions to come may add fields behind the flags; ff is none.
+_FORM: Final = re.compile(
+    rb"(?!ff)(?P<version>[0-9a-f]{2})-(?P<trace>(?!0{32})[0-9a-f]{32})"
+    rb"-(?P<span>(?!0{16})[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<rest>-.*)?"
+)
+
+
+class SpanContext(NamedTuple):
+    """A span of a trace: 16 bytes, and 8; whether the trace is recorded."""
+
+    trace_id: bytes
+    span_id: bytes
+    sampled: bool
+
+    @classmethod
+    def root(cls) -> "SpanContext":
+        """The first span of a new trace, which is recorded."""
+        return cls(secrets.token_bytes(16), secrets.token_bytes(8), sampled=True)
+
+    def child(self) -> "SpanContext":
+        """A span below this one."""
+        return self._replace(span_id=secrets.token_bytes(8))
+
+    def header(self) -> bytes:
+        """The value of `traceparent` for what happens below this span."""
+        trace, span = self.trace_id.hex().encode(), self.span_id.hex().encode()
+        return b"00-%b-%b-%02x" % (trace, span, int(self.sampled))
+
+
+def parsed(value: bytes) -> SpanContext | None:
+    """What a `traceparent` says; None of one that is not as the standard has it."""
+    found = _FORM.fullmatch(value)
+    if found is None or (found["version"] == b"00" and found["rest"]):
+        return None
+    sampled = bool(int(found["flags"], 16) & _SAMPLED)
+    return SpanContext(
+        bytes.fromhex(found["trace"].decode()),
+        bytes.fromhex(found["span"].decode()),
+        sampled=sampled,
+    )
+
+
+def context_in(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
+    """What the first `traceparent` among the headers says."""
+    for name, value in headers:
+        if name.lower() == TRACEPARENT:
+            return parsed(value)
+    return None
+
+
+def with_context(
+    headers: Iterable[tuple[bytes, bytes]], context: SpanContext
+) -> list[tuple[bytes, bytes]]:
+    """The headers, with the context in place of any other."""
+    others = [(name, value) for name, value in headers if name.lower() != TRACEPARENT]
+    return [*others, (TRACEPARENT, context.header())]

@@ -1,0 +1,131 @@
+"""Exports what a process has to tell, again and again, as long as it runs."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import version
+from typing import Final
+
+import structlog
+
+from app.config import Settings
+from app.metrics.readings import Readings
+from app.otlp.client import OtlpClient, Taken, otlp_client
+from app.otlp.encoding import Resource, encoded_metrics, encoded_spans
+from app.otlp.spans import SpanBuffer
+
+SPANS_EVERY: Final = timedelta(seconds=2)
+METRICS_EVERY: Final = timedelta(seconds=15)
+# About two milliseconds to encode.
+SPANS_PER_REQUEST: Final = 128
+# What a process that ends has to say may be lost after that.
+LAST_SPANS_MAX: Final = timedelta(seconds=2)
+
+_log = structlog.get_logger(__name__)
+
+Read = Callable[[], Awaitable[Readings]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Otlp:
+    """One process, as the endpoint hears of it; get it from `open_otlp`."""
+
+    client: OtlpClient
+    spans: SpanBuffer
+    resource: Resource
+    sample: float
+    started_ns: int
+    spans_every: timedelta = SPANS_EVERY
+    metrics_every: timedelta = METRICS_EVERY
+
+    async def run(self, read: Read) -> None:
+        """Export spans, and the metrics that `read` reads, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._export_spans())
+            tasks.create_task(self._export_metrics(read))
+
+    async def flush(self) -> bool:
+        """Export the spans that wait; False when the endpoint could not be reached."""
+        while spans := self.spans.first(SPANS_PER_REQUEST):
+            taken = await self.client.export("traces", encoded_spans(spans, self.resource))
+            if taken is Taken.LATER:
+                return False
+            self.spans.done(len(spans), exported=taken is Taken.YES)
+        return True
+
+    async def tell(self, readings: Readings) -> None:
+        """Export metrics; those that are not taken are in the next ones, which are cumulative."""
+        body = await encoded_metrics(
+            readings, self.resource, start_ns=self.started_ns, now_ns=time.time_ns()
+        )
+        await self.client.export("metrics", body)
+
+    async def _export_spans(self) -> None:
+        while True:
+            await asyncio.sleep(self.spans_every.total_seconds())
+            await self._survived("spans", self.flush)
+
+    async def _export_metrics(self, read: Read) -> None:
+        async def export() -> None:
+            await self.tell(await read())
+
+        while True:
+            await asyncio.sleep(self.metrics_every.total_seconds())
+            await self._survived("metrics", export)
+
+    @staticmethod
+    async def _survived(what: str, export: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await export()
+        except Exception:  # noqa: BLE001 - telemetry ends no process
+            _log.exception("otlp_export_broke", what=what)
+
+
+@asynccontextmanager
+async def open_otlp(
+    settings: Settings,
+    instance: str,
+    *,
+    spans_every: timedelta = SPANS_EVERY,
+    metrics_every: timedelta = METRICS_EVERY,
+) -> AsyncIterator[Otlp | None]:
+    """The export of the process that calls itself `instance`; None where no endpoint is set.
+
+    The last spans have a moment to go at the end.
+    """
+    if settings.otlp_endpoint is None:
+        yield None
+        return
+    async with otlp_client(
+        settings.otlp_endpoint.get_secret_value(),
+        settings.otlp_header_fields,
+        ca_file=settings.ca_file,
+    ) as client:
+        otlp = Otlp(
+            client=client,
+            spans=SpanBuffer(),
+            resource={
+                "service.name": "angelia",
+                "service.version": version("angelia"),
+                "service.instance.id": instance,
+            },
+            sample=settings.otlp_sample,
+            started_ns=time.time_ns(),
+            spans_every=spans_every,
+            metrics_every=metrics_every,
+        )
+        try:
+            yield otlp
+        finally:
+            await _flushed(otlp)
+
+
+async def _flushed(otlp: Otlp) -> None:
+    try:
+        async with asyncio.timeout(LAST_SPANS_MAX.total_seconds()):
+            await otlp.flush()
+    except TimeoutError:
+        _log.warning("last_spans_not_exported", spans=len(otlp.spans))

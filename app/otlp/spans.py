@@ -1,0 +1,88 @@
+"""Spans on their way to the endpoint: bounded, and never waited for."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import islice
+from typing import Final, NamedTuple
+
+from app.otlp.context import SpanContext
+
+# Some megabytes: what finds no room is lost, and counted.
+SPANS_MAX: Final = 4_096
+
+Attribute = str | int | float | bool
+
+
+class SpanKind(IntEnum):
+    """As OTLP numbers them."""
+
+    INTERNAL = 1
+    CLIENT = 3
+    PRODUCER = 4
+    CONSUMER = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Something that took from `start_ns` to `end_ns` (since the epoch).
+
+    `error` says why it did not do what it was to do; empty: it did.
+    """
+
+    name: str
+    kind: SpanKind
+    context: SpanContext
+    parent: SpanContext | None = None
+    links: tuple[SpanContext, ...] = ()
+    start_ns: int
+    end_ns: int
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    error: str = ""
+
+
+class SpanStats(NamedTuple):
+    """Spans since the process began."""
+
+    exported: int
+    lost: int
+
+
+class SpanBuffer:
+    """Spans that wait to be exported, the oldest first."""
+
+    def __init__(self, spans_max: int = SPANS_MAX) -> None:
+        self._spans_max = spans_max
+        self._waiting: deque[Span] = deque()
+        self._exported = 0
+        self._lost = 0
+
+    @property
+    def stats(self) -> SpanStats:
+        """What became of all spans so far."""
+        return SpanStats(self._exported, self._lost)
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def add(self, span: Span) -> None:
+        """Take it, if there is room."""
+        if len(self._waiting) < self._spans_max:
+            self._waiting.append(span)
+        else:
+            self._lost += 1
+
+    def first(self, count: int) -> list[Span]:
+        """The first that wait; they go on waiting until they are `done`."""
+        return list(islice(self._waiting, count))
+
+    def done(self, count: int, *, exported: bool) -> None:
+        """The first that waited are with the endpoint, or lost."""
+        for _ in range(count):
+            self._waiting.popleft()
+        if exported:
+            self._exported += count
+        else:
+            self._lost += count

@@ -1,0 +1,57 @@
+"""An OTLP endpoint: what it is sent is decoded by OpenTelemetry's own messages."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.fakes.subscriber import PATIENCE_S, Subscriber
+
+
+def attributes(given: Iterable[KeyValue]) -> dict[str, object]:
+    """Attributes by name, whatever their types."""
+    return {each.key: getattr(each.value, str(each.value.WhichOneof("value"))) for each in given}
+
+
+class Collector(Subscriber):
+    """`async with Collector() as collector`: a receiver of OTLP over HTTP."""
+
+    def spans(self, name: str | None = None) -> list[Span]:
+        """All spans that came, or those of a name."""
+        found: list[Span] = []
+        for request in self._requests("/v1/traces"):
+            for of_resource in ExportTraceServiceRequest.FromString(request).resource_spans:
+                for of_scope in of_resource.scope_spans:
+                    found += of_scope.spans
+        return [span for span in found if name in {None, span.name}]
+
+    def services(self) -> list[Mapping[str, object]]:
+        """Who sent metrics."""
+        return [
+            attributes(of_resource.resource.attributes)
+            for request in self._requests("/v1/metrics")
+            for of_resource in ExportMetricsServiceRequest.FromString(request).resource_metrics
+        ]
+
+    def metrics(self, name: str) -> list[Metric]:
+        """All reports of a metric, oldest first."""
+        return [
+            metric
+            for request in self._requests("/v1/metrics")
+            for of_resource in ExportMetricsServiceRequest.FromString(request).resource_metrics
+            for of_scope in of_resource.scope_metrics
+            for metric in of_scope.metrics
+            if metric.name == name
+        ]
+
+    async def until(self, predicate: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+        """Wait until what came is so."""
+        await self.wait_until(predicate, timeout_s)
+
+    def _requests(self, path: str) -> Iterable[bytes]:
+        return (each.body for each in self.received if each.path == path)

@@ -1,0 +1,35 @@
+"""Settings that have a form are refused when they have another."""
+
+import pytest
+from pydantic import ValidationError
+
+from app.config import Settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("namespace", "a b!"),
+        ("namespace", "x" * 31),
+        ("spark_memory", "x1gz"),
+        ("spark_memory", "0g"),
+        *(("worker_address", text) for text in ("localhost", ":9", "host:", "h:123456", "h:port")),
+    ],
+)
+def test_what_does_not_have_the_form_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ValidationError, match=name):
+        Settings.model_validate({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("namespace", ""),
+        ("namespace", "prod_eu.1-"),
+        ("spark_memory", "512m"),
+        ("worker_address", "0.0.0.0:9400"),
+        ("worker_address", "[::1]:0"),
+    ],
+)
+def test_what_has_it_is_taken(name: str, value: str) -> None:
+    assert getattr(Settings.model_validate({name: value}), name) == value

@@ -1,0 +1,189 @@
+"""Attempts as spans: below the span of what published a message, and above the subscriber's."""
+
+import time
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import Final
+
+from app.domain.delivery import Delivered, Outcome
+from app.domain.message import Message
+from app.domain.subscription import Subscription
+from app.otlp.context import SpanContext, context_in, with_context
+from app.otlp.spans import Attribute, Span, SpanBuffer, SpanKind
+from workers.delivery.batch import MessageBatch
+from workers.delivery.oauth.destination import Authorizable, Flying, Header, Landing
+
+# Of a batch so many messages' traces are linked to.
+LINKS_MAX: Final = 128
+
+
+class SpannedDestination:
+    """`inner`, of whose attempts those at messages of a recorded trace leave spans.
+
+    The subscriber gets the attempt as its parent, in `traceparent`. A message that nobody traces
+    costs a look at the headers that its publisher sent along, which most have none of.
+    """
+
+    __slots__ = ("_inner", "_spans", "_subscription")
+
+    def __init__(self, inner: Authorizable, spans: SpanBuffer, subscription: Subscription) -> None:
+        self._inner = inner
+        self._spans = spans
+        self._subscription = subscription
+
+    def begin(
+        self,
+        message: Message,
+        retry_count: int,
+        landing: Landing,
+        *,
+        authorization: Header | None = None,
+    ) -> Flying | None:
+        """As `Authorizable.begin`."""
+        attempt = self._attempt(message, retry_count)
+        if attempt is None:
+            return self._inner.begin(message, retry_count, landing, authorization=authorization)
+        return self._inner.begin(
+            attempt.sent, retry_count, _Landing(attempt, landing), authorization=authorization
+        )
+
+    async def attempt(
+        self, message: Message, *, retry_count: int, authorization: Header | None = None
+    ) -> Outcome:
+        """As `Authorizable.attempt`."""
+        attempt = self._attempt(message, retry_count)
+        if attempt is None:
+            return await self._inner.attempt(
+                message, retry_count=retry_count, authorization=authorization
+            )
+        outcome = await self._inner.attempt(
+            attempt.sent, retry_count=retry_count, authorization=authorization
+        )
+        attempt.ended(outcome)
+        return outcome
+
+    def _attempt(self, message: Message, retry_count: int) -> "_Attempt | None":
+        if isinstance(message, MessageBatch):
+            links = tuple(_recorded(message))[:LINKS_MAX]
+            if not links:
+                return None
+            # A batch belongs to no one message's trace.
+            own, parent = SpanContext.root(), None
+        else:
+            parent = context_in(message.propagated) if message.propagated else None
+            if parent is None or not parent.sampled:
+                return None
+            own, links = parent.child(), ()
+        sent = copy(message)
+        sent.propagated = with_context(message.propagated, own)
+        return _Attempt(
+            spans=self._spans,
+            subscription=self._subscription,
+            message=message,
+            sent=sent,
+            own=own,
+            parent=parent,
+            links=links,
+            retry_count=retry_count,
+            start_ns=time.time_ns(),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attempt:
+    """An attempt that is recorded; `sent` is the message as the subscriber gets it."""
+
+    spans: SpanBuffer
+    subscription: Subscription
+    message: Message
+    sent: Message
+    own: SpanContext
+    parent: SpanContext | None
+    links: tuple[SpanContext, ...]
+    retry_count: int
+    start_ns: int
+
+    def ended(self, outcome: Outcome | None) -> None:
+        """It is over; None: by a defect of ours."""
+        if self.retry_count == 0 and self.parent is not None:
+            self._add_wait(self.parent)
+        attributes = self._attributes()
+        if outcome is not None and outcome.status is not None:
+            attributes["http.response.status_code"] = outcome.status
+        self.spans.add(
+            Span(
+                name=f"deliver {self._destination}",
+                kind=SpanKind.CLIENT,
+                context=self.own,
+                parent=self.parent,
+                links=self.links,
+                start_ns=self.start_ns,
+                end_ns=time.time_ns(),
+                attributes=attributes | {"http.request.resend_count": self.retry_count},
+                error=_error(outcome),
+            )
+        )
+
+    def _add_wait(self, parent: SpanContext) -> None:
+        """From publication until the first attempt: in the log, and in the delivery line."""
+        self.spans.add(
+            Span(
+                name=f"wait {self._destination}",
+                kind=SpanKind.CONSUMER,
+                context=parent.child(),
+                parent=parent,
+                # Clocks differ, and foreign producers may say any time.
+                start_ns=max(0, min(self.message.published_ms * 1_000_000, self.start_ns)),
+                end_ns=self.start_ns,
+                attributes=self._attributes(),
+            )
+        )
+
+    @property
+    def _destination(self) -> str:
+        return f"{self.subscription.topic}/{self.subscription.name}"
+
+    def _attributes(self) -> dict[str, Attribute]:
+        message = self.message
+        return {
+            "messaging.system": "angelia",
+            "messaging.destination.name": self.subscription.topic,
+            "messaging.consumer.group.name": self.subscription.group,
+            "messaging.message.id": message.id.decode("latin-1"),
+            "messaging.destination.partition.id": str(message.partition.index),
+            "messaging.kafka.offset": message.offset,
+        }
+
+
+class _Landing:
+    """Hears first what came of an attempt."""
+
+    __slots__ = ("_attempt", "_landing")
+
+    def __init__(self, attempt: _Attempt, landing: Landing) -> None:
+        self._attempt = attempt
+        self._landing = landing
+
+    def landed(self, outcome: Outcome) -> None:
+        """It is over, and this is what came of it."""
+        self._attempt.ended(outcome)
+        self._landing.landed(outcome)
+
+    def broke(self, error: Exception) -> None:
+        """It is over, and nobody can say what came of it."""
+        self._attempt.ended(None)
+        self._landing.broke(error)
+
+
+def _recorded(batch: MessageBatch) -> Iterator[SpanContext]:
+    for message in batch.messages:
+        context = context_in(message.propagated) if message.propagated else None
+        if context is not None and context.sampled:
+            yield context
+
+
+def _error(outcome: Outcome | None) -> str:
+    if isinstance(outcome, Delivered):
+        return ""
+    return outcome.reason if outcome is not None else "Angelia failed"
