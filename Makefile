@@ -17,7 +17,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test check java kafka lint unit bench openapi client lock clean
+.PHONY: help setup up demo spark test check java kafka lint unit bench openapi client cli lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -49,6 +49,7 @@ java:
 
 kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.kafka install
+	$(BIN)/python -m tests.servers.spark_kafka install
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .
@@ -69,6 +70,9 @@ openapi: $(RUN) ## write openapi.yaml from the code
 
 client: $(DEV) ## make the Python client for threads from that for asyncio
 	$(BIN)/python -m tests.architecture.sync_client
+
+cli: $(DEV) ## write docs/cli.md from the commands
+	$(BIN)/python -m tests.architecture.cli_page
 
 lock: $(RUN) ## pin the newest versions that pyproject.toml allows
 	$(PIP) 'uv>=0.9,<1'

@@ -7,7 +7,9 @@ httpx and nothing else of Angelia::
         angelia.publish("shop.orders", {"order": 1})
 """
 
-from angelia_client.aio.client import AsyncAngelia
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from angelia_client.batches import NewMessage
 from angelia_client.discards import DiscardQuery, Redrive
 from angelia_client.errors import (
@@ -38,6 +40,8 @@ from angelia_client.messages import (
 from angelia_client.models import (
     ApiKey,
     AuditEvent,
+    NamedSubscriptionMetrics,
+    NamedTopicMetrics,
     NewApiKey,
     Owner,
     Pong,
@@ -49,7 +53,10 @@ from angelia_client.models import (
     TopicMetrics,
 )
 from angelia_client.retries import NO_RETRIES, Retries
-from angelia_client.sync.client import Angelia
+
+if TYPE_CHECKING:
+    from angelia_client.aio.client import AsyncAngelia
+    from angelia_client.sync.client import Angelia
 
 __all__ = [
     "NO_RETRIES",
@@ -66,6 +73,8 @@ __all__ = [
     "InvalidError",
     "Job",
     "Message",
+    "NamedSubscriptionMetrics",
+    "NamedTopicMetrics",
     "NewApiKey",
     "NewMessage",
     "NotFoundError",
@@ -92,3 +101,15 @@ __all__ = [
     "Undelivered",
     "UnreachableError",
 ]
+
+# Each with its module: nobody needs both, and a short program notices what it need not import.
+_CLIENTS = {
+    "Angelia": "angelia_client.sync.client",
+    "AsyncAngelia": "angelia_client.aio.client",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - as Python has it (PEP 562)
+    if name not in _CLIENTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_CLIENTS[name]), name)

@@ -118,6 +118,25 @@ class SubscriptionMetrics(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTopicMetrics(TopicMetrics):
+    """What is known of a topic's traffic, with its name."""
+
+    SCHEMA: ClassVar[str] = "NamedTopicMetricsRead"
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSubscriptionMetrics(SubscriptionMetrics):
+    """Figures of a subscription, with its names; its lag is as workers saw the log last."""
+
+    SCHEMA: ClassVar[str] = "NamedSubscriptionMetricsRead"
+
+    name: str
+    topic: Annotated[str, Said(name="topicName")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pong(Answered):
     """How an endpoint has answered a ping; `status` is None when it has not."""
 

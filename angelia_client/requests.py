@@ -1,10 +1,11 @@
 """Requests and answers as values, without the library that carries them (pure)."""
 
 import json
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
 from angelia_client.errors import NotUnderstoodError, RefusedError, refusal
@@ -72,6 +73,11 @@ def with_json(method: str, path: str, value: object) -> Request:
     return Request(method=method, path=path, body=json_of(value), headers={"Content-Type": _JSON})
 
 
+def asking(path: str, query: Mapping[str, Any]) -> Request:
+    """A request that reads what a query in Hermes' form asks for."""
+    return replace(with_json("POST", path, {"query": query}), repeatable=True)
+
+
 def creating(path: str, value: object, *, key: str) -> Request:
     """A request that creates something, once for each `key`: so it can be sent again."""
     headers = {"Content-Type": _JSON, "Idempotency-Key": key}
@@ -102,6 +108,16 @@ def query_of(given: Query) -> str:
 def json_of(value: object) -> bytes:
     """As JSON; ValueError for what JSON has no word for."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def verification(url: str) -> ssl.SSLContext | Literal[True]:
+    """How the certificate of an API at `url` is verified: as usual.
+
+    To read the authorities of the world takes a while, and who speaks in plain text has no use for
+    them: there, none is trusted.
+    """
+    plain = url.lower().startswith("http:")
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True
 
 
 def time_text(moment: datetime) -> str:

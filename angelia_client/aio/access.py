@@ -6,7 +6,7 @@ from typing import Any
 
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.models import ApiKey, AuditEvent, NewApiKey
-from angelia_client.requests import Query, Request, escaped, with_json
+from angelia_client.requests import Query, Request, escaped, get, with_json
 
 
 class AsyncKeys:
@@ -17,7 +17,7 @@ class AsyncKeys:
 
     async def all(self) -> AsyncIterator[ApiKey]:
         """All API keys, also those that were revoked or have expired."""
-        async for found in self._sender.listed("/keys", {"limit": 1000}):
+        async for found in self._sender.listed(get("/keys", {"limit": 1000})):
             yield ApiKey.of(found)
 
     async def create(
@@ -42,5 +42,5 @@ class AsyncAudit:
 
     async def events(self, query: Query | None = None) -> AsyncIterator[AuditEvent]:
         """What was changed, newest first; `query` as in the API's document."""
-        async for found in self._sender.listed("/audit", query or {}):
+        async for found in self._sender.listed(get("/audit", query or {})):
             yield AuditEvent.of(found)

@@ -15,7 +15,7 @@ from angelia_client.aio.topics import AsyncGroups, AsyncMessages, AsyncTopics
 from angelia_client.aio.undelivered import AsyncDiscards
 from angelia_client.errors import ServiceError
 from angelia_client.models import Readiness
-from angelia_client.requests import get
+from angelia_client.requests import get, verification
 from angelia_client.retries import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8090"
@@ -27,9 +27,9 @@ _RETRIES: Final = Retries()
 class AsyncAngelia(AsyncPublishing):
     """The API at `url`. Enter it with `async with`, or call `aclose` at the end.
 
-    `timeout` is for one attempt, and `retries` say how often those follow that may. For proxies,
-    certificates and the like give an `http` of your own, which stays yours to close. It may be
-    shared by tasks. Every method raises ClientError.
+    `timeout` is for one attempt, and `retries` say how often those follow that may. Proxies and
+    certificates are the environment's (`trust_env`), or those of an `http` of your own, which stays
+    yours to close. It may be shared by tasks. Every method raises ClientError.
     """
 
     def __init__(
@@ -39,9 +39,10 @@ class AsyncAngelia(AsyncPublishing):
         api_key: str | None = None,
         timeout: timedelta = DEFAULT_TIMEOUT,
         retries: Retries = _RETRIES,
+        trust_env: bool = True,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        self._http = http or httpx.AsyncClient()
+        self._http = http or httpx.AsyncClient(trust_env=trust_env, verify=verification(url))
         self._owned = http is None
         sender = AsyncSender(self._http, url, api_key=api_key, timeout=timeout, retries=retries)
         super().__init__(sender)

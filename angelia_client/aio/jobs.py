@@ -21,7 +21,7 @@ class AsyncJobs:
 
     async def all(self, *, state: str | None = None) -> AsyncIterator[Job]:
         """Jobs, newest first; only those in that state, if one is given."""
-        async for found in self._sender.listed("/jobs", {"state": state}):
+        async for found in self._sender.listed(get("/jobs", {"state": state})):
             yield Job.of(found)
 
     async def get(self, job_id: str) -> Job:

@@ -1,7 +1,8 @@
 """Carries requests to the API, and sends again those that may be."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 import httpx
 
 from angelia_client.errors import ClientError, UnreachableError
-from angelia_client.requests import Answer, Request, get
+from angelia_client.requests import Answer, Request
 from angelia_client.retries import Retries
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
@@ -49,14 +50,14 @@ class AsyncSender:
         """The JSON of the answer."""
         return (await self.send(request)).json()
 
-    async def listed(self, path: str, query: Mapping[str, Any]) -> AsyncIterator[Any]:
+    async def listed(self, request: Request) -> AsyncIterator[Any]:
         """Each item of a list, page by page: a page is asked for when it is needed."""
-        request: Request | None = get(path, query)
-        while request is not None:
-            answer = await self.send(request)
+        page: Request | None = request
+        while page is not None:
+            answer = await self.send(page)
             for item in answer.listed():
                 yield item
-            request = get(answer.next) if answer.next else None
+            page = replace(request, path=answer.next) if answer.next else None
 
     async def _once(self, request: Request) -> Answer:
         try:

@@ -1,6 +1,6 @@
 """Subscriptions, and what their deliveries are signed with."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -8,9 +8,16 @@ from uuid import uuid4
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.errors import NotFoundError, NotUnderstoodError
 from angelia_client.messages import Position
-from angelia_client.models import Pong, SigningSecret, Subscription, SubscriptionMetrics
+from angelia_client.models import (
+    NamedSubscriptionMetrics,
+    Pong,
+    SigningSecret,
+    Subscription,
+    SubscriptionMetrics,
+)
 from angelia_client.requests import (
     Request,
+    asking,
     creating,
     escaped,
     get,
@@ -30,6 +37,11 @@ class AsyncSubscriptions:
     async def names(self, topic: str) -> list[str]:
         """The names of a topic's subscriptions."""
         return (await self._sender.send(get(f"{topic_path(topic)}/subscriptions"))).listed()
+
+    async def query(self, query: Mapping[str, Any] | None = None) -> AsyncIterator[Subscription]:
+        """The subscriptions of any topic for which a query of Hermes holds; without one all."""
+        async for found in self._sender.listed(asking("/query/subscriptions", query or {})):
+            yield Subscription.of(found)
 
     async def get(self, topic: str, name: str) -> Subscription:
         """A subscription; NotFoundError."""
@@ -82,6 +94,14 @@ class AsyncSubscriptions:
         """Its counts and rates."""
         path = f"{subscription_path(topic, name)}/metrics"
         return SubscriptionMetrics.of(await self._sender.json(get(path)))
+
+    async def query_metrics(
+        self, query: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[NamedSubscriptionMetrics]:
+        """The same of all subscriptions whose figures a query holds for (`{"lag": {"gt": 99}}`)."""
+        path = "/query/subscriptions/metrics"
+        async for found in self._sender.listed(asking(path, query or {})):
+            yield NamedSubscriptionMetrics.of(found)
 
     async def ping(self, topic: str, name: str) -> Pong:
         """Send one test message now, and tell how the endpoint answered."""

@@ -8,9 +8,10 @@ from uuid import uuid4
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.errors import NotFoundError
 from angelia_client.messages import Message, TraceEntry
-from angelia_client.models import Topic, TopicMetrics
+from angelia_client.models import NamedTopicMetrics, Topic, TopicMetrics
 from angelia_client.requests import (
     Request,
+    asking,
     creating,
     escaped,
     get,
@@ -49,6 +50,11 @@ class AsyncTopics:
         """The qualified names of all topics, or of those of a group."""
         return (await self._sender.send(get("/topics", {"groupName": group}))).listed()
 
+    async def query(self, query: Mapping[str, Any] | None = None) -> AsyncIterator[Topic]:
+        """The topics for which a query of Hermes holds (`{"name": {"like": ".*orders"}}`); all."""
+        async for found in self._sender.listed(asking("/query/topics", query or {})):
+            yield Topic.of(found)
+
     async def get(self, name: str) -> Topic:
         """A topic; NotFoundError."""
         return Topic.of(await self._sender.json(get(topic_path(name))))
@@ -78,6 +84,13 @@ class AsyncTopics:
         """What is known of its traffic."""
         return TopicMetrics.of(await self._sender.json(get(f"{topic_path(name)}/metrics")))
 
+    async def query_metrics(
+        self, query: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[NamedTopicMetrics]:
+        """The same of topics whose figures a query holds for (`{"deliveryRate": {"gt": 9}}`)."""
+        async for found in self._sender.listed(asking("/query/topics/metrics", query or {})):
+            yield NamedTopicMetrics.of(found)
+
 
 class AsyncMessages:
     """`client.messages`: what is in the log, and what became of it."""
@@ -101,7 +114,7 @@ class AsyncMessages:
         or JSON as 42, true): one of them must be given. Between two messages many may be read.
         """
         query = {"key": key, "path": path, "value": value, "since": since, "until": until}
-        async for found in self._sender.listed(f"{topic_path(topic)}/messages", query):
+        async for found in self._sender.listed(get(f"{topic_path(topic)}/messages", query)):
             yield Message.of(found)
 
     async def trace(

@@ -1,6 +1,8 @@
 """Messages that subscriptions did not get: read them, send them again."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from angelia_client.aio.sending import AsyncSender
@@ -28,7 +30,7 @@ class AsyncDiscards:
         where = topic_path(topic)
         if subscription is not None:
             where = subscription_path(topic, subscription)
-        async for found in self._sender.listed(f"{where}/undelivered", query.as_query()):
+        async for found in self._sender.listed(get(f"{where}/undelivered", query.as_query())):
             yield Undelivered.of(found)
 
     async def last(self, topic: str, subscription: str) -> Undelivered | None:
@@ -56,10 +58,14 @@ class AsyncDiscards:
     async def redrive_all(
         self, topic: str, subscription: str, *, which: Redrive
     ) -> AsyncIterator[Redriven]:
-        """Send all such messages again: what each request has sent, until there are no more."""
+        """Send all that were discarded until now again: what each request has sent.
+
+        With `again` it is one request, as each would find the same: `more` says if some are left.
+        """
+        # What is discarded again meanwhile would be sent again for ever.
+        before = replace(which, until=which.until or datetime.now(UTC))
         more = True
         while more:
-            sent = await self.redrive(topic, subscription, which=which)
-            # `again` would find what it has just sent, for ever.
+            sent = await self.redrive(topic, subscription, which=before)
             more = sent.more and sent.count > 0 and not which.again
             yield sent

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from angelia_client.models import ApiKey, AuditEvent, NewApiKey
-from angelia_client.requests import Query, Request, escaped, with_json
+from angelia_client.requests import Query, Request, escaped, get, with_json
 from angelia_client.sync.sending import Sender
 
 
@@ -19,7 +19,7 @@ class Keys:
 
     def all(self) -> Iterator[ApiKey]:
         """All API keys, also those that were revoked or have expired."""
-        for found in self._sender.listed("/keys", {"limit": 1000}):
+        for found in self._sender.listed(get("/keys", {"limit": 1000})):
             yield ApiKey.of(found)
 
     def create(
@@ -44,5 +44,5 @@ class Audit:
 
     def events(self, query: Query | None = None) -> Iterator[AuditEvent]:
         """What was changed, newest first; `query` as in the API's document."""
-        for found in self._sender.listed("/audit", query or {}):
+        for found in self._sender.listed(get("/audit", query or {})):
             yield AuditEvent.of(found)

@@ -10,7 +10,7 @@ import httpx
 
 from angelia_client.errors import ServiceError
 from angelia_client.models import Readiness
-from angelia_client.requests import get
+from angelia_client.requests import get, verification
 from angelia_client.retries import Retries
 from angelia_client.sync.access import Audit, Keys
 from angelia_client.sync.jobs import Analytics, Jobs
@@ -29,9 +29,9 @@ _RETRIES: Final = Retries()
 class Angelia(Publishing):
     """The API at `url`. Enter it with `with`, or call `close` at the end.
 
-    `timeout` is for one attempt, and `retries` say how often those follow that may. For proxies,
-    certificates and the like give an `http` of your own, which stays yours to close. It may be
-    shared by threads. Every method raises ClientError.
+    `timeout` is for one attempt, and `retries` say how often those follow that may. Proxies and
+    certificates are the environment's (`trust_env`), or those of an `http` of your own, which stays
+    yours to close. It may be shared by threads. Every method raises ClientError.
     """
 
     def __init__(
@@ -41,9 +41,10 @@ class Angelia(Publishing):
         api_key: str | None = None,
         timeout: timedelta = DEFAULT_TIMEOUT,
         retries: Retries = _RETRIES,
+        trust_env: bool = True,
         http: httpx.Client | None = None,
     ) -> None:
-        self._http = http or httpx.Client()
+        self._http = http or httpx.Client(trust_env=trust_env, verify=verification(url))
         self._owned = http is None
         sender = Sender(self._http, url, api_key=api_key, timeout=timeout, retries=retries)
         super().__init__(sender)

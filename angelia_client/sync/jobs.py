@@ -23,7 +23,7 @@ class Jobs:
 
     def all(self, *, state: str | None = None) -> Iterator[Job]:
         """Jobs, newest first; only those in that state, if one is given."""
-        for found in self._sender.listed("/jobs", {"state": state}):
+        for found in self._sender.listed(get("/jobs", {"state": state})):
             yield Job.of(found)
 
     def get(self, job_id: str) -> Job:

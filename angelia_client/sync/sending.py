@@ -3,7 +3,8 @@
 # Made from angelia_client/aio by `make client`: change it there.
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any, Final
@@ -11,7 +12,7 @@ from typing import Any, Final
 import httpx
 
 from angelia_client.errors import ClientError, UnreachableError
-from angelia_client.requests import Answer, Request, get
+from angelia_client.requests import Answer, Request
 from angelia_client.retries import Retries
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
@@ -51,13 +52,13 @@ class Sender:
         """The JSON of the answer."""
         return (self.send(request)).json()
 
-    def listed(self, path: str, query: Mapping[str, Any]) -> Iterator[Any]:
+    def listed(self, request: Request) -> Iterator[Any]:
         """Each item of a list, page by page: a page is asked for when it is needed."""
-        request: Request | None = get(path, query)
-        while request is not None:
-            answer = self.send(request)
+        page: Request | None = request
+        while page is not None:
+            answer = self.send(page)
             yield from answer.listed()
-            request = get(answer.next) if answer.next else None
+            page = replace(request, path=answer.next) if answer.next else None
 
     def _once(self, request: Request) -> Answer:
         try:

@@ -2,16 +2,23 @@
 
 # Made from angelia_client/aio by `make client`: change it there.
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
 from angelia_client.errors import NotFoundError, NotUnderstoodError
 from angelia_client.messages import Position
-from angelia_client.models import Pong, SigningSecret, Subscription, SubscriptionMetrics
+from angelia_client.models import (
+    NamedSubscriptionMetrics,
+    Pong,
+    SigningSecret,
+    Subscription,
+    SubscriptionMetrics,
+)
 from angelia_client.requests import (
     Request,
+    asking,
     creating,
     escaped,
     get,
@@ -32,6 +39,11 @@ class Subscriptions:
     def names(self, topic: str) -> list[str]:
         """The names of a topic's subscriptions."""
         return (self._sender.send(get(f"{topic_path(topic)}/subscriptions"))).listed()
+
+    def query(self, query: Mapping[str, Any] | None = None) -> Iterator[Subscription]:
+        """The subscriptions of any topic for which a query of Hermes holds; without one all."""
+        for found in self._sender.listed(asking("/query/subscriptions", query or {})):
+            yield Subscription.of(found)
 
     def get(self, topic: str, name: str) -> Subscription:
         """A subscription; NotFoundError."""
@@ -84,6 +96,14 @@ class Subscriptions:
         """Its counts and rates."""
         path = f"{subscription_path(topic, name)}/metrics"
         return SubscriptionMetrics.of(self._sender.json(get(path)))
+
+    def query_metrics(
+        self, query: Mapping[str, Any] | None = None
+    ) -> Iterator[NamedSubscriptionMetrics]:
+        """The same of all subscriptions whose figures a query holds for (`{"lag": {"gt": 99}}`)."""
+        path = "/query/subscriptions/metrics"
+        for found in self._sender.listed(asking(path, query or {})):
+            yield NamedSubscriptionMetrics.of(found)
 
     def ping(self, topic: str, name: str) -> Pong:
         """Send one test message now, and tell how the endpoint answered."""

@@ -9,9 +9,10 @@ from uuid import uuid4
 
 from angelia_client.errors import NotFoundError
 from angelia_client.messages import Message, TraceEntry
-from angelia_client.models import Topic, TopicMetrics
+from angelia_client.models import NamedTopicMetrics, Topic, TopicMetrics
 from angelia_client.requests import (
     Request,
+    asking,
     creating,
     escaped,
     get,
@@ -51,6 +52,11 @@ class Topics:
         """The qualified names of all topics, or of those of a group."""
         return (self._sender.send(get("/topics", {"groupName": group}))).listed()
 
+    def query(self, query: Mapping[str, Any] | None = None) -> Iterator[Topic]:
+        """The topics for which a query of Hermes holds (`{"name": {"like": ".*orders"}}`); all."""
+        for found in self._sender.listed(asking("/query/topics", query or {})):
+            yield Topic.of(found)
+
     def get(self, name: str) -> Topic:
         """A topic; NotFoundError."""
         return Topic.of(self._sender.json(get(topic_path(name))))
@@ -80,6 +86,11 @@ class Topics:
         """What is known of its traffic."""
         return TopicMetrics.of(self._sender.json(get(f"{topic_path(name)}/metrics")))
 
+    def query_metrics(self, query: Mapping[str, Any] | None = None) -> Iterator[NamedTopicMetrics]:
+        """The same of topics whose figures a query holds for (`{"deliveryRate": {"gt": 9}}`)."""
+        for found in self._sender.listed(asking("/query/topics/metrics", query or {})):
+            yield NamedTopicMetrics.of(found)
+
 
 class Messages:
     """`client.messages`: what is in the log, and what became of it."""
@@ -103,7 +114,7 @@ class Messages:
         or JSON as 42, true): one of them must be given. Between two messages many may be read.
         """
         query = {"key": key, "path": path, "value": value, "since": since, "until": until}
-        for found in self._sender.listed(f"{topic_path(topic)}/messages", query):
+        for found in self._sender.listed(get(f"{topic_path(topic)}/messages", query)):
             yield Message.of(found)
 
     def trace(

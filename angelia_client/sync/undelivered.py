@@ -3,6 +3,8 @@
 # Made from angelia_client/aio by `make client`: change it there.
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from angelia_client.discards import DiscardQuery, Redrive
@@ -30,7 +32,7 @@ class Discards:
         where = topic_path(topic)
         if subscription is not None:
             where = subscription_path(topic, subscription)
-        for found in self._sender.listed(f"{where}/undelivered", query.as_query()):
+        for found in self._sender.listed(get(f"{where}/undelivered", query.as_query())):
             yield Undelivered.of(found)
 
     def last(self, topic: str, subscription: str) -> Undelivered | None:
@@ -56,10 +58,14 @@ class Discards:
         return Redriven.of(self._sender.json(with_json("POST", path, body)))
 
     def redrive_all(self, topic: str, subscription: str, *, which: Redrive) -> Iterator[Redriven]:
-        """Send all such messages again: what each request has sent, until there are no more."""
+        """Send all that were discarded until now again: what each request has sent.
+
+        With `again` it is one request, as each would find the same: `more` says if some are left.
+        """
+        # What is discarded again meanwhile would be sent again for ever.
+        before = replace(which, until=which.until or datetime.now(UTC))
         more = True
         while more:
-            sent = self.redrive(topic, subscription, which=which)
-            # `again` would find what it has just sent, for ever.
+            sent = self.redrive(topic, subscription, which=before)
             more = sent.more and sent.count > 0 and not which.again
             yield sent

@@ -1,14 +1,13 @@
-"""Bodies of what the commands create, with every field today's Hermes asks for."""
+"""Settings of what the commands create, with every field today's Hermes asks for."""
 
-from app.cli.client import Json
+from app.cli.options import Json
 
 _OWNER = {"source": "Plaintext", "id": "angelia-cli"}
 
 
-def new_topic(name: str, *, description: str = "", partitions: int | None = None) -> Json:
+def topic_settings(*, description: str = "", partitions: int | None = None) -> Json:
     """A topic of JSON messages that are kept for a day."""
     body: Json = {
-        "name": name,
         "description": description,
         "owner": _OWNER,
         "contentType": "JSON",
@@ -17,15 +16,6 @@ def new_topic(name: str, *, description: str = "", partitions: int | None = None
     return body if partitions is None else body | {"partitions": partitions}
 
 
-def new_subscription(
-    topic: str, name: str, endpoint: str, *, description: str = "", policy: Json | None = None
-) -> Json:
+def subscription_settings(*, description: str = "", policy: Json | None = None) -> Json:
     """A subscription; what `policy` leaves out is the service's default."""
-    return {
-        "topicName": topic,
-        "name": name,
-        "endpoint": endpoint,
-        "description": description,
-        "owner": _OWNER,
-        "subscriptionPolicy": policy or {},
-    }
+    return {"description": description, "owner": _OWNER, "subscriptionPolicy": policy or {}}

@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from app.cli import output
-from app.cli.client import Api, Json
+from app.cli.async_client import readiness
 from app.cli.errors import CliError
-from app.cli.options import JsonOption
+from app.cli.options import Json, JsonOption
+from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, settings_with
 from app.config import Settings
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
@@ -40,6 +41,7 @@ def check(*, as_json: JsonOption = False) -> None:
     Exits with 1 when the database, its tables or the message log are not as they must be; an API
     that does not run is only reported. An embedded PostgreSQL is started for the while.
     """
+    quiet_logs()
     settings = settings_with()
     parts = _parts(settings)
     if as_json:
@@ -151,8 +153,7 @@ def _secret_key(settings: Settings) -> Part:
 
 async def _api(settings: Settings) -> Part:
     url = api_url(settings)
-    async with Api.at(url) as api:
-        ready, words = await api.readiness()
+    ready, words = await readiness(url)
     problem = "" if ready else f"not ready: {words}"
     return Part(name="API", where=url, problem=problem, required=False)
 

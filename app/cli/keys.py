@@ -8,10 +8,11 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from app.cli import output
-from app.cli.client import Api, Json
-from app.cli.credentials import api_key
+from app.cli.client import connected
+from app.cli.environment import api_key
 from app.cli.errors import CliError
-from app.cli.options import ApiOption, JsonOption, address
+from app.cli.options import ApiOption, Json, JsonOption
+from app.cli.quiet import quiet_logs
 from app.cli.settings import settings_with
 from app.domain.access import ApiKey, Caller, Scope
 from app.services.audit import act_as
@@ -49,7 +50,7 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Make a key and print it: it is shown this once."""
-    made = asyncio.run(_create(name, scope, days=days, api=api))
+    made = _create(name, scope, days=days, api=api)
     if as_json:
         output.write_json(made)
         return
@@ -60,7 +61,7 @@ def create(
 @keys.command("list")
 def list_keys(*, api: ApiOption = None, as_json: JsonOption = False) -> None:
     """List all keys, also those that were revoked or have expired."""
-    found = asyncio.run(_list(api))
+    found = _list(api)
     if as_json:
         output.write_json(found)
         return
@@ -73,22 +74,20 @@ def revoke(
     key: Annotated[str, typer.Argument(help="Id of the key: see `angelia keys list`.")],
     *,
     api: ApiOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Revoke a key: within moments it opens nothing any more."""
     # Of a whole key, the id is enough.
     key_id = key.removeprefix("ang_").partition("_")[0]
-    asyncio.run(_revoke(key_id, api))
-    output.say(f"Revoked {key_id}")
+    _revoke(key_id, api)
+    output.write_done(f"Revoked {key_id}", {"id": key_id}, as_json=as_json)
 
 
-async def _create(name: str, scopes: Sequence[str], *, days: int | None, api: str | None) -> Json:
+def _create(name: str, scopes: Sequence[str], *, days: int | None, api: str | None) -> Json:
     lifetime = None if days is None else timedelta(days=days)
     if _by_rest(api):
-        body: Json = {"name": name, "scopes": list(scopes)}
-        if lifetime is not None:
-            body["expiresIn"] = int(lifetime.total_seconds())
-        async with Api.at(address(api)) as client:
-            return await client.create_key(body)
+        with connected(api) as client:
+            return dict(client.keys.create(name, scopes=scopes, lifetime=lifetime).raw)
 
     async def make(service: KeyService) -> Json:
         expires_at = None if lifetime is None else datetime.now(UTC) + lifetime
@@ -97,13 +96,13 @@ async def _create(name: str, scopes: Sequence[str], *, days: int | None, api: st
         made = await service.create(draft)
         return _told(made.key) | {"key": made.token}
 
-    return await _in_database(make)
+    return asyncio.run(_in_database(make))
 
 
-async def _list(api: str | None) -> list[Json]:
+def _list(api: str | None) -> list[Json]:
     if _by_rest(api):
-        async with Api.at(address(api)) as client:
-            return await client.keys()
+        with connected(api) as client:
+            return [dict(each.raw) for each in client.keys.all()]
 
     async def read(service: KeyService) -> list[Json]:
         found: list[ApiKey] = []
@@ -111,19 +110,19 @@ async def _list(api: str | None) -> list[Json]:
             found += more
         return [_told(key) for key in found]
 
-    return await _in_database(read)
+    return asyncio.run(_in_database(read))
 
 
-async def _revoke(key_id: str, api: str | None) -> None:
+def _revoke(key_id: str, api: str | None) -> None:
     if _by_rest(api):
-        async with Api.at(address(api)) as client:
-            await client.revoke_key(key_id)
+        with connected(api) as client:
+            client.keys.revoke(key_id)
         return
 
     async def end(service: KeyService) -> None:
         await service.revoke(key_id)
 
-    await _in_database(end)
+    asyncio.run(_in_database(end))
 
 
 def _by_rest(api: str | None) -> bool:
@@ -133,6 +132,7 @@ def _by_rest(api: str | None) -> bool:
 
 async def _in_database(work: Callable[[KeyService], Awaitable[T]]) -> T:
     """Do it as the operator, whom the database lets in."""
+    quiet_logs()
     with database_url(settings_with()) as url:
         async with open_database(url) as database:
             await _require_migrated(database)

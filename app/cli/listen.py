@@ -13,12 +13,13 @@ import typer
 from rich.json import JSON
 from rich.text import Text
 
+from angelia_client import AsyncAngelia, ClientError
 from app.cli import output
-from app.cli.bodies import new_subscription, new_topic
-from app.cli.client import Api, Json
+from app.cli.async_client import connected_async
+from app.cli.bodies import subscription_settings, topic_settings
 from app.cli.errors import CliError
 from app.cli.interrupt import run_until_told
-from app.cli.options import ApiOption, JsonOption, address
+from app.cli.options import ApiOption, Json, JsonOption
 from app.cli.receiver import Answer, Received, receiving
 
 Body = Json | list[Any] | float | str | None
@@ -63,22 +64,22 @@ def listen(
         keep=keep,
         as_json=as_json,
     )
-    run_until_told(_listen(listening, address(api)))
+    run_until_told(_listen(listening, api))
 
 
-async def _listen(listening: Listening, url: str) -> None:
+async def _listen(listening: Listening, api: str | None) -> None:
     write = _write_line if listening.as_json else _write
     async with (
-        Api.at(url) as api,
+        connected_async(api) as client,
         receiving(
             _printing(write, listening.status), host=listening.host, port=listening.port
         ) as endpoint,
-        _subscribed(api, listening, endpoint),
+        _subscribed(client, listening, endpoint),
     ):
         output.err.print(
             Text(
                 f"Listening to {listening.topic} as {listening.name} at {endpoint}. "
-                f"Publish with: curl {api.url}/topics/{listening.topic} -d '{{\"hello\": 1}}'\n"
+                f"Publish with: curl {client.url}/topics/{listening.topic} -d '{{\"hello\": 1}}'\n"
                 "Ctrl-C ends it."
             )
         )
@@ -87,28 +88,30 @@ async def _listen(listening: Listening, url: str) -> None:
 
 
 @asynccontextmanager
-async def _subscribed(api: Api, listening: Listening, endpoint: str) -> AsyncIterator[None]:
+async def _subscribed(
+    client: AsyncAngelia, listening: Listening, endpoint: str
+) -> AsyncIterator[None]:
     """Subscribed inside the block, and after it where the user wants to keep it."""
-    if not await api.topic_exists(listening.topic):
-        await api.create_topic(new_topic(listening.topic, description="created by angelia listen"))
-    if await api.subscription_exists(listening.topic, listening.name):
+    topic, name = listening.topic, listening.name
+    if not await client.topics.exists(topic):
+        await client.topics.create(topic, topic_settings(description="created by angelia listen"))
+    if await client.subscriptions.exists(topic, name):
         # Left by an earlier `--keep`; the port is another one now.
-        await api.change_subscription(listening.topic, listening.name, {"endpoint": endpoint})
+        await client.subscriptions.change(topic, name, patch={"endpoint": endpoint})
     else:
-        await api.create_subscription(
-            listening.topic, new_subscription(listening.topic, listening.name, endpoint)
-        )
+        settings = subscription_settings()
+        await client.subscriptions.create(topic, name, endpoint, settings=settings)
     try:
         yield
     finally:
         if not listening.keep:
-            await _unsubscribe(api, listening)
+            await _unsubscribe(client, listening)
 
 
-async def _unsubscribe(api: Api, listening: Listening) -> None:
+async def _unsubscribe(client: AsyncAngelia, listening: Listening) -> None:
     try:
-        await api.delete_subscription(listening.topic, listening.name)
-    except CliError as exc:
+        await client.subscriptions.delete(listening.topic, listening.name)
+    except ClientError as exc:
         output.write_error(
             CliError(
                 f"The subscription {listening.name} is still there: {exc.message}",

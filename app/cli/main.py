@@ -2,50 +2,162 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
 
 from app.cli import output
-from app.cli.check import check
-from app.cli.credentials import give_api_key
-from app.cli.demo.command import demo
+from app.cli.environment import give_api_key
 from app.cli.errors import CliError
-from app.cli.keys import keys
-from app.cli.listen import listen
-from app.cli.messages import publish, undelivered
-from app.cli.processes import api, migrate, worker
-from app.cli.secrets import secrets
-from app.cli.spark import spark
-from app.cli.subscriptions import subscriptions
-from app.cli.topics import topics
-from app.cli.trace import trace
-from app.cli.up.command import up
+from app.cli.loading import Entry, commands
 from app.domain.errors import AngeliaError
-from app.telemetry import configure_logging
 
+_RUN: Final = "Run it"
+_SEE: Final = "See it work"
 _USE: Final = "Use it"
-_PANELS: Final[Mapping[str, Sequence[Callable[..., None]]]] = {
-    "Run it": (up, api, worker, spark, migrate, check),
-    "See it work": (listen, demo),
-    _USE: (publish, undelivered, trace),
-}
+
+# In the words of their own help, which is imported only with them; a test holds both together.
+COMMANDS: Final = (
+    Entry(
+        name="up",
+        target="app.cli.up.command:up",
+        panel=_RUN,
+        help="Run all of Angelia on this machine; what is not configured is embedded.",
+    ),
+    Entry(
+        name="api",
+        target="app.cli.processes:api",
+        panel=_RUN,
+        help="Run one API process: management, publishing, status.",
+    ),
+    Entry(
+        name="worker",
+        target="app.cli.processes:worker",
+        panel=_RUN,
+        help="Run a worker, or several: they deliver. An embedded database is migrated first.",
+    ),
+    Entry(
+        name="spark",
+        target="app.cli.spark:spark",
+        panel=_RUN,
+        help="Run one Spark runner: it does the jobs that the API is asked for.",
+    ),
+    Entry(
+        name="migrate",
+        target="app.cli.migrate:migrate",
+        panel=_RUN,
+        help="Bring the database to this version's schema; does nothing when it is there already.",
+    ),
+    Entry(
+        name="check",
+        target="app.cli.check:check",
+        panel=_RUN,
+        help="Print every setting and where it is from, and whether each part answers.",
+    ),
+    Entry(
+        name="keys",
+        target="app.cli.keys:keys",
+        panel=_RUN,
+        help="API keys: create, list, revoke. Without a key of your own, straight in the database.",
+    ),
+    Entry(
+        name="secrets",
+        target="app.cli.secrets:secrets",
+        panel=_RUN,
+        help="The keys of stored secrets: make, change.",
+    ),
+    Entry(
+        name="listen",
+        target="app.cli.listen:listen",
+        panel=_SEE,
+        help="Subscribe a local receiver to a topic and print every message that arrives.",
+    ),
+    Entry(
+        name="top",
+        target="app.cli.top:top",
+        panel=_SEE,
+        help="Show how subscriptions do: rate, lag, errors, undelivered messages; until Ctrl-C.",
+    ),
+    Entry(
+        name="demo",
+        target="app.cli.demo.command:demo",
+        panel=_SEE,
+        help="Publish a stream of events to a healthy, a flaky and a broken subscriber, and account"
+        " for it.",
+    ),
+    Entry(
+        name="publish",
+        target="app.cli.publish:publish",
+        panel=_USE,
+        help="Publish a message, and print the id it got; or one from each line of the input.",
+    ),
+    Entry(
+        name="topic",
+        target="app.cli.topics:topics",
+        panel=_USE,
+        help="Topics: list, create, show, change, delete.",
+    ),
+    Entry(
+        name="subscription",
+        target="app.cli.subscriptions:subscriptions",
+        panel=_USE,
+        help="Subscriptions: list, create, show, change, suspend, ping, delete; signing secrets.",
+    ),
+    Entry(
+        name="group",
+        target="app.cli.groups:groups",
+        panel=_USE,
+        help="Groups of topics: list, create, delete.",
+    ),
+    Entry(
+        name="messages",
+        target="app.cli.messages:messages",
+        panel=_USE,
+        help="Find messages in a topic's log, by key or by what is in them; default: in the last"
+        " hour.",
+    ),
+    Entry(
+        name="trace",
+        target="app.cli.trace:trace",
+        panel=_USE,
+        help="Show what happened to a message, oldest first.",
+    ),
+    Entry(
+        name="undelivered",
+        target="app.cli.messages:undelivered",
+        panel=_USE,
+        help="List discarded messages, newest first; `angelia retransmit` sends them again.",
+    ),
+    Entry(
+        name="retransmit",
+        target="app.cli.retransmit:retransmit",
+        panel=_USE,
+        help="Send all again since a time, by moving the subscription back; or what was"
+        " --discarded.",
+    ),
+    Entry(
+        name="jobs",
+        target="app.cli.jobs:jobs",
+        panel=_USE,
+        help="Jobs for Spark: list, request, show, wait for, cancel.",
+    ),
+    Entry(
+        name="audit",
+        target="app.cli.audit:audit",
+        panel=_USE,
+        help="List who has changed what, newest first.",
+    ),
+)
 
 app = typer.Typer(
     name="angelia",
+    cls=commands(COMMANDS),
     help="HTTP push delivery: every subscriber of a topic gets every message by POST.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _panel, _commands in _PANELS.items():
-    for _command in _commands:
-        app.command(rich_help_panel=_panel)(_command)
-app.add_typer(topics, name="topic", rich_help_panel=_USE)
-app.add_typer(subscriptions, name="subscription", rich_help_panel=_USE)
-app.add_typer(keys, name="keys", rich_help_panel="Run it")
-app.add_typer(secrets, name="secrets", rich_help_panel="Run it")
 
 
 @app.callback()
@@ -56,21 +168,23 @@ def every_command(
         typer.Option(help="API key to send; default: ANGELIA_API_KEY, which others cannot see."),
     ] = None,
 ) -> None:
-    """HTTP push delivery: every subscriber of a topic gets every message by POST."""
+    """HTTP push delivery: every subscriber of a topic gets every message by POST.
+
+    Exit codes: 0 done, 1 failed, 2 misused, 3 no API answers, 4 no such thing, 5 not allowed.
+    """
     if api_key:
         give_api_key(api_key)
 
 
 def run() -> None:
-    """Run the command of this process: exit code 0, 1 when it failed, 2 when it was misused."""
-    # What our own parts log here stands between what the command itself has to say.
-    configure_logging("warning")
+    """Run the command of this process, and end with its exit code: see `Exit`."""
     try:
-        app()
+        app(prog_name="angelia")
     except* (CliError, AngeliaError) as group:
-        for error in _leaves(group):
+        errors = list(_leaves(group))
+        for error in errors:
             output.write_error(error)
-        sys.exit(1)
+        sys.exit(errors[0].exit_code)
     except* BrokenPipeError:
         # Whoever read our output has gone: nothing is left to say, at exit neither.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

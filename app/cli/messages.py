@@ -1,58 +1,57 @@
-"""`angelia publish` and `angelia undelivered`."""
+"""`angelia messages` and `angelia undelivered`: what is in the log, and what was not delivered."""
 
-import asyncio
-import sys
-from typing import Annotated
+from itertools import islice
+from typing import Annotated, Final
 
 import typer
 
+from angelia_client import DiscardQuery
 from app.cli import output
-from app.cli.client import Api, Json
-from app.cli.options import ApiOption, JsonOption, SubscriptionArgument, TopicArgument, address
+from app.cli.client import connected
+from app.cli.completing import subscription_names
+from app.cli.options import ApiOption, JsonOption, SinceOption, TopicArgument, UntilOption
 
-_BODY_SHOWN_MAX = 200
+_BODY_SHOWN_MAX: Final = 200
+_PAGE_MAX: Final = 100
+
+LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]
 
 
-def publish(
+def messages(  # noqa: PLR0913 - each an option
     topic: TopicArgument,
-    body: Annotated[str, typer.Argument(help="The message; `-`: read it from the input.")] = "-",
     *,
-    key: Annotated[
-        str | None, typer.Option(help="Partition-Key: messages with one key share a partition.")
+    key: Annotated[str | None, typer.Option(help="Those with this Partition-Key.")] = None,
+    path: Annotated[
+        str | None, typer.Option(help="Those where this JSONPath finds --value: $.order.id.")
     ] = None,
+    value: Annotated[
+        str | None, typer.Option(help="The text of a string, or JSON as 42, true.")
+    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = 100,
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish one message; prints the id it got."""
-    content = sys.stdin.buffer.read() if body == "-" else body.encode()
-    message_id = asyncio.run(_publish(address(api), topic, content, key=key))
+    """Find messages in a topic's log, by key or by what is in them; default: in the last hour."""
+    if key is None and path is None:
+        raise typer.BadParameter("give one of them", param_hint="--key / --path")
+    with connected(api) as client:
+        every = client.messages.find(
+            topic, key=key, path=path, value=value, since=since, until=until
+        )
+        found = list(islice(every, limit))
     if as_json:
-        output.write_json({"messageId": message_id})
-    else:
-        output.say(message_id)
-
-
-def undelivered(
-    topic: TopicArgument,
-    subscription: SubscriptionArgument,
-    *,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 100,
-    api: ApiOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List discarded messages, newest first."""
-    found = asyncio.run(_undelivered(address(api), topic, subscription, limit=limit))
-    if as_json:
-        output.write_json(found)
+        output.write_json([each.raw for each in found])
         return
     output.write_table(
-        ["TIME", "MESSAGE", "REASON", "BODY"],
+        ["TIME", "MESSAGE", "KEY", "BODY"],
         [
             [
-                output.time_of(each.get("timestamp")),
-                each.get("messageId", ""),
-                each.get("reason", ""),
-                _shortened(str(each.get("message", ""))),
+                output.local_time(each.published_at),
+                each.message_id,
+                each.key or "",
+                _shortened(each.message),
             ]
             for each in found
         ],
@@ -60,14 +59,52 @@ def undelivered(
     )
 
 
-async def _publish(url: str, topic: str, body: bytes, *, key: str | None) -> str:
-    async with Api.at(url) as api:
-        return await api.publish(topic, body, key=key)
-
-
-async def _undelivered(url: str, topic: str, name: str, *, limit: int) -> list[Json]:
-    async with Api.at(url) as api:
-        return await api.undelivered(topic, name, limit=limit)
+def undelivered(  # noqa: PLR0913 - each an option
+    topic: TopicArgument,
+    subscription: Annotated[
+        str | None,
+        typer.Argument(help="Only of this subscription.", autocompletion=subscription_names),
+    ] = None,
+    *,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    status: Annotated[
+        int | None, typer.Option(min=100, max=599, help="The subscriber's last answer, as 404.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Part of the reason.")] = None,
+    message_id: Annotated[str | None, typer.Option(help="Id of the message.")] = None,
+    limit: LimitOption = 100,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List discarded messages, newest first; `angelia retransmit` sends them again."""
+    query = DiscardQuery(
+        since=since,
+        until=until,
+        status=status,
+        reason=reason,
+        message_id=message_id,
+        page_size=min(limit, _PAGE_MAX),
+    )
+    with connected(api) as client:
+        found = list(islice(client.undelivered.all(topic, subscription, query=query), limit))
+    if as_json:
+        output.write_json([each.raw for each in found])
+        return
+    output.write_table(
+        ["TIME", "MESSAGE", "SUBSCRIPTION", "REASON", "BODY"],
+        [
+            [
+                output.local_time(each.discarded_at),
+                each.message_id,
+                each.subscription,
+                each.reason,
+                _shortened(each.message),
+            ]
+            for each in found
+        ],
+        whole=2,
+    )
 
 
 def _shortened(text: str) -> str:

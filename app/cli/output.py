@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from rich.console import Console
@@ -41,6 +41,30 @@ def write_json_line(value: Any) -> None:  # noqa: ANN401 - whatever was received
     print(json.dumps(value, ensure_ascii=False), flush=True)  # noqa: T201 - for the next program
 
 
+def write_object(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """One thing with all that is known of it."""
+    if as_json:
+        write_json(found)
+    else:
+        write_fields(found)
+
+
+def write_names(column: str, names: Sequence[str], *, as_json: bool) -> None:
+    """A list of names."""
+    if as_json:
+        write_json(names)
+    else:
+        write_table([column], [[name] for name in names])
+
+
+def write_done(words: str, value: Mapping[str, Any], *, as_json: bool) -> None:
+    """What was done: in words, or what it was done to."""
+    if as_json:
+        write_json(value)
+    else:
+        say(words)
+
+
 def write_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: int = 1
 ) -> None:
@@ -73,12 +97,9 @@ def _flat(fields: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
             yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
 
 
-def time_of(timestamp_ms: object) -> str:
-    """A timestamp of a trace (milliseconds since 1970) in local time; empty where there is none."""
-    if not isinstance(timestamp_ms, int | float):
-        return ""
-    at = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
-    return at.isoformat(sep=" ", timespec="milliseconds")
+def local_time(at: datetime | None) -> str:
+    """A time in the time zone of this machine; empty where there is none."""
+    return "" if at is None else at.astimezone().isoformat(sep=" ", timespec="milliseconds")
 
 
 def write_error(error: CliError) -> None:

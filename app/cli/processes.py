@@ -1,18 +1,14 @@
-"""`angelia api | worker | migrate`: one process each, as a service manager wants them."""
+"""`angelia api | worker`: one process each, as a service manager wants them."""
 
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from app.cli import output
 from app.cli.becoming import become
 from app.cli.interrupt import run_until_told
 from app.cli.settings import settings_with
 from app.cli.workers import PROCESSES_MAX, keep_running
-from app.config import Settings
-from app.storage.configured import database_url
-from app.storage.migrate import upgrade
 
 
 class Part(StrEnum):
@@ -45,14 +41,3 @@ def worker(
     if processes == 1:
         become("workers", settings)
     run_until_told(keep_running(processes, settings))
-
-
-def migrate() -> None:
-    """Bring the database to this version's schema; does nothing when it is there already."""
-    _upgrade(settings_with())
-    output.say("The database is up to date.")
-
-
-def _upgrade(settings: Settings) -> None:
-    with database_url(settings) as url:
-        upgrade(url)

@@ -6,6 +6,7 @@ import typer
 
 from app.cli import output
 from app.cli.errors import CliError
+from app.cli.quiet import quiet_logs
 from app.cli.settings import settings_with
 from app.domain.errors import FieldProblem
 from app.services.secret_rotation import Rotation, rotate_secrets
@@ -30,6 +31,7 @@ def rotate() -> None:
     To change keys: give every process both, the new one first; run this; drop the old one. It may
     run beside the service, and be repeated. Exits with 1 when a secret is under neither.
     """
+    quiet_logs()
     settings = settings_with()
     vault = open_vault(settings)
     if not vault.key_ids:

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from app.cli.addresses import url_of
 from app.cli.errors import CliError
 from app.config import Settings
 from app.domain.errors import FieldProblem
@@ -27,8 +28,7 @@ def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has 
 
 def api_url(settings: Settings) -> str:
     """Where the API of these settings is reached from this machine."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+    return url_of(settings.host, settings.port)
 
 
 def changed(settings: Settings, **changes: object) -> Settings:

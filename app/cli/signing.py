@@ -1,6 +1,5 @@
 """`angelia subscription secrets …`: what a subscription's deliveries are signed with."""
 
-import asyncio
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -8,9 +7,9 @@ from typing import Annotated
 import typer
 
 from app.cli import output
-from app.cli.client import Api, Json
+from app.cli.client import connected
 from app.cli.errors import CliError
-from app.cli.options import ApiOption, JsonOption, SubscriptionArgument, TopicArgument, address
+from app.cli.options import ApiOption, Json, JsonOption, SubscriptionArgument, TopicArgument
 
 signing_secrets = typer.Typer(
     no_args_is_help=True, help="Signing secrets (Standard Webhooks): create, list, delete."
@@ -51,8 +50,9 @@ def create(
         body["secret"] = _read(file)
     if overlap is not None:
         body["overlap"] = overlap
-    made = asyncio.run(_create(address(api), topic, name, body=body))
-    output.write_json(made) if as_json else output.write_fields(made)
+    with connected(api) as client:
+        made = client.signing_secrets.create(topic, name, settings=body)
+    output.write_object(made.raw, as_json=as_json)
 
 
 @signing_secrets.command("list")
@@ -64,7 +64,8 @@ def list_secrets(
     as_json: JsonOption = False,
 ) -> None:
     """List the secrets that deliveries are signed with, without themselves."""
-    found = asyncio.run(_list(address(api), topic, name))
+    with connected(api) as client:
+        found = [each.raw for each in client.signing_secrets.all(topic, name)]
     if as_json:
         output.write_json(found)
         return
@@ -84,10 +85,12 @@ def delete(
     secret_id: Annotated[str, typer.Argument(help="Id of the secret, as listed.")],
     *,
     api: ApiOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Sign with it no more, at once."""
-    asyncio.run(_delete(address(api), topic, name, secret_id=secret_id))
-    output.say(f"Deleted {secret_id} of {name}")
+    with connected(api) as client:
+        client.signing_secrets.delete(topic, name, secret_id=secret_id)
+    output.write_done(f"Deleted {secret_id} of {name}", {"id": secret_id}, as_json=as_json)
 
 
 def _read(file: Path) -> str:
@@ -95,18 +98,3 @@ def _read(file: Path) -> str:
         return file.read_text("ascii").strip()
     except (OSError, ValueError) as exc:
         raise CliError(f"No secret can be read from {file}") from exc
-
-
-async def _create(url: str, topic: str, name: str, *, body: Json) -> Json:
-    async with Api.at(url) as api:
-        return await api.create_signing_secret(topic, name, body)
-
-
-async def _list(url: str, topic: str, name: str) -> list[Json]:
-    async with Api.at(url) as api:
-        return await api.signing_secrets(topic, name)
-
-
-async def _delete(url: str, topic: str, name: str, *, secret_id: str) -> None:
-    async with Api.at(url) as api:
-        await api.delete_signing_secret(topic, name, secret_id)

@@ -1,19 +1,27 @@
 """`angelia subscription …`."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
+from angelia_client import Angelia
 from app.cli import output
-from app.cli.bodies import new_subscription
-from app.cli.client import Api, Json
-from app.cli.options import ApiOption, JsonOption, SubscriptionArgument, TopicArgument, address
+from app.cli.bodies import subscription_settings
+from app.cli.client import connected
+from app.cli.options import (
+    ApiOption,
+    Json,
+    JsonOption,
+    PatchArgument,
+    SettingsOption,
+    SubscriptionArgument,
+    TopicArgument,
+)
 from app.cli.signing import signing_secrets
 
 subscriptions = typer.Typer(
     no_args_is_help=True,
-    help="Subscriptions: list, create, show, suspend, activate, delete; their signing secrets.",
+    help="Subscriptions: list, create, show, change, suspend, ping, delete; signing secrets.",
 )
 subscriptions.add_typer(signing_secrets, name="secrets")
 
@@ -23,7 +31,9 @@ def list_subscriptions(
     topic: TopicArgument, *, api: ApiOption = None, as_json: JsonOption = False
 ) -> None:
     """List a topic's subscriptions with their state and counts."""
-    found = asyncio.run(_list(address(api), topic))
+    with connected(api) as client:
+        names = client.subscriptions.names(topic)
+        found = [_with_metrics(client, topic, name) for name in names]
     if as_json:
         output.write_json(found)
         return
@@ -39,18 +49,21 @@ def list_subscriptions(
 @subscriptions.command()
 def create(
     topic: TopicArgument,
-    name: SubscriptionArgument,
+    name: Annotated[str, typer.Argument(help="Name of the subscription.")],
     endpoint: Annotated[str, typer.Argument(help="URL that messages are POSTed to.")],
     *,
     description: Annotated[str, typer.Option(help="What it is for.")] = "",
     rate: Annotated[int | None, typer.Option(min=1, help="Requests a second, at most.")] = None,
+    settings: SettingsOption = None,
     api: ApiOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Subscribe an endpoint to a topic: it gets what is published from now on."""
     policy: Json = {} if rate is None else {"rate": rate}
-    body = new_subscription(topic, name, endpoint, description=description, policy=policy)
-    asyncio.run(_create(address(api), topic, body))
-    output.say(f"Subscribed {name} to {topic}")
+    usual = subscription_settings(description=description, policy=policy)
+    with connected(api) as client:
+        made = client.subscriptions.create(topic, name, endpoint, settings=usual | (settings or {}))
+    output.write_done(f"Subscribed {name} to {topic}", made.raw, as_json=as_json)
 
 
 @subscriptions.command()
@@ -62,62 +75,88 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a subscription's settings and counts."""
-    found = asyncio.run(_show(address(api), topic, name))
-    if as_json:
-        output.write_json(found)
-    else:
-        output.write_fields(found)
+    with connected(api) as client:
+        found = _with_metrics(client, topic, name)
+    output.write_object(found, as_json=as_json)
 
 
 @subscriptions.command()
-def suspend(topic: TopicArgument, name: SubscriptionArgument, *, api: ApiOption = None) -> None:
+def change(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    patch: PatchArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change settings of a subscription: '{"subscriptionPolicy": {"rate": 50}}'."""
+    with connected(api) as client:
+        changed = client.subscriptions.change(topic, name, patch=patch)
+    output.write_done(f"Changed {name}", changed.raw, as_json=as_json)
+
+
+@subscriptions.command()
+def suspend(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Stop delivering; what is published meanwhile waits."""
-    asyncio.run(_set_state(address(api), topic, name, state="SUSPENDED"))
-    output.say(f"Suspended {name}")
+    with connected(api) as client:
+        suspended = client.subscriptions.suspend(topic, name)
+    output.write_done(f"Suspended {name}", suspended.raw, as_json=as_json)
 
 
 @subscriptions.command()
-def activate(topic: TopicArgument, name: SubscriptionArgument, *, api: ApiOption = None) -> None:
+def activate(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Deliver again, from where it stopped."""
-    asyncio.run(_set_state(address(api), topic, name, state="ACTIVE"))
-    output.say(f"Activated {name}")
+    with connected(api) as client:
+        activated = client.subscriptions.activate(topic, name)
+    output.write_done(f"Activated {name}", activated.raw, as_json=as_json)
 
 
 @subscriptions.command()
-def delete(topic: TopicArgument, name: SubscriptionArgument, *, api: ApiOption = None) -> None:
+def ping(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send one test message now, and show how the endpoint answers; exits with 1 if it fails."""
+    with connected(api) as client:
+        pong = client.subscriptions.ping(topic, name)
+    output.write_object(pong.raw, as_json=as_json)
+    if not pong.delivered:
+        raise typer.Exit(1)
+
+
+@subscriptions.command()
+def delete(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Unsubscribe."""
-    asyncio.run(_delete(address(api), topic, name))
-    output.say(f"Deleted {name} of {topic}")
+    with connected(api) as client:
+        client.subscriptions.delete(topic, name)
+    said = {"topicName": topic, "name": name}
+    output.write_done(f"Deleted {name} of {topic}", said, as_json=as_json)
 
 
-async def _list(url: str, topic: str) -> list[Json]:
-    async with Api.at(url) as api:
-        return [await _with_metrics(api, topic, name) for name in await api.subscriptions(topic)]
-
-
-async def _show(url: str, topic: str, name: str) -> Json:
-    async with Api.at(url) as api:
-        return await _with_metrics(api, topic, name)
-
-
-async def _with_metrics(api: Api, topic: str, name: str) -> Json:
-    metrics = await api.subscription_metrics(topic, name)
-    return await api.subscription(topic, name) | {"metrics": metrics}
-
-
-async def _create(url: str, topic: str, body: Json) -> None:
-    async with Api.at(url) as api:
-        await api.create_subscription(topic, body)
-
-
-async def _set_state(url: str, topic: str, name: str, *, state: str) -> None:
-    async with Api.at(url) as api:
-        await api.set_state(topic, name, state)
-
-
-async def _delete(url: str, topic: str, name: str) -> None:
-    async with Api.at(url) as api:
-        await api.delete_subscription(topic, name)
+def _with_metrics(client: Angelia, topic: str, name: str) -> Json:
+    metrics = client.subscriptions.metrics(topic, name)
+    return {**client.subscriptions.get(topic, name).raw, "metrics": metrics.raw}
 
 
 def _counts(subscription: Json) -> list[object]:

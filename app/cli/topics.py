@@ -1,79 +1,84 @@
 """`angelia topic …`."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from app.cli import output
-from app.cli.bodies import new_topic
-from app.cli.client import Api, Json
-from app.cli.options import ApiOption, JsonOption, TopicArgument, address
+from app.cli.bodies import topic_settings
+from app.cli.client import connected
+from app.cli.options import (
+    ApiOption,
+    JsonOption,
+    PatchArgument,
+    SettingsOption,
+    TopicArgument,
+)
 
-topics = typer.Typer(no_args_is_help=True, help="Topics: list, create, show, delete.")
+topics = typer.Typer(no_args_is_help=True, help="Topics: list, create, show, change, delete.")
 
 
 @topics.command("list")
-def list_topics(*, api: ApiOption = None, as_json: JsonOption = False) -> None:
+def list_topics(
+    *,
+    group: Annotated[str | None, typer.Option(help="Only those of this group.")] = None,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """List the topics."""
-    names = asyncio.run(_names(address(api)))
-    if as_json:
-        output.write_json(names)
-    else:
-        output.write_table(["TOPIC"], [[name] for name in names])
+    with connected(api) as client:
+        names = client.topics.names(group=group)
+    output.write_names("TOPIC", names, as_json=as_json)
 
 
 @topics.command()
 def create(
-    name: TopicArgument,
+    name: Annotated[str, typer.Argument(help="Name of the topic: group.topic.")],
     *,
     description: Annotated[str, typer.Option(help="What it is about.")] = "",
     partitions: Annotated[
         int | None, typer.Option(min=1, help="Partitions; default: the service's.")
     ] = None,
+    settings: SettingsOption = None,
     api: ApiOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Create a topic of JSON messages."""
-    asyncio.run(
-        _create(address(api), new_topic(name, description=description, partitions=partitions))
-    )
-    output.say(f"Created {name}")
+    usual = topic_settings(description=description, partitions=partitions)
+    with connected(api) as client:
+        made = client.topics.create(name, usual | (settings or {}))
+    output.write_done(f"Created {name}", made.raw, as_json=as_json)
 
 
 @topics.command()
-def show(name: TopicArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
+def show(topic: TopicArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
     """Show a topic's settings, counts and subscriptions."""
-    topic = asyncio.run(_show(address(api), name))
-    if as_json:
-        output.write_json(topic)
-    else:
-        output.write_fields(topic)
+    with connected(api) as client:
+        found = {
+            **client.topics.get(topic).raw,
+            "metrics": client.topics.metrics(topic).raw,
+            "subscriptions": client.subscriptions.names(topic),
+        }
+    output.write_object(found, as_json=as_json)
 
 
 @topics.command()
-def delete(name: TopicArgument, *, api: ApiOption = None) -> None:
+def change(
+    topic: TopicArgument,
+    patch: PatchArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change settings of a topic: '{"retentionTime": {"duration": 2}}'."""
+    with connected(api) as client:
+        changed = client.topics.change(topic, patch)
+    output.write_done(f"Changed {topic}", changed.raw, as_json=as_json)
+
+
+@topics.command()
+def delete(topic: TopicArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
     """Delete a topic with its messages; it must have no subscriptions."""
-    asyncio.run(_delete(address(api), name))
-    output.say(f"Deleted {name}")
-
-
-async def _names(url: str) -> list[str]:
-    async with Api.at(url) as api:
-        return await api.topics()
-
-
-async def _create(url: str, body: Json) -> None:
-    async with Api.at(url) as api:
-        await api.create_topic(body)
-
-
-async def _show(url: str, name: str) -> Json:
-    async with Api.at(url) as api:
-        topic = await api.topic(name)
-        metrics = await api.topic_metrics(name)
-        return topic | {"metrics": metrics, "subscriptions": await api.subscriptions(name)}
-
-
-async def _delete(url: str, name: str) -> None:
-    async with Api.at(url) as api:
-        await api.delete_topic(name)
+    with connected(api) as client:
+        client.topics.delete(topic)
+    output.write_done(f"Deleted {topic}", {"name": topic}, as_json=as_json)

@@ -1,21 +1,27 @@
 """`angelia trace`: what happened to a message."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
+from angelia_client import TraceEntry
 from app.cli import output
-from app.cli.client import Api, Json
-from app.cli.options import ApiOption, JsonOption, address
+from app.cli.client import connected
+from app.cli.completing import subscription_names, topic_names
+from app.cli.options import ApiOption, JsonOption
 
 
 def trace(
     message_id: Annotated[str, typer.Argument(help="Id of the message, as `publish` printed it.")],
     *,
-    topic: Annotated[str | None, typer.Option(help="Only in this topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Only in this topic.", autocompletion=topic_names)
+    ] = None,
     subscription: Annotated[
-        str | None, typer.Option(help="Only at this subscription of the topic.")
+        str | None,
+        typer.Option(
+            help="Only at this subscription of the topic.", autocompletion=subscription_names
+        ),
     ] = None,
     api: ApiOption = None,
     as_json: JsonOption = False,
@@ -23,9 +29,10 @@ def trace(
     """Show what happened to a message, oldest first."""
     if subscription is not None and topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--subscription")
-    found = asyncio.run(_trace(address(api), message_id, topic=topic, subscription=subscription))
+    with connected(api) as client:
+        found = client.messages.trace(message_id, topic=topic, subscription=subscription)
     if as_json:
-        output.write_json(found)
+        output.write_json([each.raw for each in found])
     elif not found:
         output.say("Nothing is known of it: its topic and subscriptions may not be traced.")
     else:
@@ -36,21 +43,13 @@ def trace(
         )
 
 
-async def _trace(
-    url: str, message_id: str, *, topic: str | None, subscription: str | None
-) -> list[Json]:
-    async with Api.at(url) as api:
-        return await api.trace(message_id, topic=topic, subscription=subscription)
-
-
-def _row(entry: Json) -> list[object]:
-    took = entry.get("took")
+def _row(entry: TraceEntry) -> list[object]:
     return [
-        output.time_of(entry.get("timestamp")),
-        entry.get("subscription") or "publication",
-        entry.get("status", ""),
-        str(entry.get("attempt", "")),
-        str(entry.get("statusCode", "")),
-        "" if took is None else f"{took:.1f} ms",
-        entry.get("reason", ""),
+        output.local_time(entry.at),
+        entry.subscription or "publication",
+        entry.status,
+        "" if entry.attempt is None else str(entry.attempt),
+        "" if entry.status_code is None else str(entry.status_code),
+        "" if entry.took is None else f"{entry.took:.1f} ms",
+        entry.reason or "",
     ]

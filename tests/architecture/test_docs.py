@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from app.cli.main import app
 from app.config import Settings
+from tests.architecture import cli_page
 from tests.architecture.tree import ROOT
 
 README: Final = (ROOT / "README.md").read_text()
@@ -31,7 +32,7 @@ def commands() -> dict[str, set[str]]:
     """Each `angelia` command with its sub-commands."""
     root = typer.main.get_command(app)
     return {
-        name: set(getattr(command, "commands", {}))
+        name: set(getattr(cli_page.loaded(command), "commands", {}))
         for name, command in getattr(root, "commands", {}).items()
     }
 
@@ -68,6 +69,10 @@ def test_links_lead_to_files(document: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)", document.read_text())
     here = [link for link in links if "://" not in link]
     assert not [link for link in here if not (document.parent / link).exists()]
+
+
+def test_the_page_of_the_command_line_is_the_commands_own_help() -> None:
+    assert cli_page.PAGE.read_text() == cli_page.page(), "docs/cli.md is stale: run `make cli`"
 
 
 def test_the_first_screen_has_the_two_commands() -> None:

@@ -108,7 +108,7 @@ def test_misuse_ends_with_2(place: Place, misused: list[str]) -> None:
 
 def test_a_command_without_an_api_says_how_to_start_one(place: Place) -> None:
     answer = place.run("topic", "list")
-    assert answer.returncode == 1
+    assert answer.returncode == 3
     assert "angelia up" in answer.stderr
 
 

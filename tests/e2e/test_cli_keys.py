@@ -23,7 +23,7 @@ def test_keys_are_made_without_a_service_and_let_commands_in(place: Place) -> No
     with guarded.started("up") as up:
         up.says("Angelia is ready")
         refused = guarded.run("topic", "list")
-        assert refused.returncode == 1
+        assert refused.returncode == 5
         assert "ANGELIA_API_KEY" in refused.stderr
         assert mine.run("topic", "create", TOPIC).returncode == 0
         wanted = ("keys", "create", "shop", "--scope", "publish:shop.*", "--days", "30", "--json")
@@ -32,7 +32,7 @@ def test_keys_are_made_without_a_service_and_let_commands_in(place: Place) -> No
         with_key = ("--api-key", shop["key"])
         assert guarded.run(*with_key, "publish", TOPIC, "1").returncode == 0
         assert "PERMISSION" not in guarded.run(*with_key, "topic", "list").stderr
-        assert guarded.run(*with_key, "topic", "delete", TOPIC).returncode == 1
+        assert guarded.run(*with_key, "topic", "delete", TOPIC).returncode == 5
         with mine.started("listen", "--topic", TOPIC) as listen:
             listen.says("Listening")
             assert mine.run("publish", TOPIC, '{"order": 1}').returncode == 0
@@ -42,7 +42,7 @@ def test_keys_are_made_without_a_service_and_let_commands_in(place: Place) -> No
         assert shop["id"] in listed
         assert shop["key"] not in listed
         assert mine.run("keys", "revoke", shop["key"]).returncode == 0
-        assert guarded.run(*with_key, "publish", TOPIC, "2").returncode == 1
+        assert guarded.run(*with_key, "publish", TOPIC, "2").returncode == 5
         by_operator = json.loads(guarded.run("keys", "list", "--json").stdout)
         assert {key["createdBy"] for key in by_operator} == {"operator at the command line", "me"}
         assert up.interrupt() == 0, up.output

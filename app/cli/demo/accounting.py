@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from app.cli.client import Json
 from app.cli.demo.subscribers import Seen, digest
 
 _NAMED_MAX: Final = 5
@@ -20,7 +19,7 @@ class Discard:
     digest: bytes | None
 
     @classmethod
-    def of(cls, listed: Json) -> "Discard":
+    def of(cls, listed: Mapping[str, Any]) -> "Discard":
         """From an entry of the API's list of undelivered messages."""
         body = listed.get("message")
         return cls(
@@ -38,7 +37,7 @@ class Reported:
     discarded: int
 
     @classmethod
-    def of(cls, metrics: Json) -> "Reported":
+    def of(cls, metrics: Mapping[str, Any]) -> "Reported":
         """From the API's metrics; a number may come as text (Hermes), or be unavailable."""
         return cls(
             delivered=_count(metrics.get("delivered")), discarded=_count(metrics.get("discarded"))

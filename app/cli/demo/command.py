@@ -9,13 +9,16 @@ from typing import Annotated, Final
 
 import typer
 
+from angelia_client import AsyncAngelia
 from app.cli import output
-from app.cli.client import Api
+from app.cli.async_client import connected_async, readiness
 from app.cli.demo.demonstration import Demonstration
 from app.cli.demo.show import show_accounts
+from app.cli.environment import address
 from app.cli.errors import CliError
 from app.cli.interrupt import run_until_told
-from app.cli.options import ApiOption, address
+from app.cli.options import ApiOption
+from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, changed, settings_with
 from app.cli.up.port import free_port
 from app.cli.up.service import service, until_ready
@@ -40,12 +43,13 @@ def demo(
     Uses the API that runs, or starts a service of its own for the time being. Exits with 0 only
     when every message was delivered, or discarded and can be read back.
     """
+    quiet_logs()
     if not run_until_told(_demo(messages, api=api, host=host)):
         raise CliError("Stopped before the end.")
 
 
 async def _demo(messages: int, *, api: str | None, host: str) -> None:
-    async with _service(api) as url, Api.at(url) as client:
+    async with _service(api) as url, connected_async(url) as client:
         accounts = await Demonstration(client, messages).run(host)
     show_accounts(accounts)
     if any(each.problems for each in accounts):
@@ -60,8 +64,7 @@ async def _service(api: str | None) -> AsyncIterator[str]:
     An address that was asked for is used or fails; it is never replaced.
     """
     url = address(api)
-    async with Api.at(url) as client:
-        ready, words = await client.readiness()
+    ready, words = await readiness(url)
     if ready:
         yield url
     elif api:
@@ -80,12 +83,12 @@ async def _own_service() -> AsyncIterator[str]:
     with tempfile.TemporaryDirectory(prefix="angelia-demo-", ignore_cleanup_errors=True) as home:
         settings = _own_settings(Path(home))
         url = api_url(settings)
-        async with service(settings, output.say), Api.at(url) as client:
+        async with service(settings, output.say), connected_async(url) as client:
             await _until_ready(client)
             yield url
 
 
-async def _until_ready(client: Api) -> None:
+async def _until_ready(client: AsyncAngelia) -> None:
     try:
         async with asyncio.timeout(_START_MAX_S):
             await until_ready(client, output.say)

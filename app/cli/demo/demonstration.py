@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from angelia_client import AsyncAngelia, ClientError
 from app.cli import output
-from app.cli.bodies import new_subscription, new_topic
-from app.cli.client import Api
+from app.cli.bodies import subscription_settings, topic_settings
 from app.cli.demo.accounting import Account, Discard, Reported, account_of
 from app.cli.demo.events import shop_events
 from app.cli.demo.publishing import Publishing
@@ -31,7 +31,7 @@ _POLICY: Final = {"rate": 5000, "requestTimeout": 5000}
 class Demonstration:
     """One run over `messages` events against a service."""
 
-    def __init__(self, api: Api, messages: int) -> None:
+    def __init__(self, api: AsyncAngelia, messages: int) -> None:
         self._api = api
         self._messages = messages
         self._topic = f"demo.shop-events-{secrets.token_hex(3)}"
@@ -68,12 +68,14 @@ class Demonstration:
 
     @asynccontextmanager
     async def _subscribed(self, endpoint: str) -> AsyncIterator[None]:
-        await self._api.create_topic(new_topic(self._topic, description="angelia demo"))
+        await self._api.topics.create(self._topic, topic_settings(description="angelia demo"))
         try:
             for name in self._subscribers:
-                await self._api.create_subscription(
+                await self._api.subscriptions.create(
                     self._topic,
-                    new_subscription(self._topic, name, f"{endpoint}/{name}", policy=_POLICY),
+                    name,
+                    f"{endpoint}/{name}",
+                    settings=subscription_settings(policy=_POLICY),
                 )
             yield
         finally:
@@ -81,10 +83,10 @@ class Demonstration:
 
     async def _clean_up(self) -> None:
         try:
-            for name in await self._api.subscriptions(self._topic):
-                await self._api.delete_subscription(self._topic, name)
-            await self._api.delete_topic(self._topic)
-        except CliError as exc:
+            for name in await self._api.subscriptions.names(self._topic):
+                await self._api.subscriptions.delete(self._topic, name)
+            await self._api.topics.delete(self._topic)
+        except ClientError as exc:
             output.write_error(CliError(f"{self._topic} is still there: {exc.message}"))
 
     async def _settled(self, update: Update) -> Sequence[Account]:
@@ -125,13 +127,14 @@ class Demonstration:
         return [await self._account(each) for each in self._subscribers.values()]
 
     async def _account(self, subscriber: Subscriber) -> Account:
-        listed = await self._api.undelivered(self._topic, subscriber.name)
-        metrics = await self._api.subscription_metrics(self._topic, subscriber.name)
+        every = self._api.undelivered.all(self._topic, subscriber.name)
+        listed = [each.raw async for each in every]
+        metrics = await self._api.subscriptions.metrics(self._topic, subscriber.name)
         return account_of(
             subscriber.name,
             self._publishing.published,
             subscriber.seen,
             sent=self._messages,
             discards=map(Discard.of, listed),
-            reported=Reported.of(metrics),
+            reported=Reported.of(metrics.raw),
         )

@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from app.cli.client import Api
+from angelia_client import AsyncAngelia, RefusedError
 from app.cli.demo.events import Event
 from app.cli.demo.subscribers import digest
-from app.cli.errors import RefusedError
 
 _PUBLISHERS: Final = 16
 _TRIES: Final = 5
@@ -20,7 +19,9 @@ _TRY_AGAIN_AFTER_S: Final = 1.0
 class Publishing:
     """The stream on its way to a topic; `published` maps each message's id to its body's digest."""
 
-    def __init__(self, api: Api, topic: str, events: Iterator[Event], *, per_second: float) -> None:
+    def __init__(
+        self, api: AsyncAngelia, topic: str, events: Iterator[Event], *, per_second: float
+    ) -> None:
         self._api = api
         self._topic = topic
         self._stream = secrets.token_hex(6)
@@ -29,7 +30,7 @@ class Publishing:
         self.published: dict[str, bytes] = {}
 
     async def run(self) -> None:
-        """Return when everything is published; a CliError when the API refuses a message."""
+        """Return when everything is published; a ClientError when the API refuses a message."""
         started = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for _ in range(_PUBLISHERS):
@@ -56,4 +57,7 @@ class Publishing:
     async def _try(self, event: Event) -> str:
         # An id of our own: a message that was stored although we got no answer is still the same.
         own_id = f"{self._stream}-{event.sequence}"
-        return await self._api.publish(self._topic, event.body, key=event.key, own_id=own_id)
+        published = await self._api.publish(
+            self._topic, event.body, key=event.key, message_id=own_id
+        )
+        return published.message_id

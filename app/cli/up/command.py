@@ -11,8 +11,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from app.cli import output
-from app.cli.client import Api
+from app.cli.async_client import connected_async
 from app.cli.interrupt import run_until_told
+from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, changed, settings_with
 from app.cli.spark import missing_for_spark
 from app.cli.up.lock import only_one
@@ -29,6 +30,7 @@ def up(
     ] = None,
 ) -> None:
     """Run all of Angelia on this machine; what is not configured is embedded."""
+    quiet_logs()
     run_until_told(_up(settings_with(host=host, port=port)))
 
 
@@ -39,8 +41,8 @@ async def _up(wanted: Settings) -> None:
         output.err.print("Starting Angelia …")
         with_spark = not any(missing_for_spark())
         running = service(settings, _notify, with_spark=with_spark)
-        async with running, Api.at(api_url(settings)) as api:
-            await until_ready(api, _notify)
+        async with running, connected_async(api_url(settings)) as client:
+            await until_ready(client, _notify)
             output.out.print(_screen(settings, with_spark=with_spark))
             # Until we are told to stop.
             await asyncio.Event().wait()

@@ -9,7 +9,8 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from app.cli.client import Api
+from angelia_client import AsyncAngelia
+from app.cli.async_client import readiness_of
 from app.cli.settings import changed
 from app.cli.up.child import Child
 from app.config import Settings
@@ -45,12 +46,12 @@ async def service(
             yield
 
 
-async def until_ready(api: Api, notify: Notify) -> None:
+async def until_ready(client: AsyncAngelia, notify: Notify) -> None:
     """Return when the API can take messages; `notify` gets a line now and then until it can."""
     loop = asyncio.get_running_loop()
     remind_at = loop.time() + _REMIND_EVERY.total_seconds()
     while True:
-        ready, words = await api.readiness()
+        ready, words = await readiness_of(client)
         if ready:
             return
         if loop.time() >= remind_at:

@@ -179,3 +179,13 @@ async def test_the_client_for_threads_does_the_same(url: str) -> None:
             ]
 
     assert await asyncio.to_thread(all_of_it) == ["billing", '{"order":1}', "CANCELLED"]
+
+
+async def test_topics_and_subscriptions_are_queried(angelia: AsyncAngelia) -> None:
+    for name in ("shop.orders", "shop.returns"):
+        await angelia.topics.create(name)
+        await angelia.subscriptions.create(name, "a", "http://example.com/", settings=OWNER)
+    like = {"name": {"like": ".*orders"}}
+    assert [each.name async for each in angelia.topics.query(like)] == ["shop.orders"]
+    every = [each async for each in angelia.subscriptions.query()]
+    assert [each.topic for each in every] == ["shop.orders", "shop.returns"]

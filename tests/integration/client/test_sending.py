@@ -11,6 +11,7 @@ from angelia_client import (
     AsyncAngelia,
     InvalidError,
     NotUnderstoodError,
+    Redrive,
     Retries,
     ServiceError,
     ThrottledError,
@@ -169,7 +170,8 @@ async def test_lists_are_read_page_by_page_and_no_further_than_needed() -> None:
         }
         following = f'<{received.path}&after=2>; rel="next"'
         last = received.path.count("after=") == 2
-        return answering([discard, discard], **({} if last else {"Link": following}))
+        link = {} if last else {"Link": following}
+        return Reply(body=json.dumps([discard, discard]).encode(), headers=link)
 
     async with Subscriber(page) as server, AsyncAngelia(server.url) as angelia:
         found = [each async for each in angelia.undelivered.all("shop.orders", "billing")]
@@ -217,3 +219,22 @@ async def test_the_client_for_threads_does_the_same() -> None:
     async with Subscriber(Script(replies)) as server:
         assert await asyncio.to_thread(publish, server.url) == ["given", "a.b"]
         assert len(server.received) == 3
+
+
+async def test_what_is_discarded_while_it_is_sent_again_is_not_sent_for_ever() -> None:
+    sent = {"id": "r", "count": 1000, "bytes": 2000, "more": True}
+    last = {"count": 1, "bytes": 2, "more": False}
+    replies = [answering(sent), answering(sent), answering(last)]
+    async with Subscriber(Script(replies)) as server, AsyncAngelia(server.url) as angelia:
+        every = angelia.undelivered.redrive_all("a.b", "c", which=Redrive(reason="gone"))
+        assert [each.count async for each in every] == [1000, 1000, 1]
+        bodies = [json.loads(each.body) for each in server.received]
+    assert len({body["to"] for body in bodies}) == 1
+    assert {body["reason"] for body in bodies} == {"gone"}
+
+
+async def test_sending_again_what_was_sent_again_is_one_request() -> None:
+    sent = answering({"id": "r", "count": 1000, "bytes": 2000, "more": True})
+    async with Subscriber(sent) as server, AsyncAngelia(server.url) as angelia:
+        every = angelia.undelivered.redrive_all("a.b", "c", which=Redrive(again=True))
+        assert [each.more async for each in every] == [True]

@@ -1,0 +1,39 @@
+"""What a shell completes: names of topics and subscriptions, from the API that runs."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import typer
+
+from angelia_client import NO_RETRIES, Angelia, ClientError
+from app.cli.environment import address, api_key
+from app.cli.errors import CliError
+
+# Whoever presses Tab waits no longer for it.
+_PATIENCE: Final = timedelta(seconds=1)
+
+
+def topic_names(incomplete: str) -> list[str]:
+    """The topics whose names begin so; none when the API does not answer."""
+    return _beginning(incomplete, lambda client: client.topics.names())
+
+
+def subscription_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The subscriptions, of the topic that was given before, whose names begin so."""
+    topic = str(ctx.params.get("topic") or "")
+    return _beginning(incomplete, lambda client: client.subscriptions.names(topic))
+
+
+def _beginning(incomplete: str, names: Callable[[Angelia], list[str]]) -> list[str]:
+    try:
+        with Angelia(
+            address(None),
+            api_key=api_key(),
+            timeout=_PATIENCE,
+            retries=NO_RETRIES,
+            trust_env=False,
+        ) as client:
+            return [name for name in names(client) if name.startswith(incomplete)]
+    except (ClientError, CliError):
+        return []

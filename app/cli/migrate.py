@@ -1,0 +1,15 @@
+"""`angelia migrate`."""
+
+from app.cli import output
+from app.cli.quiet import quiet_logs
+from app.cli.settings import settings_with
+from app.storage.configured import database_url
+from app.storage.migrate import upgrade
+
+
+def migrate() -> None:
+    """Bring the database to this version's schema; does nothing when it is there already."""
+    quiet_logs()
+    with database_url(settings_with()) as url:
+        upgrade(url)
+    output.say("The database is up to date.")
