@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, FilePath, SecretStr
+from pydantic import AfterValidator, BeforeValidator, DirectoryPath, Field, FilePath, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.domain.egress import LOOPBACK, EgressPolicy, Network
@@ -266,6 +266,11 @@ class Settings(BaseSettings):
     spark_output: str | None = Field(
         default=None,
         description="folder or URI (s3a://…) for Parquet results; without it `spark` in the home",
+    )
+
+    spark_jars: DirectoryPath | None = Field(
+        default=None,
+        description="folder of Spark's Kafka connector; without it Maven Central has it",
     )
 
     @cached_property

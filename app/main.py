@@ -79,6 +79,7 @@ from app.services.publishing import Publisher
 from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
 from app.services.refreshing import Refresher
+from app.services.retransmitting import RetransmissionService
 from app.services.schemas import MIRROR_EVERY, RegistryMirror, SchemaService
 from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
@@ -219,8 +220,8 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
         await refresher.refresh()
         await stack.enter_async_context(_background(refresher.run(notices)))
         forgetter = IdForgetter(database, directory)
-        announcer = Announcer(database, log, topics)
         activity = ActivityService(database, log)
+        announcer = Announcer(database, log, topics)
         for chore in (
             repeat(_pruner(settings, database).prune, every=PRUNE_EVERY, name="prune"),
             repeat(activity.look, every=LOOK_EVERY, name="look_for_activity"),
@@ -256,9 +257,8 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
             ),
             seeking=SeekService(database, log, applied),
             redriving=RedriveService(database, log),
+            retransmitting=RetransmissionService(database, log, applied),
             metrics=MetricsService(database, log),
-            health=HealthService(database),
-            announcer=announcer,
             figures=ApiFigures(
                 log=log,
                 directory=directory,
@@ -268,6 +268,8 @@ async def _running(settings: Settings, database_url: str, parts: _Parts) -> Asyn
                 cluster=None if only == "publish" else ClusterSight(database, log, directory),
                 spans=None if otlp is None else otlp.spans,
             ),
+            health=HealthService(database),
+            announcer=announcer,
             undelivered=UndeliveredService(database),
             traces=TraceService(database),
             searching=MessageSearch(database, log),

@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobResult
 from app.storage.urls import libpq_url
-from spark.jobs import undelivered_analytics
+from spark.jobs import retransmission, undelivered_analytics
 from spark.session import new_session
-from spark.work import Progress, Work
+from spark.work import LogPlace, Progress, Work
 
 JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.UNDELIVERED_ANALYTICS: undelivered_analytics.run,
+    JobKind.RETRANSMISSION: retransmission.run,
 }
 
 _log = structlog.get_logger(__name__)
@@ -58,6 +59,9 @@ class SparkEngine:
             output=f"{self._settings.spark_results}/{job.kind.lower()}/{job.id}/{job.attempt}",
             claim=job.claim,
             progress=progress,
+            log=LogPlace(
+                kafka_bootstrap=self._settings.kafka_bootstrap, namespace=self._settings.namespace
+            ),
         )
         try:
             return JOBS[job.kind](session, work)

@@ -3,6 +3,8 @@
 from typing import Final
 
 from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
     IntegerType,
     LongType,
     StringType,
@@ -24,5 +26,58 @@ DISCARDS: Final = StructType(
         StructField("attempts", IntegerType(), nullable=False),
         StructField("size", LongType(), nullable=False),
         StructField("body_hex", StringType()),
+    ]
+)
+
+# Messages: records of the log, or (with `undelivered`, the row) discards. `timestamp_ms` is when
+# they were published, or discarded.
+MESSAGES: Final = StructType(
+    [
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("timestamp_ms", LongType(), nullable=False),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField(
+            "headers",
+            ArrayType(
+                StructType(
+                    [
+                        StructField("key", StringType(), nullable=False),
+                        StructField("value", BinaryType()),
+                    ]
+                )
+            ),
+        ),
+        StructField("undelivered", LongType()),
+    ]
+)
+# Messages that are to be sent again. `size` is that of the body.
+CHOSEN: Final = StructType(
+    [
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("timestamp_ms", LongType(), nullable=False),
+        StructField("size", LongType(), nullable=False),
+        StructField("message_id", StringType(), nullable=False),
+        StructField("undelivered", LongType()),
+    ]
+)
+# The same, those that follow each other in one row: all offsets from `start` to before `end`.
+RUNS: Final = StructType(
+    [
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("start", LongType(), nullable=False),
+        StructField("end", LongType(), nullable=False),
+        StructField("messages", LongType(), nullable=False),
+        StructField("size", LongType(), nullable=False),
+        StructField("undelivered", LongType()),
+    ]
+)
+# Places of messages in a topic.
+PLACES: Final = StructType(
+    [
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
     ]
 )

@@ -20,9 +20,14 @@ _WITH_ZONE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
 
 def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
     """Store the rows of `result` in an analytics table, each partition by the task that has it."""
+    spread_to_database(result.coalesce(WRITERS_MAX), table, url=url, claim=claim)
+
+
+def spread_to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
+    """As `to_database`, by as many tasks as `result` has: what is read then is read by all."""
     columns = [_writable(result, name) for name in COLUMNS[table]]
     write = partial(_write_partition, url=url, table=table, claim=claim)
-    result.select(*columns).coalesce(WRITERS_MAX).foreachPartition(write)
+    result.select(*columns).foreachPartition(write)
 
 
 def to_parquet(result: DataFrame, place: str) -> None:

@@ -7,6 +7,7 @@ from app.storage.analytics import AnalyticsRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.notices import Notices
+from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
 
 
@@ -46,7 +47,11 @@ class DatabaseJobs:
         """It is done, and its result is what is shown from now on, in one transaction."""
         async with self._database.transaction() as session:
             await AnalyticsRepository(session).drop_overtaken(claim)
-            return await JobRepository(session).finish(claim, result)
+            if not await JobRepository(session).finish(claim, result):
+                return False
+            chosen = RetransmissionRepository(session).chosen
+            await chosen(claim, result.counts, result.samples)
+            return True
 
     async def fail(self, claim: Claim, reason: str) -> bool:
         """It has failed."""

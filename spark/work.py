@@ -1,9 +1,9 @@
 """What a job is given to do, and how it says how far it is."""
 
 from collections import deque
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from threading import Lock
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from threading import Event, Lock
 
 from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, JobProgress, Scope
 
@@ -23,20 +23,25 @@ class Progress:
         self._step = ""
         self._done = 0.0
         self._log = deque(log, maxlen=LOG_LINES_MAX)
-        self._stopped = False
+        self._stopped = Event()
 
     @property
     def stopped(self) -> bool:
         """Whether it was told to stop."""
-        return self._stopped
+        return self._stopped.is_set()
 
     def stop(self) -> None:
         """Have the job end at its next step."""
-        self._stopped = True
+        self._stopped.set()
+
+    def rest(self, time: timedelta) -> None:
+        """Wait so long; WorkStoppedError as soon as it is told to stop."""
+        if self._stopped.wait(time.total_seconds()):
+            raise WorkStoppedError
 
     def step(self, name: str, *, done: float) -> None:
         """The step that begins, with the share (0 to 1) done before it; WorkStoppedError."""
-        if self._stopped:
+        if self.stopped:
             raise WorkStoppedError
         with self._lock:
             self._step, self._done = name, done
@@ -55,6 +60,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Where the message log is: in Kafka, or (None) in the database. Its names have a prefix."""
+
+    kafka_bootstrap: str | None = None
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One job to do. `output` is the folder (or URI) for its Parquet files.
 
@@ -68,3 +81,4 @@ class Work:
     output: str
     claim: Claim | None
     progress: Progress
+    log: LogPlace = field(default_factory=LogPlace)

@@ -60,6 +60,8 @@ from workers.reading.reader import Reader
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
 from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces, missed
+from workers.resending.feeder import Feeder
+from workers.resending.store import DatabaseSending, SendingStore
 from workers.telemetry.export import Exported
 from workers.telemetry.figures import Connections, WorkerFigures
 from workers.telemetry.observed import Observer
@@ -118,6 +120,7 @@ class Seams:
     traces: TraceStore
     endpoints: Endpoints
     pings: PingDesk
+    sending: SendingStore
     report_interval: timedelta = REPORT_INTERVAL
     trace_linger: timedelta = LINGER
     commit_hold_max: timedelta = HOLD_MAX
@@ -166,6 +169,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
             ),
             endpoints=await stack.enter_async_context(sender),
             pings=pings,
+            sending=DatabaseSending(database, worker_id),
             connections=sender.transport,
             observers=observers,
             metrics_names_max=settings.metrics_names_max,
@@ -341,6 +345,7 @@ class _Parts:
             self.sharing.listen(),
             self.reporter.run(self),
             self.pings.run(self.supervisor.registry.get),
+            Feeder(log, self.seams.sending).run(),
             Renewal(log, self.supervisor, self.lines).run(),
             *(_ensure_stream(log, topic) for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)),
             *(observer.watch(figures) for observer in self.seams.observers),

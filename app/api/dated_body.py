@@ -49,14 +49,14 @@ def _object_in(raw: bytes, *, is_json: bool) -> dict[str, object]:
     return {FIELD: body} if isinstance(body, str) else json_object(body)
 
 
-def moment_of(text: str, *, now: datetime) -> datetime:
+def moment_of(text: str, *, now: datetime, path: str = FIELD) -> datetime:
     """The time that a text names: RFC 3339, ms, or `-30m`, `-6h`, `-2d`; ValidationFailedError."""
     if ago := _AGO.fullmatch(text):
         try:
             return now - int(ago[1]) * _UNITS[ago[2]]
         except OverflowError:
             return datetime.min.replace(tzinfo=UTC)
-    moment = instant_of(text, path=FIELD)
+    moment = instant_of(text, path=path)
     if moment is None:
-        raise ValidationFailedError.of(FIELD, "must not be empty")
+        raise ValidationFailedError.of(path, "must not be empty")
     return moment

@@ -28,6 +28,7 @@ from app.services.pinging import PingService
 from app.services.previewing import PreviewService
 from app.services.readiness import ReadinessService
 from app.services.redriving import RedriveService
+from app.services.retransmitting import RetransmissionService
 from app.services.schemas import SchemaService
 from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
@@ -61,10 +62,11 @@ class Services:
     pings: PingService
     seeking: SeekService
     redriving: RedriveService
+    retransmitting: RetransmissionService
     metrics: MetricsService
+    figures: ApiFigures
     health: HealthService
     announcer: Announcer
-    figures: ApiFigures
     undelivered: UndeliveredService
     traces: TraceService
     searching: MessageSearch

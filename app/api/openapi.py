@@ -25,6 +25,7 @@ from app.api.schemas.operations import (
 )
 from app.api.schemas.redrive import RedriveBody
 from app.api.schemas.retransmission import RetransmissionBody
+from app.api.schemas.retransmissions import RetransmitBody
 from app.api.schemas.signing import SigningSecretBody
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
@@ -43,6 +44,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     TopicConstraintsBody,
     RedriveBody,
     RetransmissionBody,
+    RetransmitBody,
     JobBody,
     KeyBody,
 )

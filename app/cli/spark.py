@@ -15,7 +15,7 @@ from app.cli.settings import settings_with
 from app.config import java_command
 
 JAVA_MIN: Final = 17
-PACKAGES: Final = ("pyarrow>=18,<27", "pyspark==4.2.0")
+PACKAGES: Final = ("pandas>=2.2,<3", "pyarrow>=18,<27", "pyspark==4.2.0")
 
 _APT: Final = "sudo apt-get install -y openjdk-17-jre-headless"
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from app.domain.errors import ValidationFailedError
 from app.domain.names import subscription_name, topic_name
@@ -20,6 +20,8 @@ class JobKind(StrEnum):
     """What a job does."""
 
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
+    # Asked for by its subscription (app.domain.retransmission).
+    RETRANSMISSION = "RETRANSMISSION"
 
 
 class JobState(StrEnum):
@@ -84,10 +86,11 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """What a job has made: counts by name, and where its Parquet files are."""
+    """What a job has made: counts by name, where its Parquet files are, examples of its finds."""
 
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
     output: str | None = None
+    samples: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,7 +214,8 @@ class Subscription:
 
     With a `circuit_breaker` it gets nothing for a while after too many failures in a row.
 
-    `seek` is where it was moved to last, if it ever was.
+    `seek` is where it was moved to last, if it ever was. `dropped` are the retransmissions that
+    were cancelled last: what is left of them in the log is passed over.
 
     With the `content_type` AVRO it gets Avro of an AVRO topic as it was written, else JSON.
 
@@ -275,6 +276,7 @@ class Subscription:
     resolver_metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     auto_delete: bool = False
     seek: Seek | None = None
+    dropped: tuple[str, ...] = ()
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0

@@ -14,6 +14,8 @@ from app.storage.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
 FAILURES: Final = "analytics_failures"
+# What a retransmission sends again.
+RUNS: Final = "retransmission_runs"
 COLUMNS: Final = {
     UNDELIVERED: (
         "topic",
@@ -40,6 +42,7 @@ COLUMNS: Final = {
         "example_subscription",
         "example_reason",
     ),
+    RUNS: ("partition", "start", "end", "messages", "size", "undelivered"),
 }
 _KEY: Final = ("job_id", "attempt", "part", "row")
 

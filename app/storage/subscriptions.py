@@ -126,6 +126,15 @@ class SubscriptionRepository:
         }
         return await self._written(subscription, values)
 
+    async def set_dropped(self, subscription: Subscription) -> Subscription:
+        """Store which retransmissions it has dropped, and no more: no secret is written.
+
+        TopicNotFoundError, SubscriptionNotFoundError.
+        """
+        dropped = cast({"dropped": list(subscription.dropped)}, JSONB)
+        values = {"settings": SubscriptionRow.settings.concat(dropped)}
+        return await self._written(subscription, values)
+
     async def delete(self, topic: str, name: str) -> Subscription:
         """Delete it with what workers reported of it, and return what it was.
 

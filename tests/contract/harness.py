@@ -33,6 +33,11 @@ class Harness(ABC):
     def __init__(self) -> None:
         self.namespace = f"t{uuid.uuid4().hex[:10]}."
 
+    @property
+    def bootstrap(self) -> str | None:
+        """Where Kafka is; None when the log is elsewhere."""
+        return None
+
     @abstractmethod
     def opened(self) -> AbstractAsyncContextManager[MessageLog]:
         """The log as one more process has it."""
@@ -155,6 +160,10 @@ class PostgresHarness(ServerHarness):
 class KafkaHarness(ServerHarness):
     def __init__(self, bootstrap: str) -> None:
         super().__init__("kafka", bootstrap)
+
+    @property
+    def bootstrap(self) -> str | None:
+        return self._address
 
     def opened(self) -> AbstractAsyncContextManager[MessageLog]:
         return opened_log(self._kind, self._address, self.namespace)

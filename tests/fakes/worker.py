@@ -26,6 +26,7 @@ from app.tracing.packing import Pack
 from tests.fakes.circuits import CircuitTalk, ToldCircuit
 from tests.fakes.flights import Flight
 from tests.fakes.memory_log import MemoryLog
+from tests.fakes.sending import Sendings
 from tests.fakes.signal import Signal
 from workers.assignment.circuits import CircuitStore
 from workers.assignment.pings import PingDesk
@@ -298,6 +299,7 @@ class World:
         self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()
         self.endpoints = ScriptedEndpoints()
+        self.sendings = Sendings(self.plane.subscriptions)
 
     async def topic(self, name: str = "shop.orders", partitions: int = 2) -> Topic:
         topic = Topic(name=name, partitions=partitions)
@@ -381,6 +383,7 @@ class World:
                 traces=WorkerTraces(self.plane),
                 endpoints=self._sender or self.endpoints,
                 pings=PingDesk(name, Unpinged(), Unpinged()),
+                sending=self.sendings.of(name),
                 report_interval=timedelta(milliseconds=20),
                 trace_linger=timedelta(),
                 commit_hold_max=self._commit_hold_max,

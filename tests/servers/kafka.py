@@ -62,10 +62,10 @@ def install() -> Path:
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _jars_present():
-            _require_commands("java", "mvn")
+            require_commands("java", "mvn")
             _fetch_jars()
         else:
-            _require_commands("java")
+            require_commands("java")
     return CACHE / "libs"
 
 
@@ -73,7 +73,8 @@ def _jars_present() -> bool:
     return (CACHE / "complete").exists()
 
 
-def _require_commands(*commands: str) -> None:
+def require_commands(*commands: str) -> None:
+    """Return when they can be run, installed or not before; MissingError."""
     if all(_usable(command) for command in commands):
         return
     if os.geteuid() == 0 and shutil.which("apt-get"):

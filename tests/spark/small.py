@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from app.cli.spark import missing_for_spark
 from app.config import Settings
 from spark.session import new_session
+from tests.servers.spark_kafka import jars
 
 # For tables of a few rows, on a machine that does other things, too: nothing is compiled that does
 # not pay before the test ends.
@@ -38,7 +39,8 @@ def small_session(
         raise RuntimeError("; ".join(missing))
     settings = Settings(spark_master="local[2]", spark_memory=memory)
     places = {"spark.local.dir": f"{place}/local", "spark.sql.warehouse.dir": f"{place}/warehouse"}
-    session = new_session(settings, **conf, **places)
+    connector = {"spark.jars": ",".join(map(str, jars()))}
+    session = new_session(settings, **conf, **places, **connector)
     try:
         yield session
     finally:

@@ -61,6 +61,8 @@ class Intake:
         self._batches: Batches | None = None
         # Not to be read on before one of their messages is finished, or the order is another.
         self._barred: set[Cursor] = set()
+        # Retransmissions of which nothing more is wanted.
+        self._dropped: tuple[str, ...] = ()
         self._filters: tuple[Filter, ...] = ()
         self._chain: FilterChain | None = None
         # Only in that mode; it is to be told of first attempts that begin, and of all that land.
@@ -100,6 +102,7 @@ class Intake:
     def configure(self, subscription: Subscription) -> None:
         """Take, filter and order what is read from now on by the subscription's settings."""
         self._take_by(subscription.fetch)
+        self._dropped = subscription.dropped
         self._filter_by(subscription.filters)
         if _ordered_by(subscription) != self._ordered_by:
             if self._order is not None:
@@ -219,7 +222,7 @@ class Intake:
             if taken is None:
                 ready.popleft()
                 cursor.queued = False
-            elif taken[0].addressed is not None and _is_for_another(cursor, taken[0].addressed):
+            elif taken[0].addressed is not None and self._passes_by(cursor, taken[0].addressed):
                 cursor.passed_by(taken[0])
                 # There may be as many in a row as one has asked to be sent again.
                 choosy = True
@@ -234,6 +237,10 @@ class Intake:
                 if admitted is not None:
                     return admitted
         return self._nothing_more()
+
+    def _passes_by(self, cursor: Cursor, addressed: Addressed) -> bool:
+        is_for_another = addressed.subscription_id != cursor.subscription_id
+        return is_for_another or addressed.job_id in self._dropped
 
     def _filter_out(self, cursor: Cursor, message: Message) -> None:
         cursor.filtered(message)
@@ -250,10 +257,6 @@ class Intake:
         if self.polling is None or not self._ready:
             return batches.overdue()
         return batches.overdue(readable=self.polling.may_take(time.monotonic()))
-
-
-def _is_for_another(cursor: Cursor, addressed: Addressed) -> bool:
-    return addressed.subscription_id != cursor.subscription_id
 
 
 def _ordered_by(subscription: Subscription) -> Ordering | Batching:

@@ -18,6 +18,7 @@ from app.api.documented import (
 )
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, JsonRequest, answer, instant_of
+from app.api.routes.retransmissions import requested
 from app.api.schemas.base import OtherFields, Rules, ignored_paths, parse
 from app.api.schemas.redrive import (
     RedriveBody,
@@ -33,6 +34,7 @@ from app.api.schemas.retransmission import (
     offsets_by_cluster,
     offsets_by_partition,
 )
+from app.api.schemas.retransmissions import SpanRead, is_retransmission
 from app.domain.access import Role
 from app.domain.redrive import RedriveFilter
 from app.services.seeking import Moved
@@ -66,7 +68,12 @@ _POST_ANSWER: Final[Responses] = {
         "description": "Sent again, or moved: then where it goes on",
         "headers": IGNORED_HEADER | APPLIED_HEADER,
         "model": RedriveRead | list[PartitionOffsetRead],
-    }
+    },
+    202: {
+        "description": "To be sent again, from where to where; `Location` leads to how far it is",
+        "headers": IGNORED_HEADER,
+        "model": list[SpanRead],
+    },
 }
 _DATE: Final = {"type": "string", "example": "-6h"}
 _POST_TAKES: Final[dict[str, Any]] = {
@@ -77,6 +84,7 @@ _POST_TAKES: Final[dict[str, Any]] = {
                 "schema": {
                     "anyOf": [
                         {"$ref": "#/components/schemas/RedriveBody"},
+                        {"$ref": "#/components/schemas/RetransmitBody"},
                         {"$ref": "#/components/schemas/RetransmissionBody"},
                         _DATE,
                     ]
@@ -130,11 +138,15 @@ async def redrive(
     services: ServicesOf,
     dry_run: DryRun = False,
 ) -> Response:
-    """Send discarded messages again, to this subscription alone; or all since a time.
+    """Send messages again, to this subscription alone: discarded ones, or all since a time.
 
-    Each request sends up to 1,000 messages (16 MiB), the oldest discards first; while there are
-    `more`, ask again. They come as they were published, after what waits by now, and with
-    `Hermes-Retransmission`. A suspended subscription gets them when it is resumed.
+    With `only: all`, `undelivered` or `missing`, a Spark job chooses any number of them, and they
+    come beside new messages, at a `share` of the rate.
+
+    With `only: discarded` they are sent at once. Each request sends up to 1,000 messages (16 MiB),
+    the oldest discards first; while there are `more`, ask again. They come as they were
+    published, after what waits by now, and with `Hermes-Retransmission`. A suspended subscription
+    gets them when it is resumed.
 
     A time alone, in any of its forms (`-6h` as text or as a JSON string, or `retransmissionDate`),
     does what PUT does; the answer is a list, as in Hermes' documents.
@@ -144,6 +156,8 @@ async def redrive(
         moved = await _moved(services, (topic, name), asked, dry_run=dry_run)
         notes = AnswerNotes(ignored=_ignored(asked), applied=moved.applied)
         return answer(offsets_by_partition(moved), notes=notes)
+    if is_retransmission(asked.body):
+        return await requested(services, (topic, name), asked)
     body = redrive_body(asked.body, strict=asked.strict)
     act = services.redriving.preview if body.dry_run else services.redriving.redrive
     done = await act(topic, name, _redrive_filter(body))

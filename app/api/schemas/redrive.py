@@ -20,8 +20,8 @@ _ONLY: Final = "discarded"
 def _only_discarded(text: str) -> str:
     if text != _ONLY:
         message = (
-            f"must be {_ONLY}; PUT with retransmissionDate sends all again, by moving the"
-            " subscription back"
+            f"must be {_ONLY}, or all, undelivered or missing; PUT with retransmissionDate sends"
+            " all again, by moving the subscription back"
         )
         raise PydanticCustomError("only", "{problem}", {"problem": message})
     return text

@@ -40,7 +40,7 @@ ALL = {"only": "discarded"}
 
 BODY: dict[str, Setting] = {
     "only": Setting(
-        wrong=words("must be discarded; PUT with retransmissionDate", "all", "missing", ""),
+        wrong=words("must be discarded, or all, undelivered or missing", "some", ""),
         required=True,
     ),
     "from": Setting(wrong=words("must be a time like", "yesterday", "-6h", "")),

@@ -1,0 +1,55 @@
+"""Records of the embedded log in bulk: by a call that blocks, on a connection of its own."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import psycopg
+
+from app.domain.errors import LogUnavailableError
+from app.log.postgres.codec import unpacked
+
+CONNECT_TIMEOUT_S: Final = 10
+# One slice of records, whose bodies may be large, is in memory at a time.
+SLICE: Final = 500
+
+_ROWS: Final = b"""
+SELECT r."offset", r.timestamp_ms, r.key, r.value, r.headers
+FROM log_topics t
+JOIN log_records r ON r.topic_id = t.id
+WHERE t.name = %b AND r.partition = %b AND r."offset" >= %b AND r."offset" < %b
+ORDER BY r."offset" LIMIT %b
+"""
+
+
+class BulkRow(NamedTuple):
+    """One record."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[bytes, bytes]]
+
+
+def topic_rows(
+    url: str, topic: str, partition: int, *, span: tuple[int, int]
+) -> Iterator[Sequence[BulkRow]]:
+    """The records of those offsets, from a first to before an end, in their order and in slices.
+
+    `topic` carries the namespace; `url` is as psycopg has it. LogUnavailableError.
+    """
+    start, end = span
+    try:
+        with psycopg.connect(
+            url, connect_timeout=CONNECT_TIMEOUT_S, application_name="angelia-spark"
+        ) as connection:
+            cursor = connection.cursor(binary=True)
+            while start < end:
+                rows = cursor.execute(_ROWS, [topic, partition, start, end, SLICE]).fetchall()
+                if not rows:
+                    return
+                yield [BulkRow._make((*row, unpacked(headers))) for *row, headers in rows]
+                start = rows[-1][0] + 1
+    except psycopg.Error as exc:
+        reason = next(iter(str(exc).splitlines()), type(exc).__name__)
+        raise LogUnavailableError(f"The log failed: {reason}") from exc

@@ -1,0 +1,242 @@
+"""Retransmissions: asked for, looked at, cancelled. Spark chooses messages, workers send them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from app.domain.audit import Action, Change
+from app.domain.commit import parse_progress
+from app.domain.errors import (
+    JobEndedError,
+    LogUnavailableError,
+    TopicNotFoundError,
+    ValidationFailedError,
+)
+from app.domain.job import ENDED as JOB_ENDED
+from app.domain.job import JobKind, Scope
+from app.domain.message import Partition
+from app.domain.retransmission import (
+    ENDED,
+    SHARE_DEFAULT,
+    Only,
+    Request,
+    Retransmission,
+    RetransmissionState,
+    Selection,
+    Span,
+    dropping,
+)
+from app.domain.streams import TRACES, UNDELIVERED
+from app.domain.subscription import Subscription
+from app.domain.trace import TrackingMode
+from app.log.interface import Bounds, MessageLog
+from app.services.applied import AppliedChanges
+from app.services.audit import note
+from app.services.jobs import RUNNER_LIVE_WITHIN
+from app.services.subscriptions import APPLIED_WITHIN
+from app.storage.audit import AuditRepository
+from app.storage.changes import ChangeFeed
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.retransmissions import RetransmissionRepository
+from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.subscriptions import SubscriptionRepository
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MOMENT: Final = timedelta(milliseconds=1)
+_STREAMS: Final = (UNDELIVERED, TRACES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is asked for. `offsets`, from a first to before an end, stand for the times."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    offsets: Mapping[int, tuple[int, int | None]] | None = None
+    selection: Selection = field(default_factory=Selection)
+    share: float = SHARE_DEFAULT
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetransmissionsSeen:
+    """Retransmissions, and whether there is a Spark runner; `rate` is their subscription's."""
+
+    items: Sequence[Retransmission]
+    runner_live: bool
+    rate: int
+
+
+class RetransmissionService:
+    """Each change is one transaction."""
+
+    def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
+        self._database = database
+        self._log = log
+        self._applied = applied
+
+    async def request(self, topic: str, name: str, wanted: Wanted) -> RetransmissionsSeen:
+        """Have it done as soon as a runner is free, as the log and the subscription are now.
+
+        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError, JobQueueFullError,
+        LogUnavailableError.
+        """
+        async with self._database.transaction() as session:
+            subscription = await SubscriptionRepository(session).get(topic, name)
+        _require_traces(subscription, wanted.selection)
+        request = await self._fixed(subscription, wanted)
+        scope = Scope(start=request.since, end=request.until, topic=topic, subscription=name)
+        async with self._database.transaction() as session:
+            job = await JobRepository(session).add(JobKind.RETRANSMISSION, scope)
+            retransmission = await RetransmissionRepository(session).add(job, subscription, request)
+            change = _change(Action.REQUESTED, retransmission)
+            await note(AuditRepository(session), change)
+            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+        rate = subscription.policy.rate
+        return RetransmissionsSeen(items=[retransmission], runner_live=live, rate=rate)
+
+    async def newest(self, topic: str, name: str, *, limit: int) -> RetransmissionsSeen:
+        """The subscription's newest; TopicNotFoundError, SubscriptionNotFoundError."""
+        async with self._database.transaction() as session:
+            subscription = await SubscriptionRepository(session).get(topic, name)
+            found = await RetransmissionRepository(session).newest(subscription.id, limit=limit)
+            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+        return RetransmissionsSeen(items=found, runner_live=live, rate=subscription.policy.rate)
+
+    async def get(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
+        """One of them; as `newest`, and RetransmissionNotFoundError."""
+        async with self._database.transaction() as session:
+            subscription = await SubscriptionRepository(session).get(topic, name)
+            found = await RetransmissionRepository(session).get(subscription.id, retransmission_id)
+            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+        return RetransmissionsSeen(items=[found], runner_live=live, rate=subscription.policy.rate)
+
+    async def cancel(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
+        """Cancel it: what is not sent yet is dropped. To cancel it again changes nothing.
+
+        As `get`, and JobEndedError. Returns when the workers know, or after APPLIED_WITHIN.
+        """
+        number = None
+        async with self._database.transaction() as session:
+            # Its lock comes before those of rows, as for whoever else changes subscriptions.
+            await ChangeFeed(session).hold()
+            subscriptions = SubscriptionRepository(session)
+            subscription = await subscriptions.get(topic, name)
+            retransmissions = RetransmissionRepository(session)
+            found = await retransmissions.get(subscription.id, retransmission_id)
+            if found.state in ENDED - {RetransmissionState.CANCELLED}:
+                raise JobEndedError(f"Retransmission {retransmission_id} is {found.state} already")
+            if await retransmissions.end(retransmission_id, RetransmissionState.CANCELLED):
+                job = await JobRepository(session).get(retransmission_id)
+                if job.state not in JOB_ENDED:
+                    await JobRepository(session).cancel(retransmission_id)
+                dropped = dropping(subscription.dropped, retransmission_id)
+                changed = await subscriptions.set_dropped(replace(subscription, dropped=dropped))
+                number = changed.change
+                await note(AuditRepository(session), _change(Action.CANCELLED, found))
+        if number is not None:
+            await self._applied.wait(number, within=APPLIED_WITHIN)
+        return await self.get(topic, name, retransmission_id)
+
+    async def _fixed(self, subscription: Subscription, wanted: Wanted) -> Request:
+        """The request, in offsets as they are now: what is appended later is not in it."""
+        only = wanted.selection.only
+        partitions = await self._log.partitions(subscription.topic)
+        until = wanted.until or datetime.now(UTC)
+        bounds = await self._log.bounds(partitions)
+        if missing := [each for each in partitions if each not in bounds]:
+            raise LogUnavailableError(f"The log does not say where {missing[0]} ends")
+        spans = await self._spans(bounds, wanted)
+        if only is Only.MISSING:
+            spans = await self._passed(subscription, partitions, spans)
+        streams = () if only is Only.ALL else await self._streams()
+        return Request(
+            since=wanted.since or min(subscription.created_at or until, until - _MOMENT),
+            until=until,
+            spans=tuple(spans),
+            selection=wanted.selection,
+            share=wanted.share,
+            dry_run=wanted.dry_run,
+            streams=tuple(streams),
+            ends=tuple(bounds[each].end for each in partitions),
+        )
+
+    async def _spans(self, bounds: Mapping[Partition, Bounds], wanted: Wanted) -> list[Span]:
+        partitions = sorted(bounds)
+        if wanted.offsets is not None:
+            asked = wanted.offsets
+            if unknown := sorted(asked.keys() - {each.index for each in partitions}):
+                raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
+        else:
+            starts = await self._at(partitions, wanted.since or _EPOCH)
+            ends = {} if wanted.until is None else await self._at(partitions, wanted.until)
+            asked = {each.index: (starts[each], ends.get(each)) for each in partitions}
+        spans = []
+        for partition in partitions:
+            bound = bounds[partition]
+            start, end = asked.get(partition.index, (bound.end, None))
+            end = bound.end if end is None else min(end, bound.end)
+            start = min(max(start, bound.start), end)
+            spans.append(
+                Span(topic=partition.topic, partition=partition.index, start=start, end=end)
+            )
+        return spans
+
+    async def _at(
+        self, partitions: Collection[Partition], moment: datetime
+    ) -> Mapping[Partition, int]:
+        # No message is older than the epoch; Kafka gives times before it a meaning of their own.
+        moment_ms = max((moment - _EPOCH) // timedelta(milliseconds=1), 0)
+        found = await self._log.offsets_at(partitions, moment_ms)
+        if missing := [each for each in partitions if each not in found]:
+            raise LogUnavailableError(f"The log does not say where {missing[0]} was then")
+        return found
+
+    async def _passed(
+        self, subscription: Subscription, partitions: Collection[Partition], spans: Sequence[Span]
+    ) -> list[Span]:
+        """Of the spans what the subscription has finished, as far as its position goes."""
+        found = await self._log.committed({subscription.group: partitions})
+        at = {}
+        for partition, committed in found.get(subscription.group, {}).items():
+            progress = parse_progress(subscription.id, committed.offset, committed.metadata)
+            at[partition.index] = 0 if progress is None else progress.offset
+        first = subscription.start
+        return [
+            replace(span, start=start, end=max(start, min(span.end, at.get(span.partition, 0))))
+            for span in spans
+            for start in [max(span.start, first.get(span.partition, 0))]
+        ]
+
+    async def _streams(self) -> list[Span]:
+        """What of the streams must be recorded before anything is missing."""
+        partitions: list[Partition] = []
+        for topic in _STREAMS:
+            # Until there was a worker there is none, and nothing in it.
+            with suppress(TopicNotFoundError):
+                partitions += await self._log.partitions(topic)
+        bounds = await self._log.bounds(partitions)
+        return [
+            Span(topic=each.topic, partition=each.index, start=0, end=bounds[each].end)
+            for each in partitions
+            if each in bounds
+        ]
+
+
+def _require_traces(subscription: Subscription, selection: Selection) -> None:
+    if selection.only is Only.MISSING and subscription.tracking is not TrackingMode.ALL:
+        message = (
+            "must be all or undelivered: which messages are missing is known while the"
+            f" subscription's trackingMode is {TrackingMode.ALL}"
+        )
+        raise ValidationFailedError.of("only", message)
+
+
+def _change(action: Action, item: Retransmission) -> Change:
+    selection = item.request.selection
+    said = {"id": item.id, "only": selection.only.value, "dryRun": item.request.dry_run}
+    name = f"{item.topic}/{item.subscription}"
+    return Change(action=action, kind="retransmission", name=name, after=said)

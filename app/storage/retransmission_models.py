@@ -1,0 +1,81 @@
+"""The tables of retransmissions, beside those in `models`."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, func, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.health_models import metadata as metadata  # noqa: PLC0414 - of all tables, these included
+from app.storage.models import Base, Json
+
+
+class RetransmissionRow(Base):
+    """A retransmission, and how far it is; what its job says of it is the job's row."""
+
+    __tablename__ = "retransmissions"
+    __table_args__ = (
+        Index("ix_retransmissions_newest", "subscription_id", "requested_at", "id"),
+        # What a worker looks for: few, whatever has ended.
+        Index(
+            "ix_retransmissions_sending", "requested_at", postgresql_where=text("state = 'SENDING'")
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    subscription_id: Mapped[str]
+    topic: Mapped[str]
+    subscription: Mapped[str]
+    request: Mapped[Json]
+    state: Mapped[str]
+    requested_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    ended_at: Mapped[datetime | None]
+    # The taking of the job whose choice counts.
+    attempt: Mapped[int] = mapped_column(Integer, server_default=text("0"))
+    matched: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    written: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    finished: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
+    reason: Mapped[str | None]
+    worker: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+
+
+class RetransmissionRunRow(Base):
+    """Messages that one taking of a job has chosen: `start` to before `end` of a partition."""
+
+    __tablename__ = "retransmission_runs"
+    __table_args__ = (
+        Index("ix_retransmission_runs_place", "job_id", "attempt", "partition", "start"),
+    )
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("retransmissions.id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer)
+    start: Mapped[int] = mapped_column(BigInteger)
+    end: Mapped[int] = mapped_column(BigInteger)
+    messages: Mapped[int] = mapped_column(BigInteger)
+    size: Mapped[int] = mapped_column(BigInteger)
+    undelivered: Mapped[int | None] = mapped_column(BigInteger)
+
+
+class RetransmissionSentRow(Base):
+    """A message that was appended: where it was, and where it is now."""
+
+    __tablename__ = "retransmission_sent"
+    __table_args__ = (Index("ix_retransmission_sent_place", "job_id", "partition", "offset"),)
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("retransmissions.id", ondelete="CASCADE"), primary_key=True
+    )
+    source_partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    source_offset: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer)
+    offset: Mapped[int] = mapped_column(BigInteger)

@@ -1,0 +1,216 @@
+"""Retransmissions as workers send them: each by one worker at a time, which keeps a lease."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import exists, func, or_, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from app.domain.retransmission import RUN_MAX, RetransmissionState, Run, Sent
+from app.domain.retransmission_sending import Sending
+from app.domain.subscription import Subscription
+from app.domain.undelivered import Undelivered
+from app.storage.models import SubscriptionRow, UndeliveredRow
+from app.storage.retransmission_models import (
+    RetransmissionRow,
+    RetransmissionRunRow,
+    RetransmissionSentRow,
+)
+from app.storage.retransmissions import request_of
+from app.storage.rows import subscription_of
+from app.storage.sealing import vault_of
+from app.storage.undelivered import undelivered_of
+
+_NOW: Final = func.clock_timestamp()
+_SENDING: Final = RetransmissionState.SENDING.value
+
+
+class SendingRepository:
+    """What one worker does of the retransmissions that are being sent."""
+
+    def __init__(self, session: AsyncSession, worker: str) -> None:
+        self._session = session
+        self._worker = worker
+
+    async def take(self, lease: timedelta) -> Sending | None:
+        """The oldest that no worker has, now this one's for `lease`; None when there is none.
+
+        Those of one subscription are sent one after the other.
+        """
+        row, older = RetransmissionRow, aliased(RetransmissionRow)
+        before = exists().where(
+            older.subscription_id == row.subscription_id,
+            older.state == _SENDING,
+            tuple_(older.requested_at, older.id) < tuple_(row.requested_at, row.id),
+        )
+        free = or_(row.lease_until.is_(None), row.lease_until < _NOW)
+        oldest = (
+            select(row.id)
+            .where(row.state == _SENDING, free, ~before)
+            .order_by(row.requested_at)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        taken = (
+            update(row)
+            .where(row.id.in_(oldest.scalar_subquery()))
+            .values(worker=self._worker, lease_until=_NOW + lease)
+            .returning(row)
+        )
+        found = await self._session.scalar(taken)
+        return None if found is None else _sending_of(found)
+
+    async def keep(self, sending: Sending, *, finished: int, lease: timedelta) -> bool:
+        """Keep it for another `lease`, and say how many of its messages are finished.
+
+        False when it has ended, or is another worker's.
+        """
+        kept = self._mine(sending).values(lease_until=_NOW + lease, finished=finished)
+        return await self._session.scalar(kept.returning(RetransmissionRow.id)) is not None
+
+    async def written(self, sending: Sending) -> int:
+        """How many of its messages were appended, as far as it is recorded."""
+        query = select(RetransmissionRow.written).where(RetransmissionRow.id == sending.id)
+        return await self._session.scalar(query) or 0
+
+    async def subscription(self, sending: Sending) -> Subscription | None:
+        """Its subscription as it is now; None when it is deleted."""
+        row = await self._session.get(SubscriptionRow, sending.subscription_id)
+        return None if row is None else subscription_of(row, vault_of(self._session))
+
+    async def runs(
+        self, sending: Sending, partition: int, offset: int, *, limit: int
+    ) -> Sequence[Run]:
+        """The next that were chosen of that partition: those that end behind `offset`."""
+        row = RetransmissionRunRow
+        query = (
+            select(row)
+            .where(
+                row.job_id == sending.id,
+                row.attempt == sending.attempt,
+                row.partition == partition,
+                # None is longer: the index leads to the first.
+                row.start > offset - RUN_MAX,
+                row.end > offset,
+            )
+            .order_by(row.start)
+            .limit(limit)
+        )
+        return [_run_of(each) for each in await self._session.scalars(query)]
+
+    async def sources(self, sending: Sending) -> Mapping[int, int]:
+        """Of each partition that messages were chosen of, the first that is not sent yet.
+
+        It may lie in the middle of a run.
+        """
+        run, sent = RetransmissionRunRow, RetransmissionSentRow
+        first = (
+            select(run.partition, func.min(run.start))
+            .where(run.job_id == sending.id, run.attempt == sending.attempt)
+            .group_by(run.partition)
+        )
+        last = (
+            select(sent.source_partition, func.max(sent.source_offset) + 1)
+            .where(sent.job_id == sending.id)
+            .group_by(sent.source_partition)
+        )
+        places = dict((await self._session.execute(first)).tuples().all())
+        return places | dict((await self._session.execute(last)).tuples().all())
+
+    async def ends(self, sending: Sending) -> Mapping[int, int]:
+        """Of each partition it was appended to, the offset after the last of its messages."""
+        sent = RetransmissionSentRow
+        query = (
+            select(sent.partition, func.max(sent.offset) + 1)
+            .where(sent.job_id == sending.id)
+            .group_by(sent.partition)
+        )
+        return dict((await self._session.execute(query)).tuples().all())
+
+    async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
+        """The offsets of its messages in that partition, from `offset` on, in order."""
+        sent = RetransmissionSentRow
+        query = select(sent.offset).where(
+            sent.job_id == sending.id, sent.partition == partition, sent.offset >= offset
+        )
+        return list(await self._session.scalars(query.order_by(sent.offset)))
+
+    async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
+        """The undelivered messages of those rows that are still there."""
+        query = select(UndeliveredRow).where(UndeliveredRow.id.in_(rows))
+        return {row.id: undelivered_of(row) for row in await self._session.scalars(query)}
+
+    async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
+        """Say what was appended; False when it has ended, or is another worker's.
+
+        The discards that are among it count as sent again.
+        """
+        rows = [{"job_id": sending.id, **each._asdict()} for each in sent]
+        new = insert(RetransmissionSentRow).on_conflict_do_nothing()
+        added = await self._session.scalars(
+            new.returning(RetransmissionSentRow.source_offset), rows
+        )
+        written = RetransmissionRow.written + len(added.all())
+        noted = self._mine(sending).values(written=written).returning(RetransmissionRow.id)
+        if await self._session.scalar(noted) is None:
+            return False
+        await self._mark(sending, sent)
+        return True
+
+    async def end(self, sending: Sending, state: RetransmissionState, reason: str | None) -> None:
+        """It has ended in that state, unless it is another worker's by now."""
+        values = {"state": state.value, "reason": reason, "ended_at": _NOW, "lease_until": None}
+        await self._session.execute(self._mine(sending).values(values))
+
+    async def release(self, sending: Sending) -> None:
+        """Any worker may go on with it."""
+        await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
+
+    async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
+        # By their places: a message may have been discarded twice.
+        row = UndeliveredRow
+        places = [(each.source_partition, each.source_offset) for each in sent]
+        await self._session.execute(
+            update(row)
+            .where(
+                row.subscription_id == sending.subscription_id,
+                tuple_(row.partition, row.offset).in_(places),
+            )
+            .values(redriven_at=_NOW, redrive_id=sending.id)
+            .execution_options(synchronize_session=False)
+        )
+
+    def _mine(self, sending: Sending) -> Any:  # noqa: ANN401 - an UPDATE of SQLAlchemy
+        row = RetransmissionRow
+        return update(row).where(
+            row.id == sending.id, row.state == _SENDING, row.worker == self._worker
+        )
+
+
+def _sending_of(row: RetransmissionRow) -> Sending:
+    request = request_of(row.request)
+    return Sending(
+        id=row.id,
+        attempt=row.attempt,
+        subscription_id=row.subscription_id,
+        topic=row.topic,
+        share=request.share,
+        written=row.written,
+        matched=row.matched,
+        # Nothing of it was appended before it was asked for.
+        begun=dict(enumerate(request.ends)),
+    )
+
+
+def _run_of(row: RetransmissionRunRow) -> Run:
+    return Run(
+        partition=row.partition,
+        start=row.start,
+        end=row.end,
+        messages=row.messages,
+        size=row.size,
+        undelivered=row.undelivered,
+    )

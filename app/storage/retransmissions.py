@@ -1,0 +1,171 @@
+"""Retransmissions: asked for, looked at, cancelled, and what their jobs have chosen."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import Row, Select, and_, delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import RetransmissionNotFoundError
+from app.domain.job import Claim, Job, JobState
+from app.domain.retransmission import (
+    Counts,
+    Request,
+    Retransmission,
+    RetransmissionState,
+    state_of,
+)
+from app.domain.subscription import Subscription
+from app.storage.models import JobRow, UndeliveredRow
+from app.storage.retransmission_models import (
+    RetransmissionRow,
+    RetransmissionRunRow,
+    RetransmissionSentRow,
+)
+from app.storage.settings import from_json, to_json
+
+PAGE_MAX: Final = 1_000
+
+_NOW: Final = func.clock_timestamp()
+
+
+class RetransmissionRepository:
+    """The retransmissions; each has the id of its job, which has to be there first."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def add(self, job: Job, subscription: Subscription, request: Request) -> Retransmission:
+        """Keep what is asked for; its job chooses the messages."""
+        row = RetransmissionRow(
+            id=job.id,
+            subscription_id=subscription.id,
+            topic=subscription.topic,
+            subscription=subscription.name,
+            request=to_json(request),
+            state=RetransmissionState.REQUESTED.value,
+        )
+        self._session.add(row)
+        await self._session.flush()
+        return await self.get(subscription.id, job.id)
+
+    async def get(self, subscription_id: str, retransmission_id: str) -> Retransmission:
+        """One of the subscription's, with all its counts; RetransmissionNotFoundError."""
+        query = _known().where(
+            RetransmissionRow.subscription_id == subscription_id,
+            RetransmissionRow.id == retransmission_id,
+        )
+        found = (await self._session.execute(query)).first()
+        if found is None:
+            message = f"Retransmission {retransmission_id} does not exist"
+            raise RetransmissionNotFoundError(message)
+        return _retransmission_of(found, discarded=await self._discarded(found[0]))
+
+    async def newest(self, subscription_id: str, *, limit: int) -> Sequence[Retransmission]:
+        """The subscription's newest, at most `limit`; what was discarded is not counted."""
+        newest = (RetransmissionRow.requested_at.desc(), RetransmissionRow.id.desc())
+        query = _known().where(RetransmissionRow.subscription_id == subscription_id)
+        query = query.order_by(*newest).limit(min(limit, PAGE_MAX))
+        return [_retransmission_of(found) for found in await self._session.execute(query)]
+
+    async def chosen(self, claim: Claim, counts: Mapping[str, int], samples: Sequence[Any]) -> None:
+        """Its job has ended: what that taking has chosen is what is sent, unless it is cancelled.
+
+        What other takings have chosen is dropped.
+        """
+        row, run = RetransmissionRow, RetransmissionRunRow
+        others = and_(run.job_id == claim.job_id, run.attempt != claim.attempt)
+        await self._session.execute(delete(run).where(others))
+        matched = counts.get("messages", 0)
+        requested = await self._session.scalar(
+            select(row.request).where(row.id == claim.job_id).with_for_update()
+        )
+        nothing = not matched or (requested or {}).get("dry_run")
+        state = RetransmissionState.DONE if nothing else RetransmissionState.SENDING
+        await self._session.execute(
+            update(row)
+            .where(row.id == claim.job_id, row.state == RetransmissionState.REQUESTED.value)
+            .values(
+                state=state.value,
+                attempt=claim.attempt,
+                matched=matched,
+                size=counts.get("bytes", 0),
+                samples=list(samples),
+                ended_at=_NOW if nothing else None,
+            )
+        )
+
+    async def end(self, retransmission_id: str, state: RetransmissionState) -> bool:
+        """End it in that state, unless it has ended; whether it was so ended."""
+        row = RetransmissionRow
+        open_states = (RetransmissionState.REQUESTED.value, RetransmissionState.SENDING.value)
+        ended = (
+            update(row)
+            .where(row.id == retransmission_id, row.state.in_(open_states))
+            .values(state=state.value, ended_at=_NOW, worker=None, lease_until=None)
+            .returning(row.id)
+        )
+        return await self._session.scalar(ended) is not None
+
+    async def drop_places(self, kept: timedelta) -> int:
+        """Drop the places of messages of what ended before that time; how many were dropped."""
+        row = RetransmissionRow
+        old = select(row.id).where(row.ended_at < _NOW - kept)
+        dropped = 0
+        for places in (RetransmissionSentRow, RetransmissionRunRow):
+            ids = select(places.job_id).where(places.job_id.in_(old)).distinct().limit(1)
+            gone = delete(places).where(places.job_id.in_(ids)).returning(places.job_id)
+            dropped += len((await self._session.scalars(gone)).all())
+        return dropped
+
+    async def _discarded(self, row: RetransmissionRow) -> int:
+        sent, gone = RetransmissionSentRow, UndeliveredRow
+        again = and_(
+            gone.subscription_id == row.subscription_id,
+            gone.topic == row.topic,
+            gone.partition == sent.partition,
+            gone.offset == sent.offset,
+        )
+        places = select(sent.partition, sent.offset).join(gone, again).distinct()
+        query = select(func.count()).select_from(
+            places.where(sent.job_id == row.id).subquery("again")
+        )
+        return await self._session.scalar(query) or 0
+
+
+def _known() -> Select[RetransmissionRow, str, str | None]:
+    known = select(RetransmissionRow, JobRow.state, JobRow.reason)
+    return known.join(JobRow, JobRow.id == RetransmissionRow.id)
+
+
+def _retransmission_of(
+    found: Row[RetransmissionRow, str, str | None], *, discarded: int = 0
+) -> Retransmission:
+    row, job_state, job_reason = found
+    state = state_of(RetransmissionState(row.state), JobState(job_state))
+    return Retransmission(
+        id=row.id,
+        subscription_id=row.subscription_id,
+        topic=row.topic,
+        subscription=row.subscription,
+        request=request_of(row.request),
+        state=state,
+        requested_at=row.requested_at,
+        attempt=row.attempt,
+        ended_at=row.ended_at,
+        counts=Counts(
+            matched=row.matched,
+            size=row.size,
+            written=row.written,
+            finished=row.finished,
+            discarded=discarded,
+        ),
+        samples=tuple(row.samples),
+        reason=row.reason or job_reason,
+    )
+
+
+def request_of(stored: Mapping[str, Any]) -> Request:
+    """What was asked for, as it is stored."""
+    return Request(**from_json(Request, dict(stored)))

@@ -1,0 +1,126 @@
+"""Which messages of a retransmission are to be sent again: a worker sends them."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from app.domain.job import JobResult
+from app.domain.retransmission import SAMPLES_MAX, Only, Span
+from app.storage.analytics_parts import RUNS
+from app.storage.retransmission_choosing import (
+    Asked,
+    Discards,
+    asked_for,
+    first_traced,
+    lost_traces,
+    totals,
+    unrecorded,
+)
+from spark.records import finished, messages, unsent_discards
+from spark.sinks import spread_to_database
+from spark.transforms.retransmission import Choice, chosen, each_once, missing, runs
+from spark.work import Work
+
+# What was said before the request is recorded in a second, unless nobody records.
+RECORDED_WITHIN: Final = timedelta(minutes=2)
+_LOOK_EVERY: Final = timedelta(milliseconds=200)
+
+
+class NotKnownError(Exception):
+    """Which messages are missing cannot be said."""
+
+
+def run(session: SparkSession, work: Work) -> JobResult:
+    """Do it; WorkStoppedError, NotKnownError, RetransmissionNotFoundError."""
+    if work.claim is None:
+        raise ValueError("A retransmission is chosen for a job of the database")
+    asked = asked_for(work.database_url, work.claim.job_id)
+    _await_recorded(work, asked)
+    work.progress.step("Choosing messages", done=0.1)
+    wanted = selected(session, work, asked)
+    if asked.request.dry_run:
+        return _looked_at(wanted)
+    spread_to_database(runs(wanted), RUNS, url=work.database_url, claim=work.claim)
+    count, size = totals(work.database_url, work.claim)
+    work.progress.say(f"{count} messages are to be sent again, of {size} bytes")
+    return JobResult(counts={"messages": count, "bytes": size})
+
+
+def selected(session: SparkSession, work: Work, asked: Asked) -> DataFrame:
+    """The messages that are asked for (columns CHOSEN)."""
+    request, selection = asked.request, asked.request.selection
+    url = work.database_url
+    choice = Choice(
+        topic=asked.topic,
+        filters=asked.filters + selection.filters,
+        keys=selection.keys,
+        message_ids=selection.message_ids,
+    )
+    match selection.only:
+        case Only.ALL:
+            return chosen(messages(session, url, log=work.log, spans=request.spans), choice)
+        case Only.UNDELIVERED:
+            wanted = Discards(
+                subscription_id=asked.subscription_id,
+                since=request.since,
+                until=request.until,
+                statuses=selection.statuses,
+            )
+            return each_once(chosen(unsent_discards(session, url, wanted), choice))
+        case Only.MISSING:
+            spans, whose = _traced(work, asked), asked.subscription_id
+            done = finished(session, url, subscription_id=whose, since=request.since)
+            return missing(chosen(messages(session, url, log=work.log, spans=spans), choice), done)
+
+
+def _traced(work: Work, asked: Asked) -> list[Span]:
+    """What of the spans the traces speak of; NotKnownError when some were lost since then."""
+    if lost := lost_traces(work.database_url, asked.request.since):
+        message = f"{lost} entries of traces were lost in that time: nobody knows what is missing"
+        raise NotKnownError(message)
+    first = first_traced(work.database_url, asked.subscription_id)
+    return [
+        replace(span, start=min(max(span.start, first.get(span.partition, span.end)), span.end))
+        for span in asked.request.spans
+    ]
+
+
+def _await_recorded(work: Work, asked: Asked) -> None:
+    """Wait for what the streams had to say when it was asked for."""
+    until = time.monotonic() + RECORDED_WITHIN.total_seconds()
+    work.progress.step("Waiting for what is recorded", done=0.05)
+    while left := unrecorded(work.database_url, asked.request.streams):
+        if time.monotonic() > until:
+            message = f"{left} records of undelivered messages and traces wait: is a worker there?"
+            raise NotKnownError(message)
+        work.progress.rest(_LOOK_EVERY)
+
+
+def _looked_at(wanted: DataFrame) -> JobResult:
+    """How many they are, and the first of them."""
+    wanted = wanted.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        total = wanted.agg(F.count(F.lit(1)), F.sum("size")).first()
+        order = ("timestamp_ms", "partition", "offset")
+        first = wanted.orderBy(*order).limit(SAMPLES_MAX).collect()
+    finally:
+        wanted.unpersist()
+    count, size = total or (0, 0)
+    samples = tuple(_sample(row.asDict()) for row in first)
+    return JobResult(counts={"messages": count or 0, "bytes": size or 0}, samples=samples)
+
+
+def _sample(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "messageId": row["message_id"],
+        "partition": row["partition"],
+        "offset": row["offset"],
+        "timestamp": row["timestamp_ms"],
+        "size": row["size"],
+    }

@@ -1,0 +1,249 @@
+"""Messages as DataFrames: of the log by ranges of offsets, discards, and what is finished.
+
+Kafka is read by Spark's own connector. The tables are read through psycopg, as in
+`spark.sources`, in slices that become Arrow batches: that needs no jar and reaches an embedded
+PostgreSQL. Every task reads a range of its own.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
+from app.domain.retransmission import Span
+from app.log.bulk import topic_rows
+from app.storage.retransmission_choosing import Discards, discards, finished_places, hours
+from app.storage.undelivered_rows import undelivered_ranges
+from spark.schemas import MESSAGES, PLACES
+from spark.work import LogPlace
+
+# What one task reads, so that many share a long partition.
+SPAN_MAX: Final = 100_000
+SPANS_MAX: Final = 512
+_CONTENT_TYPE: Final = "content-type"
+
+
+def messages(
+    session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[Span]
+) -> DataFrame:
+    """The records of the spans, which are of one topic (columns MESSAGES)."""
+    spans = [span for span in spans if span.start < span.end]
+    if not spans:
+        return session.createDataFrame([], MESSAGES)
+    if log.kafka_bootstrap is None:
+        split = [part for span in spans for part in parts_of(span)]
+        ranges = [[each.partition, each.start, each.end] for each in split]
+        given = {"topic": log.namespace + spans[0].topic, "spans": ranges}
+        return _rows(session, database_url, kind="messages", given=given)
+    return _from_kafka(session, log, spans)
+
+
+def parts_of(span: Span) -> Sequence[Span]:
+    """The span in parts of SPAN_MAX offsets, or in SPANS_MAX larger ones."""
+    size = max(SPAN_MAX, -(-(span.end - span.start) // SPANS_MAX))
+    return [
+        Span(
+            topic=span.topic,
+            partition=span.partition,
+            start=start,
+            end=min(start + size, span.end),
+        )
+        for start in range(span.start, span.end, size)
+    ]
+
+
+def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) -> DataFrame:
+    """Discards that were not sent again (columns MESSAGES)."""
+    given = {
+        "subscription_id": wanted.subscription_id,
+        "since": wanted.since.isoformat(),
+        "until": wanted.until.isoformat(),
+        "statuses": list(wanted.statuses),
+    }
+    return _rows(session, database_url, kind="discards", given=given)
+
+
+def finished(
+    session: SparkSession, database_url: str, *, subscription_id: str, since: datetime
+) -> DataFrame:
+    """Places of messages that a subscription is done with, as its traces since then say."""
+    given = {
+        "subscription_id": subscription_id,
+        "since": since.isoformat(),
+        "until": datetime.now(UTC).isoformat(),
+    }
+    return _rows(session, database_url, kind="finished", given=given)
+
+
+def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[Span]) -> DataFrame:
+    topic = log.namespace + spans[0].topic
+    options = {
+        "kafka.bootstrap.servers": log.kafka_bootstrap or "",
+        "assign": json.dumps({topic: [span.partition for span in spans]}),
+        "startingOffsets": json.dumps({topic: {str(s.partition): s.start for s in spans}}),
+        "endingOffsets": json.dumps({topic: {str(s.partition): s.end for s in spans}}),
+        "includeHeaders": "true",
+        "minPartitions": str(min(SPANS_MAX, sum(len(parts_of(span)) for span in spans))),
+        # What retention has taken since is not there to be sent again.
+        "failOnDataLoss": "false",
+    }
+    read = session.read.format("kafka").options(**options).load()
+    return read.select(
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp_ms"),
+        "key",
+        "value",
+        "headers",
+        F.lit(None).cast("bigint").alias("undelivered"),
+    )
+
+
+def _rows(
+    session: SparkSession, database_url: str, *, kind: str, given: Mapping[str, Any]
+) -> DataFrame:
+    options = {
+        # So named, Spark shows its value nowhere.
+        "password": database_url,
+        "kind": kind,
+        "given": json.dumps(given),
+    }
+    return session.read.format(RowsSource.name()).options(**options).load()
+
+
+class RowsSource(DataSource):
+    """Rows of our tables; `kind` says which."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format that Spark knows it by."""
+        return "angelia_rows"
+
+    def schema(self) -> StructType:
+        """The columns."""
+        return _READERS[self.options["kind"]].columns
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of what the options say."""
+        del schema  # it has no other
+        reader = _READERS[self.options["kind"]]
+        return reader(self.options["password"], json.loads(self.options["given"]))
+
+
+@dataclass(frozen=True)
+class _Part(InputPartition):
+    # Of times, as ISO texts; None: no range at all.
+    first: Any
+    end: Any
+    partition: int = 0
+
+
+class _RowsReader(DataSourceReader):
+    columns: StructType
+
+    def __init__(self, database_url: str, given: Mapping[str, Any]) -> None:
+        self._url = database_url
+        self._given = given
+
+    def partitions(self) -> Sequence[InputPartition]:
+        # Spark wants one at least.
+        return self.parts() or [_Part(0, 0)]
+
+    def parts(self) -> list[_Part]:
+        raise NotImplementedError
+
+    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+        raise NotImplementedError
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, _Part):
+            raise TypeError(f"No range: {partition}")
+        schema = to_arrow_schema(self.columns, timezone="UTC")
+        for rows in self.slices(partition):
+            columns = [
+                pa.array(values, type=field.type)
+                for values, field in zip(zip(*rows, strict=True), schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class _Messages(_RowsReader):
+    columns = MESSAGES
+
+    def parts(self) -> list[_Part]:
+        return [_Part(start, end, index) for index, start, end in self._given["spans"]]
+
+    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+        span = (part.first, part.end)
+        for rows in topic_rows(self._url, self._given["topic"], part.partition, span=span):
+            yield [
+                (part.partition, row.offset, row.timestamp_ms, row.key, row.value,
+                 [{"key": _name(name), "value": value} for name, value in row.headers], None)
+                for row in rows
+            ]  # fmt: skip
+
+
+class _Discards(_RowsReader):
+    columns = MESSAGES
+
+    def parts(self) -> list[_Part]:
+        return [_Part(*ids) for ids in undelivered_ranges(self._url)]
+
+    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+        wanted = Discards(
+            subscription_id=self._given["subscription_id"],
+            since=datetime.fromisoformat(self._given["since"]),
+            until=datetime.fromisoformat(self._given["until"]),
+            statuses=tuple(self._given["statuses"]),
+        )
+        for rows in discards(self._url, (part.first, part.end), wanted):
+            yield [
+                (partition, offset, at_ms, key, body, _headers(message_id, headers), row)
+                for row, partition, offset, at_ms, message_id, key, body, headers in rows
+            ]
+
+
+class _Finished(_RowsReader):
+    columns = PLACES
+
+    def parts(self) -> list[_Part]:
+        since, until = (datetime.fromisoformat(self._given[name]) for name in ("since", "until"))
+        times = hours(since, until, at_most=SPANS_MAX)
+        traced = [_Part(first.isoformat(), end.isoformat()) for first, end in times]
+        return [*traced, _Part(None, None)]
+
+    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+        when = None
+        if part.first is not None:
+            when = (datetime.fromisoformat(part.first), datetime.fromisoformat(part.end))
+        yield from finished_places(self._url, self._given["subscription_id"], when)
+
+
+_READERS: Final[Mapping[str, type[_RowsReader]]] = {
+    "messages": _Messages,
+    "discards": _Discards,
+    "finished": _Finished,
+}
+
+
+def _headers(message_id: str, headers: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """As the record had them: of an undelivered message they are those of its request."""
+    found = [(_name(HEADER_ID), message_id.encode())]
+    for name, value in headers:
+        is_type = name.lower() == _CONTENT_TYPE
+        own = _name(HEADER_CONTENT_TYPE if is_type else HEADER_PROPAGATED_PREFIX)
+        found.append((own if is_type else own + name, value.encode("latin-1", "replace")))
+    return [{"key": name, "value": value} for name, value in found]
+
+
+def _name(name: bytes) -> str:
+    return name.decode("utf-8", "replace")

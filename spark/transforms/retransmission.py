@@ -1,0 +1,131 @@
+"""Which messages are sent again. Input columns: `spark.schemas.MESSAGES`.
+
+Filters are those of the delivery itself, so that both agree on every message; they look at rows
+in Arrow batches, where these are, and what they pass on is narrow.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from app.domain.filters import Filter
+from app.domain.message import Message, Partition, Record
+from app.domain.retransmission import RUN_MAX
+from app.filtering.bodies import ParsedBodies
+from app.filtering.matching import FilterChain
+from spark.schemas import CHOSEN, RUNS
+
+_CHOSEN: Final = to_arrow_schema(CHOSEN, timezone="UTC")
+_RUNS: Final = to_arrow_schema(RUNS, timezone="UTC")
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which messages of a topic: those that pass all of it. An empty tuple stands for all."""
+
+    topic: str
+    filters: tuple[Filter, ...] = ()
+    keys: tuple[str, ...] = ()
+    message_ids: tuple[str, ...] = ()
+
+
+def chosen(messages: DataFrame, choice: Choice) -> DataFrame:
+    """The messages (columns CHOSEN) that pass the choice, and were meant for everybody.
+
+    What was addressed to one subscription is no message of its own: it was sent before.
+    """
+    if choice.keys:
+        keys = [F.lit(key.encode()) for key in choice.keys]
+        messages = messages.where(F.col("key").isin(keys))
+    return messages.mapInArrow(_choosing(choice), CHOSEN)
+
+
+def each_once(discards: DataFrame) -> DataFrame:
+    """Chosen discards, of a message that was discarded twice only the first (columns CHOSEN)."""
+    first = discards.groupBy("partition", "offset").agg(
+        F.min_by(
+            F.struct("timestamp_ms", "size", "message_id", "undelivered"), "undelivered"
+        ).alias("first")
+    )
+    return first.select("partition", "offset", "first.*")
+
+
+def missing(candidates: DataFrame, finished: DataFrame) -> DataFrame:
+    """The chosen messages (columns CHOSEN) whose places are none of the finished ones."""
+    return candidates.join(finished, ["partition", "offset"], how="left_anti")
+
+
+def runs(messages: DataFrame) -> DataFrame:
+    """Chosen messages, those that follow each other in one row (columns RUNS).
+
+    Each task looks at its own: where it has them in their order, the rows are few.
+    """
+    return messages.mapInArrow(_joined, RUNS)
+
+
+def _choosing(choice: Choice) -> Callable[[Batches], Batches]:
+    def choose(batches: Batches) -> Batches:
+        chain = FilterChain(choice.filters, ParsedBodies())
+        ids = frozenset(each.encode() for each in choice.message_ids)
+        for batch in batches:
+            rows = [
+                row
+                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+                if (row := _chosen_row(values, choice.topic, chain=chain, ids=ids)) is not None
+            ]
+            yield pa.RecordBatch.from_arrays(_columns(rows, _CHOSEN), schema=_CHOSEN)
+
+    return choose
+
+
+def _chosen_row(
+    values: Sequence[Any], topic: str, *, chain: FilterChain, ids: frozenset[bytes]
+) -> tuple[Any, ...] | None:
+    index, offset, timestamp_ms, key, body, headers, undelivered = values
+    pairs = [(each["key"].encode(), each["value"] or b"") for each in headers or ()]
+    message = Message(Record(offset, timestamp_ms, key, body, pairs), Partition(topic, index))
+    if message.addressed is not None or (ids and message.id not in ids):
+        return None
+    if not chain.judge(message).wanted:
+        return None
+    # An id may be a foreign producer's: text of PostgreSQL has no zero characters.
+    named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return (index, offset, timestamp_ms, len(body or b""), named, undelivered)
+
+
+def _joined(batches: Batches) -> Batches:
+    open_run: tuple[Any, ...] | None = None
+    for batch in batches:
+        closed = []
+        names = ("partition", "offset", "size", "undelivered")
+        columns = [batch.column(batch.schema.get_field_index(name)).to_pylist() for name in names]
+        for index, offset, size, undelivered in zip(*columns, strict=True):
+            follows = (
+                open_run is not None
+                and undelivered is None
+                and open_run[5] is None
+                and (index, offset) == (open_run[0], open_run[2])
+                and offset - open_run[1] < RUN_MAX
+            )
+            if open_run is not None and follows:
+                _, start, _, count, total, _ = open_run
+                open_run = (index, start, offset + 1, count + 1, total + size, None)
+            else:
+                if open_run is not None:
+                    closed.append(open_run)
+                open_run = (index, offset, offset + 1, 1, size, undelivered)
+        yield pa.RecordBatch.from_arrays(_columns(closed, _RUNS), schema=_RUNS)
+    if open_run is not None:
+        yield pa.RecordBatch.from_arrays(_columns([open_run], _RUNS), schema=_RUNS)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array]:
+    values = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return [pa.array(each, type=field.type) for each, field in zip(values, schema, strict=True)]

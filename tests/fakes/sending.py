@@ -1,0 +1,141 @@
+"""Retransmissions in memory, as workers send them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from app.domain.errors import StorageUnavailableError
+from app.domain.retransmission import RetransmissionState, Run, Sent
+from app.domain.retransmission_sending import Sending
+from app.domain.subscription import Subscription
+from app.domain.undelivered import Undelivered
+from tests.fakes.signal import Signal
+
+
+@dataclass(slots=True, kw_only=True)
+class Kept:
+    """One retransmission."""
+
+    sending: Sending
+    runs: Sequence[Run] = ()
+    state: RetransmissionState = RetransmissionState.SENDING
+    worker: str = ""
+    sent: list[Sent] = field(default_factory=list)
+    finished: int = 0
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Sendings:
+    """All of them; `subscriptions` are the control plane's."""
+
+    subscriptions: Mapping[str, Subscription]
+    kept: dict[str, Kept] = field(default_factory=dict)
+    discards: dict[int, Undelivered] = field(default_factory=dict)
+    # The next records are lost on their way: the worker dies between append and record.
+    losing: bool = False
+    changed: Signal = field(default_factory=Signal)
+
+    def add(self, kept: Kept) -> Kept:
+        self.kept[kept.sending.id] = kept
+        self.changed.send()
+        return kept
+
+    def cancel(self, kept: Kept) -> None:
+        kept.state = RetransmissionState.CANCELLED
+
+    def of(self, worker: str) -> "WorkerSendings":
+        return WorkerSendings(self, worker)
+
+
+class WorkerSendings:
+    """What one worker does with them. A lease never runs out here: `abandon` ends it."""
+
+    def __init__(self, all_of_them: Sendings, worker: str) -> None:
+        self._all = all_of_them
+        self._worker = worker
+
+    def abandon(self) -> None:
+        for kept in self._all.kept.values():
+            if kept.worker == self._worker:
+                kept.worker = ""
+
+    async def take(self, lease: timedelta) -> Sending | None:
+        del lease
+        for kept in self._all.kept.values():
+            if kept.state is RetransmissionState.SENDING and not kept.worker:
+                kept.worker = self._worker
+                return kept.sending
+        return None
+
+    async def keep(self, sending: Sending, finished: int, lease: timedelta) -> bool:
+        del lease
+        if (kept := self._mine(sending)) is None:
+            return False
+        kept.finished = finished
+        self._all.changed.send()
+        return True
+
+    async def subscription(self, sending: Sending) -> Subscription | None:
+        return self._all.subscriptions.get(sending.subscription_id)
+
+    async def sources(self, sending: Sending) -> Mapping[int, int]:
+        kept = self._all.kept[sending.id]
+        places: dict[int, int] = {}
+        for run in sorted(kept.runs, key=lambda run: run.start, reverse=True):
+            places[run.partition] = run.start
+        for sent in kept.sent:
+            index = sent.source_partition
+            places[index] = max(places[index], sent.source_offset + 1)
+        return places
+
+    async def ends(self, sending: Sending) -> Mapping[int, int]:
+        ends: dict[int, int] = {}
+        for sent in self._all.kept[sending.id].sent:
+            ends[sent.partition] = max(ends.get(sent.partition, 0), sent.offset + 1)
+        return ends
+
+    async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
+        return sorted(
+            sent.offset
+            for sent in self._all.kept[sending.id].sent
+            if sent.partition == partition and sent.offset >= offset
+        )
+
+    async def runs(
+        self, sending: Sending, partition: int, offset: int, *, limit: int
+    ) -> Sequence[Run]:
+        runs = sorted(self._all.kept[sending.id].runs, key=lambda run: run.start)
+        found = [run for run in runs if run.partition == partition and run.end > offset]
+        return found[:limit]
+
+    async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
+        return {row: self._all.discards[row] for row in rows if row in self._all.discards}
+
+    async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
+        if self._all.losing:
+            raise StorageUnavailableError("the database in memory is down")
+        if (kept := self._mine(sending)) is None:
+            return False
+        kept.sent += sent
+        self._all.changed.send()
+        return True
+
+    async def written(self, sending: Sending) -> int:
+        return len(self._all.kept[sending.id].sent)
+
+    async def end(
+        self, sending: Sending, state: RetransmissionState, reason: str | None = None
+    ) -> None:
+        if (kept := self._mine(sending)) is not None:
+            kept.state, kept.reason = state, reason
+            self._all.changed.send()
+
+    async def release(self, sending: Sending) -> None:
+        if (kept := self._mine(sending)) is not None:
+            kept.worker = ""
+
+    def _mine(self, sending: Sending) -> Kept | None:
+        kept = self._all.kept[sending.id]
+        mine = kept.worker == self._worker and kept.state is RetransmissionState.SENDING
+        return kept if mine else None

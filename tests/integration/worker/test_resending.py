@@ -1,0 +1,239 @@
+"""Retransmissions on their way: chosen messages come again, beside what is new."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.domain.delivery import Delivered, Discarded, Outcome, Retry
+from app.domain.message import Partition
+from app.domain.retransmission import RetransmissionState, Run, ahead_max
+from app.domain.retransmission_sending import Sending
+from app.domain.subscription import Ordering, Subscription
+from app.domain.topic import Topic
+from tests.fakes.sending import Kept
+from tests.fakes.worker import Attempt, World, until
+
+JOB = "e" * 32
+FAST = 1_000_000
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def retransmission(
+    world: World, topic: Topic, subscription: Subscription, *runs: Run, share: float = 1.0
+) -> Kept:
+    bounds = await world.log.bounds(await world.log.partitions(topic.name))
+    sending = Sending(
+        id=JOB,
+        attempt=1,
+        subscription_id=subscription.id,
+        topic=topic.name,
+        share=share,
+        matched=sum(run.messages for run in runs),
+        begun={partition.index: bound.end for partition, bound in bounds.items()},
+    )
+    return world.sendings.add(Kept(sending=sending, runs=runs))
+
+
+def a_run(start: int, end: int, partition: int = 0) -> Run:
+    count = end - start
+    return Run(partition=partition, start=start, end=end, messages=count, size=count)
+
+
+async def until_ended(world: World, kept: Kept, state: RetransmissionState) -> None:
+    await until(world.sendings.changed, lambda: kept.state is state)
+
+
+def again(world: World, subscription: Subscription, first: int) -> list[bytes]:
+    """What the endpoint got after the first so many requests."""
+    return world.endpoints.bodies(subscription.endpoint)[first:]
+
+
+async def all_of(world: World, topic: Topic) -> list[Run]:
+    """All that is in the topic."""
+    bounds = await world.log.bounds(await world.log.partitions(topic.name))
+    return [a_run(0, bound.end, each.index) for each, bound in bounds.items() if bound.end]
+
+
+async def in_log(world: World, topic: Topic) -> int:
+    bounds = await world.log.bounds(await world.log.partitions(topic.name))
+    return sum(bound.end - bound.start for bound in bounds.values())
+
+
+async def test_chosen_messages_come_again_and_no_others(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    neighbour = await world.subscribe(topic, "n", rate=FAST)
+    await world.publish(topic, *(b"%d" % n for n in range(10)))
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 20)
+        kept = await retransmission(world, topic, subscription, a_run(2, 4), a_run(7, 8))
+        await until_ended(world, kept, RetransmissionState.DONE)
+    assert sorted(again(world, subscription, 10)) == [b"2", b"3", b"7"]
+    assert len(world.endpoints.bodies(neighbour.endpoint)) == 10
+    assert (len(kept.sent), kept.finished) == (3, 3)
+    assert {(sent.source_partition, sent.source_offset) for sent in kept.sent} == {
+        (0, 2), (0, 3), (0, 7),
+    }  # fmt: skip
+
+
+async def test_what_was_appended_and_not_recorded_is_not_appended_again(world: World) -> None:
+    topic = await world.topic(partitions=2)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, *(b"%d" % n for n in range(40)))
+    chosen = await all_of(world, topic)
+    async with world.worker("first"):
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 40)
+        # It appends, and dies before it can say so.
+        world.sendings.losing = True
+        kept = await retransmission(world, topic, subscription, *chosen)
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) > 40)
+    assert kept.sent == []
+    world.sendings.losing = False
+    world.sendings.of("first").abandon()
+    async with world.worker("second"):
+        await until_ended(world, kept, RetransmissionState.DONE)
+    assert await in_log(world, topic) == 80
+    assert len(kept.sent) == len(set(kept.sent)) == 40
+    assert sorted(again(world, subscription, 40)) == sorted(b"%d" % n for n in range(40))
+
+
+async def test_a_suspended_subscription_is_sent_nothing_and_nothing_is_appended(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, b"1", b"2")
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 2)
+        suspended = world.suspend(subscription)
+        kept = await retransmission(world, topic, subscription, a_run(0, 2))
+        await until(world.sendings.changed, lambda: bool(kept.worker))
+        looks = 0
+
+        def looked() -> bool:
+            nonlocal looks
+            looks += 1
+            return looks > 3
+
+        await until(world.sendings.changed, looked)
+        assert await in_log(world, topic) == 2
+        world.resume(suspended)
+        await until_ended(world, kept, RetransmissionState.DONE)
+    assert sorted(again(world, subscription, 2)) == [b"1", b"2"]
+
+
+async def test_what_is_left_of_a_cancelled_one_is_passed_over(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST, in_flight_max=1)
+    await world.publish(topic, *(b"%d" % n for n in range(10)))
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 10)
+        world.endpoints.gate.clear()
+        kept = await retransmission(world, topic, subscription, a_run(0, 10))
+        await until(world.sendings.changed, lambda: len(kept.sent) == 10)
+        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        world.sendings.cancel(kept)
+        world.plane.put(replace(subscription, dropped=(JOB,)))
+        await world.plane.until_applied()
+        world.endpoints.gate.set()
+        await world.publish(topic, b"new")
+        await world.endpoints.until(lambda: world.endpoints.bodies()[-1] == b"new")
+    # The one that was in the air, and what is new.
+    assert len(again(world, subscription, 10)) == 2
+
+
+async def test_messages_of_one_key_come_again_in_their_order(world: World) -> None:
+    topic = await world.topic(partitions=4)
+    subscription = await world.subscribe(topic, rate=FAST)
+    subscription = world.plane.put(replace(subscription, ordering=Ordering.KEY))
+    for number in range(60):
+        partition_key = b"%d" % (number % 5)
+        await world.publish(topic, partition_key + b" %02d" % number, key=partition_key)
+    failed: set[bytes] = set()
+
+    def reply(attempt: Attempt) -> Outcome:
+        # Each key fails once in the middle: what is behind it waits.
+        if attempt.body.endswith(b"30") and attempt.body not in failed:
+            failed.add(attempt.body)
+            return Retry(reason="not now")
+        return Delivered(status=200)
+
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 60)
+        world.endpoints.replies[subscription.endpoint] = reply
+        kept = await retransmission(world, topic, subscription, *await all_of(world, topic))
+        await until_ended(world, kept, RetransmissionState.DONE)
+    once = list(dict.fromkeys(again(world, subscription, 60)))
+    assert len(once) == 60
+    for key in range(5):
+        own = [body for body in once if body.startswith(b"%d " % key)]
+        assert own == sorted(own)
+
+
+async def test_the_retransmission_of_a_deleted_subscription_fails(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, b"1")
+    async with world.worker():
+        world.plane.delete(subscription)
+        kept = await retransmission(world, topic, subscription, a_run(0, 1))
+        await until_ended(world, kept, RetransmissionState.FAILED)
+    assert kept.reason == "Its subscription is deleted"
+
+
+async def test_what_the_log_has_no_more_is_left_out(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, *(b"%d" % n for n in range(10)))
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 10)
+        world.memory.trim(Partition(topic.name, 0), 8)
+        kept = await retransmission(world, topic, subscription, a_run(0, 10))
+        await until_ended(world, kept, RetransmissionState.DONE)
+    assert sorted(again(world, subscription, 10)) == [b"8", b"9"]
+
+
+async def test_discards_come_again_with_the_body_that_was_kept(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    world.endpoints.replies[subscription.endpoint] = lambda _: Discarded(reason="no")
+    await world.publish(topic, b"1", b"2")
+    async with world.worker():
+        await world.plane.until(lambda: len(world.plane.undelivered) == 2)
+        world.endpoints.replies.clear()
+        world.memory.trim(Partition(topic.name, 0), 2)
+        runs = []
+        for row, discard in enumerate(world.plane.undelivered, start=1):
+            world.sendings.discards[row] = discard
+            runs.append(replace(a_run(discard.offset, discard.offset + 1), undelivered=row))
+        kept = await retransmission(world, topic, subscription, *runs)
+        await until_ended(world, kept, RetransmissionState.DONE)
+    assert sorted(again(world, subscription, 2)) == [b"1", b"2"]
+    assert {sent.source_offset for sent in kept.sent} == {0, 1}
+
+
+async def test_no_more_is_appended_than_the_subscriber_keeps_up_with(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=100)
+    await world.publish(topic, *(b"%d" % n for n in range(40)))
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 40)
+        world.endpoints.gate.clear()
+        kept = await retransmission(world, topic, subscription, a_run(0, 40), share=0.1)
+        most = ahead_max(100, 0.1)
+        await until(world.sendings.changed, lambda: len(kept.sent) == most)
+        looks = kept.finished
+
+        def looked() -> bool:
+            nonlocal looks
+            looks += 1
+            return looks > 3
+
+        await until(world.sendings.changed, looked)
+        assert len(kept.sent) == most < 40
+        world.endpoints.gate.set()
+        world.sendings.cancel(kept)

@@ -1,0 +1,1 @@
+"""Retransmissions on their way into the log."""

@@ -1,0 +1,186 @@
+"""One retransmission, appended to its topic beside what is new."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.commit import Progress, parse_progress
+from app.domain.message import Partition
+from app.domain.retransmission import (
+    RetransmissionState,
+    Sent,
+    found_sent,
+    unfinished,
+)
+from app.domain.retransmission_sending import Pace, Sending
+from app.domain.subscription import State, Subscription
+from app.log.interface import MessageLog
+from workers.resending.source import Pick, Source
+from workers.resending.store import SendingStore
+
+LEASE: Final = timedelta(seconds=15)
+TICK: Final = timedelta(milliseconds=100)
+LOOK_EVERY: Final = timedelta(milliseconds=500)
+# An append takes no longer; after the lease another worker may have gone on with it.
+APPEND_MAX: Final = timedelta(seconds=10)
+BATCH_MAX: Final = 500
+READ_BACK_BYTES: Final = 1024 * 1024
+
+_log = structlog.get_logger()
+
+
+class FeedLostError(Exception):
+    """The retransmission has ended, or is another worker's: nothing more is to be done here."""
+
+
+class Feed:
+    """Appends its messages at their pace, until all are finished.
+
+    What was appended and not recorded, by a worker that died, is read back from the log first, so
+    that each message is appended once.
+    """
+
+    def __init__(self, log: MessageLog, store: SendingStore, sending: Sending) -> None:
+        self._log = log
+        self._store = store
+        self._sending = sending
+        self._pace = Pace(sending.share, time.monotonic())
+        self._written = 0
+        # The offsets, by partition, of messages that are not known to be finished.
+        self._ahead: dict[int, list[int]] = {}
+        self._kept_until = time.monotonic() + LEASE.total_seconds()
+        self._looked_at = 0.0
+
+    async def run(self) -> None:
+        """Send all of it; FeedLostError, and UnavailableError: any worker may go on with it."""
+        subscription = await self._look()
+        await self._read_back()
+        await self._remember(subscription)
+        places = await self._store.sources(self._sending)
+        source = Source(self._log, self._store, self._sending, places=places)
+        exhausted = False
+        while not (exhausted and not any(self._ahead.values())):
+            subscription = await self._current(subscription)
+            exhausted = exhausted or await self._fed(source, subscription)
+            await asyncio.sleep(TICK.total_seconds())
+        await self._look()
+        await self._store.end(self._sending, RetransmissionState.DONE)
+        _log.info("retransmitted", retransmission=self._sending.id, messages=self._written)
+
+    async def _fed(self, source: Source, subscription: Subscription) -> bool:
+        """Append what may be appended by now; whether there is nothing more."""
+        now = time.monotonic()
+        if subscription.state is State.SUSPENDED:
+            self._pace.rest(now)
+            return False
+        ahead = sum(map(len, self._ahead.values()))
+        allowed = self._pace.allowed(rate=subscription.policy.rate, ahead=ahead, now=now)
+        if not allowed:
+            return False
+        picks = await source.next(min(allowed, BATCH_MAX))
+        await self._append(picks)
+        return not picks
+
+    async def _append(self, picks: Sequence[Pick]) -> None:
+        if not picks:
+            return
+        if time.monotonic() + APPEND_MAX.total_seconds() > self._kept_until:
+            await self._look()
+        records = [pick.record for pick in picks]
+        async with asyncio.timeout(APPEND_MAX.total_seconds()):
+            positions = await self._log.append(self._sending.topic, records)
+        sent = [
+            Sent(pick.partition, pick.offset, position.partition.index, position.offset)
+            for pick, position in zip(picks, positions, strict=True)
+        ]
+        await self._record(sent)
+        self._pace.appended(len(sent))
+
+    async def _record(self, sent: Sequence[Sent]) -> None:
+        if not await self._store.record(self._sending, sent):
+            raise FeedLostError
+        self._written += len(sent)
+        for each in sent:
+            self._ahead.setdefault(each.partition, []).append(each.offset)
+
+    async def _current(self, known: Subscription) -> Subscription:
+        if time.monotonic() - self._looked_at < LOOK_EVERY.total_seconds():
+            return known
+        await self._land(known)
+        return await self._look()
+
+    async def _look(self) -> Subscription:
+        """Keep it, say how far it is, and see what its subscription is now."""
+        began = time.monotonic()
+        finished = self._written - sum(map(len, self._ahead.values()))
+        if not await self._store.keep(self._sending, finished, LEASE):
+            raise FeedLostError
+        self._kept_until = began + LEASE.total_seconds()
+        self._looked_at = began
+        subscription = await self._store.subscription(self._sending)
+        if subscription is None:
+            await self._store.end(
+                self._sending, RetransmissionState.FAILED, "Its subscription is deleted"
+            )
+            raise FeedLostError
+        return subscription
+
+    async def _land(self, subscription: Subscription) -> None:
+        """Forget what is finished by now."""
+        progress = await self._progress(subscription, self._ahead)
+        self._ahead = {
+            partition: left
+            for partition, offsets in self._ahead.items()
+            if (left := unfinished(offsets, progress.get(partition)))
+        }
+
+    async def _progress(
+        self, subscription: Subscription, indexes: Mapping[int, object]
+    ) -> Mapping[int, Progress]:
+        partitions = [Partition(self._sending.topic, index) for index in indexes]
+        if not partitions:
+            return {}
+        found = await self._log.committed({subscription.group: partitions})
+        return {
+            partition.index: progress
+            for partition, committed in found.get(subscription.group, {}).items()
+            if (progress := parse_progress(subscription.id, committed.offset, committed.metadata))
+        }
+
+    async def _read_back(self) -> None:
+        ends = await self._store.ends(self._sending)
+        partitions = await self._log.partitions(self._sending.topic)
+        bounds = await self._log.bounds(partitions)
+        for partition in partitions:
+            index = partition.index
+            begun = self._sending.begun.get(index, bounds[partition].start)
+            first = max(ends.get(index, begun), bounds[partition].start)
+            await self._read_back_from(partition, first, bounds[partition].end)
+
+    async def _read_back_from(self, partition: Partition, offset: int, end: int) -> None:
+        addressed = self._sending.addressed
+        while offset < end:
+            chunk = await self._log.fetch(partition, offset, bytes_max=READ_BACK_BYTES)
+            found = [found_sent(each, partition.index, addressed) for each in chunk.records]
+            if sent := [each for each in found if each is not None]:
+                _log.info("retransmission_read_back", messages=len(sent))
+                await self._record(sent)
+            offset = max(chunk.next_offset, offset + 1)
+            if time.monotonic() - self._looked_at > LOOK_EVERY.total_seconds():
+                await self._look()
+
+    async def _remember(self, subscription: Subscription) -> None:
+        """What an earlier worker appended, and is not finished."""
+        ends = await self._store.ends(self._sending)
+        progress = await self._progress(subscription, ends)
+        self._ahead = {}
+        for partition in ends:
+            known = progress.get(partition)
+            first = 0 if known is None else known.offset
+            offsets = await self._store.sent_from(self._sending, partition, first)
+            self._ahead[partition] = unfinished(offsets, known)
+        self._written = await self._store.written(self._sending)

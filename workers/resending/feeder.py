@@ -1,0 +1,74 @@
+"""Takes retransmissions whose messages are chosen, and sends some at a time."""
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.errors import NotFoundError, UnavailableError
+from app.domain.retransmission import RetransmissionState
+from app.domain.retransmission_sending import Sending
+from app.log.interface import MessageLog
+from workers.resending.feed import LEASE, Feed, FeedLostError
+from workers.resending.store import SendingStore
+
+TAKE_EVERY: Final = timedelta(seconds=1)
+FEEDS_MAX: Final = 20
+
+_log = structlog.get_logger()
+
+
+class Feeder:
+    """Sends retransmissions until it is cancelled; other workers then go on with them."""
+
+    def __init__(self, log: MessageLog, store: SendingStore) -> None:
+        self._log = log
+        self._store = store
+
+    async def run(self) -> None:
+        """Take one after the other; each is sent by a task of its own."""
+        async with asyncio.TaskGroup() as tasks:
+            slots = asyncio.Semaphore(FEEDS_MAX)
+            while True:
+                await slots.acquire()
+                sending = await self._taken()
+                if sending is None:
+                    slots.release()
+                    await asyncio.sleep(TAKE_EVERY.total_seconds())
+                else:
+                    feeding = tasks.create_task(self._feed(sending))
+                    feeding.add_done_callback(lambda _: slots.release())
+
+    async def _taken(self) -> Sending | None:
+        try:
+            return await self._store.take(LEASE)
+        except UnavailableError as exc:
+            _log.warning("no_retransmission_taken", error=exc.message)
+            return None
+
+    async def _feed(self, sending: Sending) -> None:
+        _log.info("retransmitting", retransmission=sending.id, messages=sending.matched)
+        try:
+            await Feed(self._log, self._store, sending).run()
+        except FeedLostError:
+            _log.info("retransmission_left", retransmission=sending.id)
+        except (UnavailableError, TimeoutError) as exc:
+            # What was appended is not known: whoever takes it next reads it back.
+            _log.warning("retransmission_interrupted", retransmission=sending.id, error=str(exc))
+            await asyncio.sleep(TAKE_EVERY.total_seconds())
+            await self._released(sending)
+        except NotFoundError as exc:
+            await self._failed(sending, exc.message)
+
+    async def _released(self, sending: Sending) -> None:
+        try:
+            await self._store.release(sending)
+        except UnavailableError:
+            _log.info("retransmission_not_released", retransmission=sending.id)
+
+    async def _failed(self, sending: Sending, reason: str) -> None:
+        try:
+            await self._store.end(sending, RetransmissionState.FAILED, reason)
+        except UnavailableError:
+            _log.info("retransmission_not_ended", retransmission=sending.id)

@@ -1,0 +1,123 @@
+"""The chosen messages of a retransmission, read in their order."""
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+from app.domain.message import NewRecord, Partition, Record
+from app.domain.redrive import redrive_record
+from app.domain.retransmission import HEADER_SOURCE, Run, sent_again
+from app.domain.retransmission_sending import Sending
+from app.log.interface import Chunk, MessageLog
+from workers.resending.store import SendingStore
+
+RUNS_MAX: Final = 500
+CHUNK_BYTES_MAX: Final = 1024 * 1024
+# Messages that lie further apart are read one by one.
+_NEAR: Final = 200
+_SPARSE_BYTES_MAX: Final = 64 * 1024
+
+
+class Pick(NamedTuple):
+    """A message to append, and where it was."""
+
+    partition: int
+    offset: int
+    record: NewRecord
+
+
+class Source:
+    """Reads what was chosen; of each partition in its order, and the partitions take turns.
+
+    `places` says where each begins. What the log and the table have no more is passed over.
+    """
+
+    def __init__(
+        self, log: MessageLog, store: SendingStore, sending: Sending, *, places: Mapping[int, int]
+    ) -> None:
+        self._log = log
+        self._store = store
+        self._sending = sending
+        self._places = dict(places)
+        self._turns = deque(sorted(places))
+        self._runs: dict[int, deque[Run]] = {}
+        self._chunks: dict[int, Chunk] = {}
+
+    async def next(self, at_most: int) -> Sequence[Pick]:
+        """Up to so many messages, of one partition; none when there are no more.
+
+        LogUnavailableError, TopicNotFoundError, StorageUnavailableError.
+        """
+        while self._turns:
+            partition = self._turns[0]
+            if not await self._has_runs(partition):
+                self._turns.popleft()
+                self._chunks.pop(partition, None)
+                continue
+            picks = await self._picked(partition, at_most)
+            if picks:
+                self._turns.rotate(-1)
+                return picks
+        return ()
+
+    async def _has_runs(self, partition: int) -> bool:
+        known = self._runs.setdefault(partition, deque())
+        while known and known[0].end <= self._places[partition]:
+            known.popleft()
+        if not known:
+            place = self._places[partition]
+            known.extend(await self._store.runs(self._sending, partition, place, limit=RUNS_MAX))
+        return bool(known)
+
+    async def _picked(self, partition: int, at_most: int) -> Sequence[Pick]:
+        run = self._runs[partition][0]
+        if run.undelivered is None:
+            return await self._from_log(run, at_most)
+        return await self._from_discards(partition, at_most)
+
+    async def _from_discards(self, partition: int, at_most: int) -> Sequence[Pick]:
+        runs = list(takewhile(lambda run: run.undelivered is not None, self._runs[partition]))
+        runs = runs[:at_most]
+        discards = await self._store.discards([run.undelivered or 0 for run in runs])
+        self._places[partition] = runs[-1].end
+        addressed, now_ms = self._sending.addressed, time.time_ns() // 1_000_000
+        picks = []
+        for run in runs:
+            if (discard := discards.get(run.undelivered or 0)) is not None:
+                record = redrive_record(discard, addressed, now_ms=now_ms)
+                record.headers += ((HEADER_SOURCE, b"%d/%d" % (partition, run.start)),)
+                picks.append(Pick(partition, run.start, record))
+        return picks
+
+    async def _from_log(self, run: Run, at_most: int) -> Sequence[Pick]:
+        first = max(run.start, self._places[run.partition])
+        chunk = await self._chunk(run, first)
+        found = [each for each in chunk.records if first <= each.offset < run.end][:at_most]
+        cut = len(found) == at_most
+        self._places[run.partition] = (
+            found[-1].offset + 1 if cut else max(first + 1, min(chunk.next_offset, run.end))
+        )
+        return [self._pick(run.partition, record) for record in found]
+
+    async def _chunk(self, run: Run, first: int) -> Chunk:
+        known = self._chunks.get(run.partition)
+        if known is not None and known.offset <= first < known.next_offset:
+            return known
+        runs = self._runs[run.partition]
+        near = len(runs) > 1 and runs[1].start - run.end < _NEAR
+        dense = near or run.end - run.start > 1
+        chunk = await self._log.fetch(
+            Partition(self._sending.topic, run.partition),
+            first,
+            bytes_max=CHUNK_BYTES_MAX if dense else _SPARSE_BYTES_MAX,
+        )
+        self._chunks[run.partition] = chunk
+        return chunk
+
+    def _pick(self, partition: int, record: Record) -> Pick:
+        source = Partition(self._sending.topic, partition)
+        now_ms = time.time_ns() // 1_000_000
+        again = sent_again(record, source, self._sending.addressed, now_ms=now_ms)
+        return Pick(partition, record.offset, again)

@@ -1,0 +1,115 @@
+"""Where the retransmissions are that workers send."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from app.domain.retransmission import RetransmissionState, Run, Sent
+from app.domain.retransmission_sending import Sending
+from app.domain.subscription import Subscription
+from app.domain.undelivered import Undelivered
+from app.storage.database import Database
+from app.storage.retransmission_sending import SendingRepository
+
+
+class SendingStore(Protocol):
+    """Retransmissions for one worker; see `DatabaseSending`."""
+
+    async def take(self, lease: timedelta) -> Sending | None: ...  # noqa: D102 - documented there
+    async def keep(  # noqa: D102 - the same
+        self, sending: Sending, finished: int, lease: timedelta
+    ) -> bool: ...
+    async def subscription(self, sending: Sending) -> Subscription | None: ...  # noqa: D102 - the same
+    async def sources(self, sending: Sending) -> Mapping[int, int]: ...  # noqa: D102 - the same
+    async def ends(self, sending: Sending) -> Mapping[int, int]: ...  # noqa: D102 - the same
+    async def sent_from(  # noqa: D102 - the same
+        self, sending: Sending, partition: int, offset: int
+    ) -> Sequence[int]: ...
+    async def runs(  # noqa: D102 - the same
+        self, sending: Sending, partition: int, offset: int, *, limit: int
+    ) -> Sequence[Run]: ...
+    async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]: ...  # noqa: D102 - the same
+    async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool: ...  # noqa: D102 - the same
+    async def written(self, sending: Sending) -> int: ...  # noqa: D102 - the same
+    async def end(  # noqa: D102 - the same
+        self, sending: Sending, state: RetransmissionState, reason: str | None = None
+    ) -> None: ...
+    async def release(self, sending: Sending) -> None: ...  # noqa: D102 - the same
+
+
+class DatabaseSending:
+    """The database as that place. Every method raises StorageUnavailableError."""
+
+    def __init__(self, database: Database, worker: str) -> None:
+        self._database = database
+        self._worker = worker
+
+    async def take(self, lease: timedelta) -> Sending | None:
+        """The oldest that is nobody's, now this worker's for `lease`."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).take(lease)
+
+    async def keep(self, sending: Sending, finished: int, lease: timedelta) -> bool:
+        """Keep it, and say how many of its messages are finished; False when it is ours no more."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).keep(
+                sending, finished=finished, lease=lease
+            )
+
+    async def subscription(self, sending: Sending) -> Subscription | None:
+        """Its subscription as it is now; None when it is deleted."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).subscription(sending)
+
+    async def sources(self, sending: Sending) -> Mapping[int, int]:
+        """Where to go on, in each partition that messages were chosen of."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).sources(sending)
+
+    async def ends(self, sending: Sending) -> Mapping[int, int]:
+        """Of each partition it was appended to, the offset after the last of its messages."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).ends(sending)
+
+    async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
+        """The offsets of its messages in that partition, from `offset` on, in order."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).sent_from(
+                sending, partition, offset
+            )
+
+    async def runs(
+        self, sending: Sending, partition: int, offset: int, *, limit: int
+    ) -> Sequence[Run]:
+        """The next that were chosen of that partition: those that end behind `offset`."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).runs(
+                sending, partition, offset, limit=limit
+            )
+
+    async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
+        """The undelivered messages of those rows that are still there."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).discards(rows)
+
+    async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
+        """Say what was appended; False when it is ours no more."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).record(sending, sent)
+
+    async def written(self, sending: Sending) -> int:
+        """How many of its messages were appended, as far as it is recorded."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).written(sending)
+
+    async def end(
+        self, sending: Sending, state: RetransmissionState, reason: str | None = None
+    ) -> None:
+        """It has ended."""
+        async with self._database.transaction() as session:
+            await SendingRepository(session, self._worker).end(sending, state, reason)
+
+    async def release(self, sending: Sending) -> None:
+        """Any worker may go on with it."""
+        async with self._database.transaction() as session:
+            await SendingRepository(session, self._worker).release(sending)
