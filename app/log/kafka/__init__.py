@@ -1,12 +1,14 @@
 """The message log on Apache Kafka (3.7 or newer), over kafka-python.
 
-`bridge` and `client` reach the brokers, `encoding` and `decoding` know the bytes, and on them stand
-the parts of the seam: `producer`, `reader` and `tail`, `commits`, `admin`, `ownership` with its
-`assignor`. `adapter` puts them together. Appends have connections of their own: `producer` puts
-what waits in `lines` into requests (`produce_wire`) to each `broker`.
+Messages go in and out on the event loop, by connections of our own: `producer` puts what waits in
+`lines` into requests (`produce_wire`) to each `broker`; `tail`, with a `session` at each broker,
+and `reader` have theirs from `fetching`, in the bytes of `fetch_wire`. `encoding` and `decoding`
+know the records.
 
-kafka-python's protocol classes, connection manager and group coordinator are not its public API:
-its version is pinned, and the contract tests hold each of them to a real broker.
+All else is kafka-python's, which `bridge` and `client` reach: `listing` of offsets, `commits`,
+`admin`, `ownership` with its `assignor`. `adapter` puts the parts together. kafka-python's protocol
+classes, connection manager and group coordinator are not its public API: its version is pinned, and
+the contract tests hold each of them to a real broker.
 """
 
 from app.log.kafka.adapter import kafka_log

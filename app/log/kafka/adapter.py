@@ -27,9 +27,10 @@ from app.log.kafka.commits import Commits
 from app.log.kafka.compression import Compression
 from app.log.kafka.lines import Located
 from app.log.kafka.ownership import Member, Membership
+from app.log.kafka.places import Found, Places
 from app.log.kafka.producer import Producer
 from app.log.kafka.reader import CALL_TIMEOUT_S, Reader
-from app.log.kafka.tail import KafkaTail, Poller
+from app.log.kafka.tail import KafkaTail
 
 T = TypeVar("T")
 
@@ -96,33 +97,28 @@ async def kafka_log(
     Every topic and group there begins with `namespace`, and what is appended is packed by
     `compression`. Entering does not wait for Kafka: each call says when it does not answer.
     """
-    reading = IoThread("angelia-reading")
     control = IoThread("angelia-control")
-    log = KafkaLog(reading, control, bootstrap=bootstrap, namespace=namespace)
+    log = KafkaLog(control, bootstrap=bootstrap, namespace=namespace)
     try:
         await log.open(replication_factor, compression)
         yield log
     finally:
         await log.close()
-        await reading.close()
         await control.close()
 
 
 class KafkaLog:
     """`MessageLog` on Kafka; made by `kafka_log`.
 
-    Two I/O threads, so that decoding what is read delays no heartbeat and no append.
+    Messages go in and out on the event loop; all else is kafka-python's, on a thread of its own.
     """
 
-    def __init__(
-        self, reading: IoThread, control: IoThread, *, bootstrap: str, namespace: str
-    ) -> None:
-        self._reading = reading
+    def __init__(self, control: IoThread, *, bootstrap: str, namespace: str) -> None:
         self._control = control
         self._bootstrap = bootstrap
         self._names = _Names(namespace)
         self._stats = LogStats()
-        self._clients: list[tuple[IoThread, Client]] = []
+        self._clients: list[Client] = []
         self._parts = AsyncExitStack()
 
     @property
@@ -132,10 +128,9 @@ class KafkaLog:
 
     async def open(self, replication_factor: int, compression: Compression) -> None:
         """Make the parts; each has connections of its own, opened when they are needed."""
-        self._locating = await self._client(self._control, "locate", _LOCATE_TIMEOUT_S)
-        self._control_client = await self._client(self._control, "control")
-        self._catch_up = await self._client(self._reading, "catch-up")
-        waiting = await self._client(self._reading, "waiting")
+        self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
+        self._control_client = await self._client("control")
+        self._places = Places(self._look)
         self._producer = await self._parts.enter_async_context(
             Producer(
                 self._locate,
@@ -148,12 +143,15 @@ class KafkaLog:
         self._admin = Admin(
             self._control, self._control_client, replication_factor=replication_factor
         )
-        self._reader = Reader(self._reading, self._catch_up, waiting=waiting, stats=self._stats)
+        self._reader = Reader(
+            self._places, io=self._control, client=self._control_client, stats=self._stats
+        )
 
     async def close(self) -> None:
         """Close all connections; what still waits fails with LogUnavailableError."""
-        for io, client in self._clients:
-            await io.run(_closing(client.close))
+        for client in self._clients:
+            await self._control.run(_closing(client.close))
+        self._reader.close()
         await self._parts.aclose()
 
     async def append(
@@ -174,14 +172,8 @@ class KafkaLog:
     @asynccontextmanager
     async def tail(self) -> AsyncIterator[Tail]:
         """As `MessageLog.tail`."""
-        io = self._reading
-        client = await self._client(io, "tail")
-        poller = Poller(io, client, self._catch_up)
-        try:
-            yield _NamedTail(KafkaTail(io, poller, self._stats), self._names)
-        finally:
-            self._clients.remove((io, client))
-            await io.run(_closing(poller.close))
+        async with KafkaTail(self._places, self._reader, self._stats) as tail:
+            yield _NamedTail(tail, self._names)
 
     @asynccontextmanager
     async def ownership(
@@ -194,7 +186,7 @@ class KafkaLog:
         """As `MessageLog.ownership`."""
         io = self._control
         membership = Membership(io, self._names.prefix)
-        client = await self._client(io, f"member-{member}")
+        client = await self._client(f"member-{member}")
 
         async def join() -> Member:
             return Member(
@@ -212,7 +204,7 @@ class KafkaLog:
         try:
             yield membership
         finally:
-            self._clients.remove((io, client))
+            self._clients.remove(client)
             await io.run(joined.leave)
             membership.end()
 
@@ -302,16 +294,24 @@ class KafkaLog:
     def _located(self, leaders: Leaders) -> Located:
         return Located(leaders, self._control_client.addresses())
 
-    async def _client(
-        self, io: IoThread, name: str, request_timeout: float = _REQUEST_TIMEOUT_S
-    ) -> Client:
+    async def _look(self, names: Collection[str]) -> Found:
+        """Where the topics of these full names are, asked anew."""
+
+        async def look() -> Found:
+            return Found(await self._locating.refresh(names), self._locating.addresses())
+
+        return await self._control.run(look, seconds=CALL_TIMEOUT_S)
+
+    async def _client(self, name: str, request_timeout: float = _REQUEST_TIMEOUT_S) -> Client:
+        io = self._control
+
         async def make() -> Client:
             return Client(
                 io, self._bootstrap, name=f"angelia-{name}", request_timeout=request_timeout
             )
 
         client = await io.run(make)
-        self._clients.append((io, client))
+        self._clients.append(client)
         return client
 
 

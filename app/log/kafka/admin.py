@@ -29,7 +29,7 @@ from app.log.kafka.client import (
     Leaders,
     reason,
 )
-from app.log.kafka.fetching import EARLIEST, list_offsets
+from app.log.kafka.listing import EARLIEST, list_offsets
 
 ADMIN_TIMEOUT_S: Final = 10.0
 LOOK_TIMEOUT_S: Final = 3.0

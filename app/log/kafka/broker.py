@@ -10,19 +10,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 import structlog
 
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.lines import Batch
-from app.log.kafka.produce_wire import Answers, MalformedAnswerError, frames, read_answer
+from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected
+from app.log.kafka.produce_wire import ANSWER_BYTES_MAX, Answers, read_answer
+from app.log.kafka.wire import MalformedAnswerError
 from app.log.patience import Patience
 
 # A broker answers the requests of a connection one after the other: one is with it, and the next
 # is there already when it is done. What comes meanwhile goes together.
 IN_FLIGHT_MAX: Final = 2
-CONNECT_TIMEOUT: Final = timedelta(seconds=1)
 RECONNECT_AFTER_S: Final = 0.05
 
 
@@ -51,29 +52,6 @@ class _Request:
     batches: Sequence[Batch]
 
 
-class _Link(asyncio.Protocol):
-    """One connection of a broker's, which hears nothing of those before it."""
-
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._received = bytearray()
-        self.transport: Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        try:
-            for frame in frames(self._received):
-                self._broker.hear(frame)
-        except MalformedAnswerError as error:
-            self._broker.misunderstood(error)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._broker.disconnected(self, exc)
-
-
 class Broker:
     """Sends produce requests and reads their answers, which come in the same order.
 
@@ -89,7 +67,7 @@ class Broker:
         self._tasks = tasks
         self._patience = Patience(answer_timeout)
         self._connect_patience = Patience(CONNECT_TIMEOUT)
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._transport: Transport | None = None
         self._connecting = False
         self._in_flight: deque[_Request] = deque()
@@ -106,7 +84,7 @@ class Broker:
         """Whether it takes a request now."""
         return self.is_open and len(self._in_flight) + self._preparing < IN_FLIGHT_MAX
 
-    def open(self, address: Callable[[], tuple[str, int] | None]) -> None:
+    def open(self, address: Callable[[], Address | None]) -> None:
         """Connect, unless that is done or under way; the owner is told either way."""
         # One that is closing is gone first: its owner hears of that.
         if not self._connecting and self._transport is None:
@@ -151,7 +129,7 @@ class Broker:
         _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
         self.close()
 
-    def disconnected(self, link: _Link, exc: Exception | None) -> None:
+    def disconnected(self, link: Link, exc: Exception | None) -> None:
         """What is in flight may be stored or not."""
         if link is not self._link:
             return
@@ -167,7 +145,7 @@ class Broker:
         _log.warning("kafka_append_timed_out", node=self._node)
         self.close()
 
-    async def _connect(self, address: Callable[[], tuple[str, int] | None]) -> None:
+    async def _connect(self, address: Callable[[], Address | None]) -> None:
         try:
             reached = await self._try_to_connect(address())
             if not reached:
@@ -179,18 +157,11 @@ class Broker:
         else:
             self._owner.unreachable(self._node)
 
-    async def _try_to_connect(self, address: tuple[str, int] | None) -> bool:
+    async def _try_to_connect(self, address: Address | None) -> bool:
         if address is None:
             return False
-        loop, link = asyncio.get_running_loop(), _Link(self)
-        try:
-            with self._connect_patience.limit():
-                await loop.create_connection(lambda: link, *address)
-        except (OSError, ValueError) as error:  # ValueError: no name of a host
-            _log.warning("kafka_broker_unreachable", node=self._node, error=repr(error))
-            return False
-        # It may be gone again already: then nobody would hear of that any more.
-        if link.transport is None or link.transport.is_closing():
+        link = Link(self, bytes_max=ANSWER_BYTES_MAX)
+        if not await connected(link, address, node=self._node, patience=self._connect_patience):
             return False
         self._link, self._transport = link, link.transport
         return True

@@ -30,8 +30,6 @@ UNKNOWN_TOPIC: Final = 3
 _FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
 _RECONNECT_BACKOFF_MAX_MS: Final = 400
 _SETUP_TIMEOUT_MS: Final = 1000
-# More would be mapped and unmapped by the allocator each time.
-_READ_BYTES: Final = 64 * 1024
 _COORDINATOR_KEYS_MAX: Final = 500
 
 _log = structlog.get_logger(__name__)
@@ -49,36 +47,17 @@ def reason(code: int) -> str:
     return f"{kind.__name__}: {getattr(kind, 'description', '') or 'no description'}"
 
 
-class WideSocket(socket):
-    """Reads much at once, where kafka-python asks for 4 KiB at a time.
-
-    Each read is a system call, and lets another thread run first: in a drain there would be one for
-    every message. It has a short name, too: to look for a socket, kafka-python makes errors of it.
-    """
-
-    def recv(self, size: int, flags: int = 0, /) -> bytes:
-        """At least up to _READ_BYTES."""
-        return super().recv(max(size, _READ_BYTES), flags)
-
-    def __repr__(self) -> str:
-        return f"<WideSocket {self.fileno()}>"
-
-
 class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
     """A plain connection whose socket is closed when it fails; kafka-python's own is left open."""
 
     SCHEMES = ("closing",)
 
-    def socket(self, *kind: Untyped) -> WideSocket:
-        """A new socket, not connected."""
-        return WideSocket(*kind)
-
     async def sock_connect(
-        self, net: Untyped, sock: WideSocket, *where: Untyped, **until: Untyped
-    ) -> WideSocket:
+        self, net: Untyped, sock: socket, *where: Untyped, **until: Untyped
+    ) -> socket:
         """The connected socket."""
         try:
-            connected: WideSocket = await super().sock_connect(net, sock, *where, **until)
+            connected: socket = await super().sock_connect(net, sock, *where, **until)
         except BaseException:
             sock.close()
             raise

@@ -1,36 +1,29 @@
 """Catch-up reads: plain fetches from any offset, and where partitions begin and end."""
 
+import asyncio
 import time
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from app.domain.errors import TopicNotFoundError
+from app.domain.errors import LogUnavailableError, TopicNotFoundError
 from app.domain.message import Partition
 from app.log.interface import Bounds, Chunk, LogStats
-from app.log.kafka.bridge import IoThread, Untyped
-from app.log.kafka.client import (
-    FAILED_TRY,
-    NO_LEADER,
-    Client,
-    Deadline,
-    NotSentError,
-    reason,
-)
-from app.log.kafka.decoding import CorruptBatchError, decode
-from app.log.kafka.fetching import (
-    EARLIEST,
-    LATEST,
-    OFFSET_OUT_OF_RANGE,
-    answers,
-    fetch_request,
-    list_offsets,
-)
+from app.log.kafka.bridge import IoThread
+from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, Client, NotSentError, reason
+from app.log.kafka.decoding import CorruptBatchError
+from app.log.kafka.fetch_wire import FetchRequest, Part
+from app.log.kafka.fetching import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
+from app.log.kafka.listing import EARLIEST, LATEST, list_offsets
+from app.log.kafka.places import Places
+from app.log.kafka.wire import MalformedAnswerError
 
 READ_TIMEOUT_S: Final = 3.0
 # A try that began in time may take a little longer.
 CALL_TIMEOUT_S: Final = 4.0
+# What a fetch may end with that is worth another.
+FAILED_FETCH: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
 
 # Waiting reads share a connection and take turns on it; a short turn keeps each of them lively.
 _TURN_MS: Final = 100
@@ -39,12 +32,20 @@ _TURN_MS: Final = 100
 class Reader:
     """Reads for anybody, each call for itself. Takes and gives names with the prefix."""
 
-    def __init__(self, io: IoThread, client: Client, *, waiting: Client, stats: LogStats) -> None:
-        """`waiting` is for reads that wait at the end, so that they hold no other up."""
+    def __init__(self, places: Places, *, io: IoThread, client: Client, stats: LogStats) -> None:
+        """`client`, on the thread of `io`, says where partitions begin and end."""
+        self._places = places
         self._io = io
         self._client = client
-        self._waiting = waiting
         self._stats = stats
+        self.fetcher = Fetcher(places)
+        # For reads that wait at the end, so that they hold no other up.
+        self._waiting = Fetcher(places)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.fetcher.close()
+        self._waiting.close()
 
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta
@@ -52,14 +53,19 @@ class Reader:
         """As `MessageLog.fetch`."""
         end = time.monotonic() + wait.total_seconds()
         read = partial(self._fetch, partition, offset, bytes_max)
-        chunk = await self._io.run(read, seconds=CALL_TIMEOUT_S)
+        chunk = await read()
         while not chunk.gap and chunk.next_offset == offset and time.monotonic() < end:
             turn = min(_TURN_MS, max(1, int((end - time.monotonic()) * 1000)))
-            chunk = await self._io.run(partial(read, wait_ms=turn), seconds=CALL_TIMEOUT_S)
+            chunk = await read(wait_ms=turn)
         self._stats.fetches += 1
         self._stats.fetched_bytes += chunk.size
         self._stats.fetched_records += len(chunk.records)
         return chunk
+
+    async def gap(self, partition: Partition, offset: int) -> Chunk:
+        """The chunk that says that `offset` is gone, and where the log starts now."""
+        starts = await self._offsets({partition: EARLIEST})
+        return Chunk(partition, offset, starts.get(partition, 0), (), 0, gap=True)
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
         """As `MessageLog.bounds`."""
@@ -84,52 +90,51 @@ class Reader:
     async def _fetch(
         self, partition: Partition, offset: int, bytes_max: int, *, wait_ms: int = 0
     ) -> Chunk:
-        """On the I/O thread: one answered fetch, with retries within READ_TIMEOUT_S."""
-        deadline = Deadline(self._io, READ_TIMEOUT_S + wait_ms / 1000)
-        client = self._waiting if wait_ms else self._client
+        """One answered fetch, with retries within READ_TIMEOUT_S."""
+        end = time.monotonic() + READ_TIMEOUT_S + wait_ms / 1000
+        request = FetchRequest(positions={partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         while True:
             cause: object
             try:
-                request = fetch_request({partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
-                part = await _ask(client, partition, request)
+                part = await self._ask(partition, request)
                 if part.error_code == OFFSET_OUT_OF_RANGE:
-                    return await gap(self._io, client, partition, offset=offset)
+                    return await self.gap(partition, offset)
                 if part.error_code == 0:
-                    return chunk_of(partition, offset, part.records)
+                    return await chunk_of(partition, offset, part.records)
                 cause = reason(part.error_code)
-            except (*FAILED_TRY, CorruptBatchError) as error:
+            except (*FAILED_FETCH, CorruptBatchError) as error:
                 cause = error
-            client.forget([partition.topic])
-            await deadline.pause(cause)
+            self._places.forget([partition.topic])
+            await _paused(end, cause)
+
+    async def _ask(self, partition: Partition, request: FetchRequest) -> Part:
+        """The partition's part of the answer of its leader; TopicNotFoundError, or FAILED_FETCH."""
+        node = await self._leader(partition)
+        fetcher = self._waiting if request.wait_ms else self.fetcher
+        answer = await fetcher.fetch(node, request)
+        if not answer.parts:
+            raise MalformedAnswerError(f"{partition} is left unanswered")
+        return answer.parts[0]
+
+    async def _leader(self, partition: Partition) -> int:
+        topic, index = partition
+        leaders = (await self._places.leaders([topic])).get(topic, {})
+        if index not in leaders:
+            # What is kept may be from before the partition was added.
+            self._places.forget([topic])
+            leaders = (await self._places.leaders([topic])).get(topic, {})
+        if index not in leaders:
+            message = f"Kafka has no partition {index} of {topic}"
+            raise TopicNotFoundError(message)
+        if leaders[index] == NO_LEADER:
+            message = f"partition {index} of {topic} has no leader"
+            raise NotSentError(message)
+        return leaders[index]
 
 
-async def _ask(client: Client, partition: Partition, request: Untyped) -> Untyped:
-    """The partition's part of the answer of its leader; TopicNotFoundError, or a FAILED_TRY."""
-    topic = partition.topic
-    leaders = (await client.leaders([topic])).get(topic, {})
-    if partition.index not in leaders:
-        # What is kept may be from before the partition was added.
-        leaders = (await client.refresh([topic])).get(topic, {})
-    if partition.index not in leaders:
-        message = f"Kafka has no partition {partition.index} of {topic}"
-        raise TopicNotFoundError(message)
-    node = leaders[partition.index]
-    if node == NO_LEADER:
-        message = f"partition {partition.index} of {topic} has no leader"
-        raise NotSentError(message)
-    response = await client.send(node, request)
-    return next(part for _, part in answers(response))
-
-
-def chunk_of(partition: Partition, offset: int, records: Untyped) -> Chunk:
-    """The chunk in a fetch answer's bytes; CorruptBatchError."""
-    raw = bytes(records or b"")
-    decoded = decode(raw, offset)
-    return Chunk(partition, offset, decoded.next_offset, decoded.records, len(raw))
-
-
-async def gap(io: IoThread, client: Client, partition: Partition, *, offset: int) -> Chunk:
-    """The chunk that says that `offset` is gone, and where the log starts now."""
-    starts = await list_offsets(io, client, {partition: EARLIEST}, seconds=READ_TIMEOUT_S)
-    start = starts.get(partition, 0)
-    return Chunk(partition, offset, start, (), 0, gap=True)
+async def _paused(end: float, cause: object) -> None:
+    """Wait before the next try; LogUnavailableError naming `cause` when there is no time for it."""
+    if time.monotonic() + RETRY_S >= end:
+        message = f"Kafka did not answer in time: {cause}"
+        raise LogUnavailableError(message)
+    await asyncio.sleep(RETRY_S)

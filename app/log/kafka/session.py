@@ -1,15 +1,14 @@
-"""One incremental fetch session (KIP-227): the long poll at one broker. On the I/O thread only."""
+"""One incremental fetch session (KIP-227): the long poll at one broker."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
 from app.domain.message import Partition
-from app.log.kafka.bridge import Untyped
-from app.log.kafka.client import Client
-from app.log.kafka.fetching import answers, fetch_request
+from app.log.kafka.fetch_wire import FetchRequest, Part
+from app.log.kafka.fetching import Fetcher
 
 CHUNK_BYTES_MAX: Final = 1024 * 1024
 
@@ -25,13 +24,12 @@ class Followed:
 
     partition: Partition
     offset: int
-    generation: int
 
 
 class Reading(Protocol):
     """Who reads by sessions."""
 
-    client: Client
+    polls: Fetcher
 
     async def room(self) -> None:
         """Wait until more may be fetched."""
@@ -40,7 +38,7 @@ class Reading(Protocol):
         """Place them anew, with fresh leaders, after a pause."""
 
     async def arrived(
-        self, asked: Mapping[Partition, Followed], response: Untyped
+        self, asked: Mapping[Partition, Followed], parts: Iterable[Part]
     ) -> list[Followed]:
         """Hand over what a fetch brought and move on; returns those that it says are wrong here."""
 
@@ -54,8 +52,8 @@ class Session:
     A poll costs by what moved since the last one, however many members there are.
     """
 
-    def __init__(self, poller: Reading, node: int) -> None:
-        self._poller = poller
+    def __init__(self, reading: Reading, node: int) -> None:
+        self._reading = reading
         self._node = node
         self._members: dict[Partition, Followed] = {}
         self._id = 0
@@ -81,51 +79,52 @@ class Session:
 
     async def run(self) -> None:
         """Poll until there is nothing to poll for, or the broker cannot be reached."""
-        while self._members and not self._poller.client.closed:
-            await self._poller.room()
+        reading = self._reading
+        while self._members and not reading.polls.closed:
+            await reading.room()
             try:
                 await self._poll()
             except Exception as error:  # noqa: BLE001 - whatever it was, its members are read on
-                if not self._poller.client.closed:
+                if not reading.polls.closed:
                     _log.info("kafka_tail_interrupted", broker=self._node, error=repr(error))
                 break
-        self._poller.session_ended(self._node)
-        if self._members and not self._poller.client.closed:
-            self._poller.again(list(self._members.values()))
+        reading.session_ended(self._node)
+        if self._members and not reading.polls.closed:
+            reading.again(list(self._members.values()))
 
     async def _poll(self) -> None:
         # As they are now: one that is followed anew meanwhile is not the one that was asked for.
         asked = self._members.copy()
-        response = await self._poller.client.send(self._node, self._request())
-        if response.error_code:
+        answer = await self._reading.polls.fetch(self._node, self._request())
+        if answer.error_code:
             self._start_over()
             return
-        self._advance(response.session_id)
-        for wrong in await self._poller.arrived(asked, response):
+        self._advance(answer.session_id)
+        for wrong in await self._reading.arrived(asked, answer.parts):
             self.leave(wrong.partition)
-            self._poller.again([wrong])
-        self._note_moved(asked, response)
+            self._reading.again([wrong])
+        self._note_moved(asked, answer.parts)
 
-    def _request(self) -> Untyped:
+    def _request(self) -> FetchRequest:
         """The next poll; from here on the broker counts as told."""
         unsaid, self._unsaid = self._unsaid, set()
         gone, self._gone = self._gone, set()
         self._known |= unsaid
         self._known -= gone
-        return fetch_request(
-            {each: self._members[each].offset for each in unsaid},
+        return FetchRequest(
+            positions={each: self._members[each].offset for each in unsaid},
             bytes_max=CHUNK_BYTES_MAX,
             wait_ms=_LONG_POLL_MS,
             session=(self._id, self._epoch),
             forgotten=gone,
         )
 
-    def _note_moved(self, asked: Mapping[Partition, Followed], response: Untyped) -> None:
+    def _note_moved(self, asked: Mapping[Partition, Followed], parts: Iterable[Part]) -> None:
         """Only what was answered can have moved."""
-        for partition, _ in answers(response):
-            followed = asked.get(partition)
-            if followed is not None and self._members.get(partition) is followed:
-                self._unsaid.add(partition)
+        for part in parts:
+            followed = asked.get(part.partition)
+            if followed is not None and self._members.get(part.partition) is followed:
+                self._unsaid.add(part.partition)
 
     def _advance(self, session_id: int) -> None:
         """The broker took the request in: the next one goes on from it."""

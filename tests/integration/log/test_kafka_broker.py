@@ -1,7 +1,7 @@
 """The connection of appends to one broker, against servers that behave as brokers may."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -10,11 +10,20 @@ import pytest
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.broker import IN_FLIGHT_MAX, Broker
 from app.log.kafka.lines import Batch, Topic
-from app.log.kafka.produce_wire import FRAME_LENGTH, Answers
+from app.log.kafka.produce_wire import Answers
+from app.log.kafka.wire import FRAME_LENGTH
+from tests.integration.log.brokers import (
+    NONSENSE,
+    Serve,
+    answer,
+    hang_up,
+    never,
+    saying,
+    serving,
+)
 
 SOON = timedelta(seconds=0.2)
 PATIENCE_S = 10.0
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Heard:
@@ -55,28 +64,14 @@ class Heard:
 @asynccontextmanager
 async def connected(serve: Serve) -> AsyncIterator[tuple[Broker, Heard]]:
     heard = Heard()
-    server = await asyncio.start_server(_until_gone(serve), "127.0.0.1", 0)
-    async with asyncio.TaskGroup() as tasks:
+    async with serving(serve) as address, asyncio.TaskGroup() as tasks:
         broker = Broker(3, heard, tasks=tasks, answer_timeout=SOON)
-        address: tuple[str, int] = server.sockets[0].getsockname()
         broker.open(lambda: address)
         await heard.until(lambda: bool(heard.openings))
         try:
             yield broker, heard
         finally:
             broker.close()
-            server.close()
-
-
-def _until_gone(serve: Serve) -> Serve:
-    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await serve(reader, writer)
-            await reader.read()
-        finally:
-            writer.close()
-
-    return served
 
 
 def a_batch() -> list[Batch]:
@@ -85,29 +80,6 @@ def a_batch() -> list[Batch]:
 
 def send(broker: Broker) -> None:
     broker.send(FRAME_LENGTH.pack, a_batch())
-
-
-def an_answer(correlation: int) -> bytes:
-    """That says nothing of any topic."""
-    body = FRAME_LENGTH.pack(correlation) + FRAME_LENGTH.pack(0) + FRAME_LENGTH.pack(0)
-    return FRAME_LENGTH.pack(len(body)) + body
-
-
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer each request, byte by byte."""
-    while request := await reader.read(FRAME_LENGTH.size):
-        for byte in an_answer(*FRAME_LENGTH.unpack(request)):
-            writer.write(bytes([byte]))
-            await writer.drain()
-
-
-async def never(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-    await reader.read()
-
-
-async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read(1)
-    writer.close()
 
 
 async def test_requests_are_answered_in_their_order_however_answers_come() -> None:
@@ -140,13 +112,9 @@ async def test_what_is_in_flight_fails_with_its_connection_and_the_next_one_is_n
         assert len(heard.errors) == 1
 
 
-@pytest.mark.parametrize("said", [an_answer(77), FRAME_LENGTH.pack(-1), b"HTTP/1.1 400 Bad"])
+@pytest.mark.parametrize("said", NONSENSE)
 async def test_an_answer_that_makes_no_sense_ends_the_connection(said: bytes) -> None:
-    async def confuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1)
-        writer.write(said)
-
-    async with connected(confuse) as (broker, heard):
+    async with connected(saying(said)) as (broker, heard):
         send(broker)
         await heard.until(lambda: bool(heard.errors))
         assert heard.answers == []

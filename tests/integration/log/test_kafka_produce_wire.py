@@ -4,14 +4,13 @@ import pytest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from app.log.kafka.produce_wire import (
-    FRAME_LENGTH,
+    ANSWER_BYTES_MAX,
     VERSION,
-    MalformedAnswerError,
     PartitionAnswer,
-    frames,
     read_answer,
     request_frame,
 )
+from app.log.kafka.wire import FRAME_LENGTH, MalformedAnswerError, frames
 
 
 def an_answer(*, error_code: int = 0, message: str | None = None) -> bytes:
@@ -96,13 +95,13 @@ def test_frames_are_taken_whole_however_they_come() -> None:
     found: list[bytes] = []
     for byte in stream:
         buffer.append(byte)
-        found += frames(buffer)
+        found += frames(buffer, bytes_max=ANSWER_BYTES_MAX)
     assert found == [b"one", b"", b"three"]
     assert not buffer
-    assert list(frames(bytearray(stream))) == [b"one", b"", b"three"]
+    assert list(frames(bytearray(stream), bytes_max=ANSWER_BYTES_MAX)) == [b"one", b"", b"three"]
 
 
 @pytest.mark.parametrize("length", [-1, 1 << 30])
 def test_an_answer_of_an_impossible_length_is_an_error(length: int) -> None:
     with pytest.raises(MalformedAnswerError):
-        list(frames(bytearray(FRAME_LENGTH.pack(length))))
+        list(frames(bytearray(FRAME_LENGTH.pack(length)), bytes_max=ANSWER_BYTES_MAX))

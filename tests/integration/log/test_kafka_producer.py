@@ -15,8 +15,9 @@ from app.domain.topic import Ack
 from app.log.interface import LogStats, Position
 from app.log.kafka.compression import Compression
 from app.log.kafka.lines import Located
-from app.log.kafka.produce_wire import FRAME_LENGTH, VERSION
+from app.log.kafka.produce_wire import VERSION
 from app.log.kafka.producer import Producer
+from app.log.kafka.wire import FRAME_LENGTH
 
 TOPIC = "t"
 OK, CORRUPT, TOO_LARGE, NOT_LEADER = 0, 2, 10, 6

@@ -1,0 +1,123 @@
+"""One broker that is asked, and waited for: a connection of its own, opened when it is needed."""
+
+import asyncio
+from asyncio import Transport
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.errors import LogUnavailableError
+from app.log.kafka.client import NotSentError
+from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected
+from app.log.kafka.wire import MalformedAnswerError, correlation_of
+from app.log.patience import Patience
+
+# A partition's first batch comes whole, however large: a topic may allow that much.
+ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
+
+_log = structlog.get_logger(__name__)
+
+_Answer = asyncio.Future[bytes]
+
+
+class Caller:
+    """Asks, and hands out the answers, which come in the order of the requests.
+
+    A connection that does not answer in time is closed: then its requests fail, and the next one
+    opens another.
+    """
+
+    def __init__(
+        self, node: int, address: Callable[[], Address | None], *, answer_timeout: timedelta
+    ) -> None:
+        self._node = node
+        self._address = address
+        self._patience = Patience(answer_timeout)
+        self._connect_patience = Patience(CONNECT_TIMEOUT)
+        self._opening = asyncio.Lock()
+        self._link: Link | None = None
+        self._transport: Transport | None = None
+        self._asked: deque[tuple[int, _Answer]] = deque()
+        self._correlation = 0
+        self._closed = False
+
+    async def ask(self, frame: Callable[[int], bytes]) -> bytes:
+        """The answer to what `frame` makes of a correlation id, without its length.
+
+        Raises:
+            NotSentError: there is no connection.
+            LogUnavailableError: there was no answer.
+        """
+        transport = await self._opened()
+        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        answer: _Answer = asyncio.get_running_loop().create_future()
+        self._asked.append((self._correlation, answer))
+        self._patience.begin(answer, self._too_late)
+        transport.write(frame(self._correlation))
+        return await answer
+
+    def close(self) -> None:
+        """Close the connection, and open no other; who waits for an answer is told."""
+        self._closed = True
+        self._abort()
+
+    # ---- what its connection says (Listener) ----------------------------------------------------
+
+    def hear(self, frame: bytes) -> None:
+        """As `Listener.hear`."""
+        correlation = correlation_of(frame)
+        if not self._asked or self._asked[0][0] != correlation:
+            raise MalformedAnswerError(f"an answer to request {correlation}, which was not next")
+        _, answer = self._asked.popleft()
+        self._patience.end(answer)
+        # Whoever asked may be gone.
+        if not answer.done():
+            answer.set_result(frame)
+
+    def misunderstood(self, error: MalformedAnswerError) -> None:
+        """As `Listener.misunderstood`."""
+        _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
+        self._abort()
+
+    def disconnected(self, link: Link, exc: Exception | None) -> None:
+        """As `Listener.disconnected`."""
+        if link is not self._link:
+            return
+        self._link = self._transport = None
+        asked, self._asked = self._asked, deque()
+        for _, answer in asked:
+            self._patience.end(answer)
+            if not answer.done():
+                message = f"Kafka did not answer: {exc or 'connection closed'}"
+                answer.set_exception(LogUnavailableError(message))
+
+    def _too_late(self) -> None:
+        _log.warning("kafka_read_timed_out", node=self._node)
+        self._abort()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _opened(self) -> Transport:
+        async with self._opening:
+            if self._transport is None or self._transport.is_closing():
+                await self._open()
+        if self._closed or self._transport is None:
+            self._abort()
+            raise NotSentError(f"no connection to broker {self._node}")
+        return self._transport
+
+    async def _open(self) -> None:
+        address = None if self._closed else self._address()
+        if address is None:
+            return
+        link = Link(self, bytes_max=ANSWER_BYTES_MAX)
+        if await connected(link, address, node=self._node, patience=self._connect_patience):
+            # The one before is gone, or as good as gone: what it was asked fails.
+            if self._link is not None:
+                self.disconnected(self._link, None)
+            self._link, self._transport = link, link.transport

@@ -1,0 +1,125 @@
+"""Fetch requests and their answers as bytes (pure).
+
+Format: Kafka protocol guide, Fetch API version 11: brokers from 2.3 on speak it, those of today
+too. Sessions are those of KIP-227.
+"""
+
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from app.domain.message import Partition
+from app.log.kafka.wire import COUNT, MalformedAnswerError, correlation_of, request, string, text
+
+FETCH: Final = (1, 11)
+NO_SESSION: Final = (0, -1)
+FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
+
+# Replica, wait, bytes at least and at most, isolation; session id and epoch; number of topics.
+_HEAD: Final = struct.Struct(">iiiibiii")
+# Partition, leader epoch, offset, the log's start, bytes at most.
+_PART: Final = struct.Struct(">iiqqi")
+# Correlation, throttle time, error, session id, number of topics.
+_ANSWER: Final = struct.Struct(">iihii")
+# Partition, error, high watermark, last stable offset, the log's start, number of transactions.
+_PART_ANSWER: Final = struct.Struct(">ihqqqi")
+_ABORTED_BYTES: Final = 16
+# Preferred replica, length of the records.
+_RECORDS: Final = struct.Struct(">ii")
+_NOBODY: Final = -1
+_UNKNOWN: Final = -1
+_READ_UNCOMMITTED: Final = 0
+_ANYTHING: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """Where to read; `bytes_max` is a partition's, `session` id and epoch, `forgotten` of that."""
+
+    positions: Mapping[Partition, int]
+    bytes_max: int
+    wait_ms: int
+    session: tuple[int, int] = NO_SESSION
+    forgotten: Collection[Partition] = ()
+
+
+class Part(NamedTuple):
+    """What is answered of a partition; `error_code` 0: whole record batches, perhaps none."""
+
+    partition: Partition
+    error_code: int
+    records: bytes
+
+
+class FetchAnswer(NamedTuple):
+    """An answer; with a session it names only partitions of which there is something to say."""
+
+    error_code: int
+    session_id: int
+    parts: list[Part]
+
+
+def by_topic(partitions: Iterable[Partition]) -> Mapping[str, list[int]]:
+    """Partition numbers per topic."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return topics
+
+
+def fetch_frame(correlation: int, asked: FetchRequest, *, client: str) -> bytes:
+    """The request, with its length in front."""
+    topics = by_topic(asked.positions)
+    limits = (asked.wait_ms, _ANYTHING, FETCH_BYTES_MAX, _READ_UNCOMMITTED)
+    body = [_HEAD.pack(_NOBODY, *limits, *asked.session, len(topics))]
+    for topic, indexes in topics.items():
+        body += (string(topic), COUNT.pack(len(indexes)))
+        for index in indexes:
+            offset = asked.positions[Partition(topic, index)]
+            body.append(_PART.pack(index, _UNKNOWN, offset, _UNKNOWN, asked.bytes_max))
+    body += _forgotten(asked.forgotten)
+    return request(FETCH, correlation, client=client, body=body)
+
+
+def _forgotten(partitions: Collection[Partition]) -> list[bytes]:
+    topics = by_topic(partitions)
+    body = [COUNT.pack(len(topics))]
+    for topic, indexes in topics.items():
+        body += (string(topic), struct.pack(f">i{len(indexes)}i", len(indexes), *indexes))
+    # Behind it the reader's rack: none.
+    return [*body, string("")]
+
+
+def read_fetch(frame: bytes) -> FetchAnswer:
+    """What an answer, which has no length in front, says; MalformedAnswerError."""
+    correlation_of(frame)
+    try:
+        return _answer(frame)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise MalformedAnswerError(f"the answer to a fetch request: {error}") from error
+
+
+def _answer(frame: bytes) -> FetchAnswer:
+    _, _, error_code, session_id, topics = _ANSWER.unpack_from(frame)
+    at = _ANSWER.size
+    parts: list[Part] = []
+    for _ in range(topics):
+        name, at = text(frame, at)
+        (count,) = COUNT.unpack_from(frame, at)
+        at += COUNT.size
+        for _ in range(count):
+            part, at = _part(frame, at, name or "")
+            parts.append(part)
+    return FetchAnswer(error_code, session_id, parts)
+
+
+def _part(frame: bytes, at: int, topic: str) -> tuple[Part, int]:
+    index, error_code, _, _, _, aborted = _PART_ANSWER.unpack_from(frame, at)
+    at += _PART_ANSWER.size + max(aborted, 0) * _ABORTED_BYTES
+    _, length = _RECORDS.unpack_from(frame, at)
+    at += _RECORDS.size
+    end = at + max(length, 0)
+    if end > len(frame):
+        raise IndexError("records run over the end of the answer")
+    return Part(Partition(topic, index), error_code, frame[at:end]), end

@@ -1,0 +1,107 @@
+"""Asking one broker, against servers that behave as brokers may."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from app.domain.errors import LogUnavailableError
+from app.log.kafka.caller import Caller
+from app.log.kafka.client import NotSentError
+from app.log.kafka.link import Address
+from app.log.kafka.wire import FRAME_LENGTH, correlation_of
+from tests.integration.log.brokers import (
+    NONSENSE,
+    Serve,
+    an_answer,
+    answer,
+    hang_up,
+    never,
+    saying,
+    serving,
+)
+
+SOON = timedelta(seconds=0.2)
+
+
+@asynccontextmanager
+async def calling(serve: Serve) -> AsyncIterator[Caller]:
+    async with serving(serve) as address:
+        caller = Caller(3, lambda: address, answer_timeout=SOON)
+        try:
+            yield caller
+        finally:
+            caller.close()
+
+
+async def ask(caller: Caller) -> bytes:
+    return await caller.ask(FRAME_LENGTH.pack)
+
+
+async def test_each_request_gets_its_own_answer_by_one_connection() -> None:
+    async with calling(answer) as caller:
+        answers = await asyncio.gather(*(ask(caller) for _ in range(20)))
+    assert [correlation_of(each) for each in answers] == list(range(1, 21))
+
+
+async def test_an_answer_that_nobody_waits_for_any_more_is_not_given_to_another() -> None:
+    came, go_on = asyncio.Event(), asyncio.Event()
+
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(FRAME_LENGTH.size)
+        came.set()
+        await go_on.wait()
+        writer.write(an_answer(1))
+        await answer(reader, writer)
+
+    async with calling(late) as caller:
+        first = asyncio.create_task(ask(caller))
+        await came.wait()
+        first.cancel()
+        second = asyncio.create_task(ask(caller))
+        go_on.set()
+        assert correlation_of(await second) == 2
+
+
+@pytest.mark.parametrize("serve", [never, hang_up, *map(saying, NONSENSE)])
+async def test_what_was_asked_fails_with_its_connection_and_the_next_one_is_new(
+    serve: Serve,
+) -> None:
+    served = 0
+
+    async def then_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal served
+        served += 1
+        await (serve if served == 1 else answer)(reader, writer)
+
+    async with calling(then_answer) as caller:
+        failed = await asyncio.gather(*(ask(caller) for _ in range(2)), return_exceptions=True)
+        assert [type(error) for error in failed] == [LogUnavailableError] * 2
+        assert correlation_of(await ask(caller)) == 3
+    assert served == 2
+
+
+@pytest.mark.parametrize("address", [None, ("127.0.0.1", 1)])
+async def test_nothing_is_sent_to_a_broker_that_is_not_there(address: Address | None) -> None:
+    with pytest.raises(NotSentError):
+        await ask(Caller(3, lambda: address, answer_timeout=SOON))
+
+
+async def test_closing_ends_what_is_asked_and_nothing_is_asked_after_it() -> None:
+    came = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        came.set()
+
+    async with serving(silent) as address:
+        caller = Caller(3, lambda: address, answer_timeout=timedelta(seconds=60))
+        asked = asyncio.create_task(ask(caller))
+        await came.wait()
+        caller.close()
+        with pytest.raises(LogUnavailableError):
+            await asked
+        with pytest.raises(NotSentError):
+            await ask(caller)
