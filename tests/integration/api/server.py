@@ -10,9 +10,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from app.api.connection import BoundedConnection
+from app.composition import OpenLog
 from app.config import Settings
 from app.log.interface import MessageLog
-from app.main import OpenLog
 
 
 @asynccontextmanager

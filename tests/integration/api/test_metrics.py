@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from app.composition import Part
 from app.config import Settings
 from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.status import (
@@ -20,7 +21,7 @@ from app.domain.status import (
     WorkerStatus,
 )
 from app.domain.subscription import Subscription
-from app.main import Part, create_app
+from app.main import create_app
 from app.metrics.capping import OTHER
 from app.metrics.publishing import UNKNOWN
 from app.storage.database import Database
