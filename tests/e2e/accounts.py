@@ -1,7 +1,7 @@
 """What a receiver saw and what the service says of it, message by message, to be compared."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.e2e.service import Service, eventually
@@ -53,17 +53,8 @@ async def traces_when(
 ) -> dict[str, Entries]:
     """The traces of all messages, each once it is `complete`."""
     traces: dict[str, Entries] = {}
-    await eventually(_looking(service, path, traces, list(messages), complete))
-    return traces
+    left = list(messages)
 
-
-def _looking(
-    service: Service,
-    path: str,
-    traces: dict[str, Entries],
-    left: list[str],
-    complete: Callable[[str, Entries], bool],
-) -> Callable[[], Awaitable[bool]]:
     async def all_complete() -> bool:
         while left:
             found = await trace(service, path, left[-1])
@@ -72,7 +63,8 @@ def _looking(
             traces[left.pop()] = found
         return True
 
-    return all_complete
+    await eventually(all_complete)
+    return traces
 
 
 def attempts(entries: Entries) -> list[Attempt]:

@@ -56,6 +56,7 @@ async def subscribed(
     service: Service,
     name: str,
     endpoint: str,
+    *,
     settings: Mapping[str, Any],
     **policy: int,
 ) -> str:
@@ -82,8 +83,9 @@ async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
     script = Mixed(events.refused)
     async with running(configuration, logs) as service, Subscriber(script) as receiver:
         await service.topic(TOPIC, partitions=4, **ALL)
-        path = await subscribed(service, "s", receiver.url, {})
-        filtering = await subscribed(service, "f", receiver.url, {"filters": ONLY_WANTED})
+        path = await subscribed(service, "s", receiver.url, settings={})
+        wanted = {"filters": ONLY_WANTED}
+        filtering = await subscribed(service, "f", receiver.url, settings=wanted)
         await service.set_state(filtering, "SUSPENDED")
         published = await service.publish_all(TOPIC, events.bodies)
         refused = [each for each, body in published.items() if body in events.refused]
@@ -97,12 +99,12 @@ async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
         for message_id, entries in traces.items():
             end = "DISCARDED" if message_id in refused else ""
             assert_in_order(entries, script.answers[message_id], end=end)
-        await assert_filtered(service, filtering, published, script)
+        await assert_filtered(service, filtering, published=published, script=script)
         await assert_found(service, published)
 
 
 async def assert_filtered(
-    service: Service, path: str, published: Mapping[str, bytes], script: Mixed
+    service: Service, path: str, *, published: Mapping[str, bytes], script: Mixed
 ) -> None:
     """What is not wanted is said to be so, and never sent; the rest is told apart by its receiver.
 
@@ -149,7 +151,7 @@ async def test_each_message_of_a_batch_has_the_trace_of_its_batch(
         await service.topic(TOPIC, partitions=2, **ALL)
         batching = {"deliveryType": "BATCH"}
         policy = {"batchSize": BATCH_SIZE, "batchTime": 300, "batchVolume": 1_000_000}
-        path = await subscribed(service, "b", receiver.url, batching, **policy)
+        path = await subscribed(service, "b", receiver.url, settings=batching, **policy)
         await service.set_state(path, "SUSPENDED")
         published = await service.publish_all(TOPIC, events.bodies)
         script = Batched(frozenset(i for i, body in published.items() if body in events.refused))

@@ -285,6 +285,7 @@ class World:
         log: MessageLog | None = None,
         sender: Endpoints | None = None,
         circuits: Callable[[str], CircuitStore] | None = None,
+        *,
         commit_hold_max: timedelta = HOLD_MAX,
     ) -> None:
         self._commit_hold_max = commit_hold_max
