@@ -109,7 +109,9 @@ def publish_operation(topic: Json) -> Json:
         "summary": "Publish",
         "description": (
             "Store a message. It is kept byte for byte, whatever it is; 201 says that the log has "
-            "it. After 503, or without an answer, it may be stored or not: publish it again with "
+            "it. On a topic with a schema it must be valid, else `details` says what is wrong with "
+            "it (400); an AVRO topic takes application/json, avro/json and avro/binary. "
+            "After 503, or without an answer, it may be stored or not: publish it again with "
             "the same Idempotency-Key, and subscribers can tell. A CloudEvent, in binary or in "
             "structured mode, gives its id to its message, unless there is an Idempotency-Key. "
             f"A body must be there within {BODY_TIMEOUT_S:g} seconds (408). "
@@ -122,6 +124,7 @@ def publish_operation(topic: Json) -> Json:
             _MANDATORY,
             _WAIT,
             _PARTITION_KEY,
+            *_SCHEMA,
             _header(
                 "Idempotency-Key",
                 "the id of the message, instead of a random one or that of its event",
@@ -165,6 +168,7 @@ def batch_operation(topic: Json) -> Json:
             _MANDATORY,
             _ENVELOPE,
             _PARTITION_KEY,
+            *_SCHEMA,
             _TRACE,
         ],
         "requestBody": {"required": True, "content": _BATCH_FORMS},
@@ -223,6 +227,13 @@ _ENVELOPE: Final = _flag(
 )
 _PARTITION_KEY: Final = _header(
     "Partition-Key", "messages with the same key go to the same partition"
+)
+_SCHEMA: Final = tuple(
+    _header(name, description, pattern="^[0-9]{1,18}$")
+    for name, description in (
+        ("Schema-Version", "the version of the topic's schema that it is of, if not the newest"),
+        ("Schema-Id", "the same by its id"),
+    )
 )
 _TRACE: Final = _header("traceparent", "passed on to subscribers (W3C Trace Context)")
 _BATCH_FORMS: Final = {

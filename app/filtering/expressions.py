@@ -83,7 +83,10 @@ def checked_message_expression(text: str, *, path: str) -> str:
     return text
 
 
-def _text(body: bytes | None) -> str:
+def _text(message: Message) -> str:
+    body = message.body
+    if body is None and message.unreadable:
+        raise BodyError(message.problem)
     text = (body or b"").decode("utf-8", "replace")
     require_light(text)
     return text
@@ -98,7 +101,7 @@ def _headers(message: Message) -> dict[str, str]:
 
 
 _READERS: Final[Mapping[str, Callable[[Message], object]]] = {
-    "text": lambda message: _text(message.body),
+    "text": _text,
     "headers": _headers,
     "key": lambda message: (message.key or b"").decode("utf-8", "replace"),
     "id": lambda message: message.id.decode("utf-8", "replace"),

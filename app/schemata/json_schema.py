@@ -1,15 +1,21 @@
 """JSON Schema (2020-12), compiled: what a message must be."""
 
-from typing import Any
+from typing import Any, Final
 
 import jsonschema_rs
 import orjson
 
 from app.domain.errors import FieldProblem, ValidationFailedError
+from app.schemata.json_schema_cost import SchemaCost
 from app.schemata.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
 
 # Patterns without look-around and back references: those no message can hang.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
+
+_TOO_MUCH: Final = (
+    "is nested too deep for its size: its schema has branches that would look at the same places"
+    " again and again"
+)
 
 
 class JsonSchema:
@@ -17,10 +23,14 @@ class JsonSchema:
 
     def __init__(self, text: str) -> None:
         """ValidationFailedError for `schema`."""
-        self._validator = _compiled(_parsed(text))
+        schema = _parsed(text)
+        self._validator = _compiled(schema)
+        self._cost = SchemaCost(schema)
 
-    def problems(self, value: Any) -> list[FieldProblem]:  # noqa: ANN401 - JSON is of any type
-        """What is wrong with a message, the first few things; nothing if it is valid."""
+    def problems(self, value: Any, *, size: int) -> list[FieldProblem]:  # noqa: ANN401 - JSON is of any type
+        """What is wrong with a message of `size` bytes, the first few things; nothing if valid."""
+        if self._cost.is_too_much(value, size):
+            return [FieldProblem(path="message", message=_TOO_MUCH)]
         if self._validator.is_valid(value):
             return []
         found: list[FieldProblem] = []
@@ -50,5 +60,7 @@ def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN40
             schema, validate_formats=True, offline=True, pattern_options=_PATTERNS
         )
     except (ValueError, jsonschema_rs.ReferencingError) as exc:
-        message = f"is not a JSON Schema (2020-12): {str(exc)[:300]}"
+        # Where it fails comes in lines of its own.
+        reason = str(exc).partition("\n")[0][:300]
+        message = f"is not a JSON Schema (2020-12): {reason}"
         raise ValidationFailedError.of("schema", message) from exc

@@ -25,8 +25,9 @@ _log = structlog.get_logger()
 class Reader:
     """Feeds by partition, each with the cursors that read it; without cursors it is not read."""
 
-    def __init__(self, log: MessageLog, tail: Tail) -> None:
+    def __init__(self, log: MessageLog, tail: Tail, *, look_again: timedelta = LOOK_AGAIN) -> None:
         self._tail = tail
+        self._look_again_after = look_again
         self._feeds: dict[Partition, Feed] = {}
         # What the records of topics are; whoever follows the control plane keeps it.
         self.formats = TopicFormats()
@@ -108,7 +109,7 @@ class Reader:
         self._waiting.add(partition)
         self._tail.unfollow(partition)
         loop = asyncio.get_running_loop()
-        loop.call_later(LOOK_AGAIN.total_seconds(), self._look_again, partition)
+        loop.call_later(self._look_again_after.total_seconds(), self._look_again, partition)
 
     def _look_again(self, partition: Partition) -> None:
         self._waiting.discard(partition)

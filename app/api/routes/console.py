@@ -69,7 +69,7 @@ def _topic_configuration() -> dict[str, Any]:
             "retentionTime": {"duration": defaults.retention.days, "retentionUnit": "DAYS"},
             "offlineStorage": {"enabled": False, "retentionTime": {"duration": 0}},
         },
-        "contentTypes": _choices("JSON"),
+        "contentTypes": _choices("JSON", "AVRO"),
         "readOnlyModeEnabled": False,
         "retentionUnits": _choices(*_UNITS),
         "offlineRetransmission": {

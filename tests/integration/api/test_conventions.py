@@ -264,7 +264,8 @@ async def test_owners_are_any_text_in_one_register(api: httpx.AsyncClient) -> No
 async def test_the_console_is_told_what_it_asks_first(api: httpx.AsyncClient) -> None:
     told = (await api.get("/console")).json()
     assert {"console", "auth", "owner", "topic", "subscription", "group"} <= set(told)
-    assert told["topic"]["contentTypes"] == [{"value": "JSON", "label": "JSON"}]
+    kinds = [{"value": kind, "label": kind} for kind in ("JSON", "AVRO")]
+    assert told["topic"]["contentTypes"] == kinds
     assert told["group"]["nonAdminCreationEnabled"] is True
     defaults = told["subscription"]["defaults"]["subscriptionPolicy"]
     assert defaults == {"messageTtl": 3600, "requestTimeout": 1000}

@@ -1,0 +1,199 @@
+"""Schemas in a registry: a real one as far as HTTP goes."""
+
+import io
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import fastavro
+import httpx
+import pytest
+from pydantic import SecretStr, ValidationError
+from starlette.responses import JSONResponse, Response
+
+from app.config import Settings
+from app.domain.errors import SchemaRegistryError
+from app.main import create_app
+from app.registry import ANSWER_BYTES_MAX, SchemaRegistry, open_registry
+from tests.fakes.memory_log import MemoryLog
+from tests.fakes.registry import FakeRegistry
+from tests.integration.api.server import given, serving
+
+FIRST = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
+SECOND = (
+    '{"type":"record","name":"R","fields":'
+    '[{"name":"a","type":"int"},{"name":"b","type":"string","default":""}]}'
+)
+SUBJECT = "shop.avro-value"
+
+
+@pytest.fixture
+def registry() -> FakeRegistry:
+    return FakeRegistry()
+
+
+@pytest.fixture
+async def registry_url(registry: FakeRegistry) -> AsyncIterator[str]:
+    async with serving(registry.app()) as client:
+        yield str(client.base_url)
+
+
+@pytest.fixture
+async def api(
+    postgres_url: str, log: MemoryLog, registry_url: str
+) -> AsyncIterator[httpx.AsyncClient]:
+    """The API with that registry."""
+    settings = Settings(
+        schema_registry_url=SecretStr(registry_url.replace("http://", "http://reader:secret@")),
+        schema_subject_suffix="-value",
+    )
+    async with serving(create_app(settings, database_url=postgres_url, log=given(log))) as client:
+        yield client
+
+
+async def created(api: httpx.AsyncClient, **settings: object) -> httpx.Response:
+    body = {"name": "shop.avro", "contentType": "AVRO", **settings}
+    return await api.post("/topics", json=body)
+
+
+def avro(text: str, **value: object) -> bytes:
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, json.loads(text), value)
+    return written.getvalue()
+
+
+async def published(api: httpx.AsyncClient, body: bytes, version: int) -> httpx.Response:
+    headers = {"Content-Type": "avro/binary", "Schema-Version": str(version)}
+    return await api.post("/topics/shop.avro", content=body, headers=headers)
+
+
+async def test_a_schema_is_registered_and_numbered_by_the_registry(
+    api: httpx.AsyncClient, registry: FakeRegistry
+) -> None:
+    registry.put(SUBJECT, '"string"')
+    assert (await created(api, schema=FIRST)).status_code == 201
+    shown = await api.get("/topics/shop.avro/schema")
+    assert (shown.headers["schema-version"], shown.headers["schema-id"]) == ("2", "1001")
+    assert registry.subjects[SUBJECT][2]["schema"] == FIRST
+    assert {said for _, _, said in registry.requests} == {"Basic cmVhZGVyOnNlY3JldA=="}
+    added = await api.post("/topics/shop.avro/schema", json=json.loads(SECOND))
+    assert (added.status_code, added.headers["schema-version"]) == (201, "3")
+    changed = await api.put("/topics/shop.avro", json={"schema": SECOND})
+    assert changed.json()["schemaVersion"] == 3
+
+
+async def test_an_avro_topic_takes_the_schema_that_the_registry_has(
+    api: httpx.AsyncClient, registry: FakeRegistry
+) -> None:
+    assert (await created(api)).status_code == 400
+    registry.put(SUBJECT, FIRST)
+    answer = await created(api)
+    assert (answer.status_code, answer.json()["schema"]) == (201, FIRST)
+
+
+async def test_what_others_register_is_known_when_a_publisher_names_it(
+    api: httpx.AsyncClient, registry: FakeRegistry, log: MemoryLog
+) -> None:
+    await created(api, schema=FIRST)
+    body = avro(SECOND, a=1, b="x")
+    assert (await published(api, avro(FIRST, a=1), 1)).status_code == 201
+    registry.put(SUBJECT, SECOND)
+    answer = await published(api, body, 2)
+    assert answer.status_code == 201, answer.text
+    assert log.records("shop.avro")[-1].value == body
+    versions = (await api.get("/topics/shop.avro/schema/versions")).json()
+    assert [each["version"] for each in versions] == [1, 2]
+
+
+async def test_what_the_registry_refuses_is_refused_with_its_reason(
+    api: httpx.AsyncClient, registry: FakeRegistry
+) -> None:
+    await created(api, schema=FIRST)
+    said = {"error_code": 409, "message": "Schema being registered is incompatible"}
+    registry.answer = JSONResponse(said, 409)
+    answer = await api.post("/topics/shop.avro/schema", json=json.loads(SECOND))
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_ERROR")
+    assert "Schema being registered is incompatible" in answer.json()["message"]
+
+
+async def test_while_the_registry_is_down_only_new_schemas_wait(
+    api: httpx.AsyncClient, registry: FakeRegistry
+) -> None:
+    await created(api, schema=FIRST)
+    registry.answer = Response("sorry", 500)
+    for refused in (
+        await api.post("/topics/shop.avro/schema", json=json.loads(SECOND)),
+        await api.put("/topics/shop.avro", json={"schema": SECOND}),
+        await api.post("/topics", json={"name": "a.b", "schema": "{}"}),
+    ):
+        code = refused.json()["code"]
+        assert (refused.status_code, code) == (503, "SCHEMA_REPOSITORY_INTERNAL_ERROR")
+        assert "retry-after" in refused.headers
+    assert (await published(api, avro(FIRST, a=1), 1)).status_code == 201
+    assert (await published(api, avro(FIRST, a=1), 2)).status_code == 400
+    assert (await api.put("/topics/shop.avro", json={"description": "x"})).status_code == 200
+    assert (await api.get("/topics/a.b")).status_code == 404
+
+
+async def test_a_json_schema_is_registered_as_one_and_deleted_with_its_subject(
+    api: httpx.AsyncClient, registry: FakeRegistry
+) -> None:
+    (await api.post("/topics", json={"name": "shop.json", "schema": "true"})).raise_for_status()
+    assert registry.subjects["shop.json-value"][1]["schemaType"] == "JSON"
+    assert (await api.delete("/topics/shop.json/schema")).status_code == 200
+    assert registry.subjects == {}
+
+
+# ---- the client ---------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def client_of(url: str) -> AsyncIterator[SchemaRegistry]:
+    async with open_registry(url) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response("[", 200),
+        Response("{}", 200),
+        JSONResponse({"version": 0, "id": 1, "schema": "x"}),
+        JSONResponse({"version": 1, "id": "1", "schema": "x"}),
+        Response("x" * (ANSWER_BYTES_MAX + 1), 200),
+        Response("", 302, {"location": "http://127.0.0.1:1/"}),
+        Response("no", 401),
+    ],
+    ids=["no JSON", "no members", "version 0", "a text for an id", "too much", "redirect", "401"],
+)
+async def test_what_no_registry_answers_is_an_error_that_can_be_read(
+    registry: FakeRegistry, registry_url: str, answer: Response
+) -> None:
+    registry.answer = answer
+    async with client_of(registry_url) as client:
+        with pytest.raises(SchemaRegistryError, match="The schema registry"):
+            await client.latest("a.b")
+
+
+async def test_a_registry_that_is_not_there_is_an_error_without_its_password() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    async with client_of(f"http://user:secret@127.0.0.1:{port}") as client:
+        with pytest.raises(SchemaRegistryError, match="does not answer") as refused:
+            await client.versions("a.b")
+    assert "secret" not in refused.value.message
+
+
+async def test_what_is_not_there_is_none(registry_url: str) -> None:
+    async with client_of(registry_url) as client:
+        assert await client.versions("a.b") == []
+        assert await client.latest("a.b") is None
+        assert await client.version("a.b", 1) is None
+        await client.delete("a.b")
+
+
+@pytest.mark.parametrize("url", ["ftp://h/", "registry:8081", "http://"])
+def test_an_address_of_another_kind_is_refused_at_the_start(url: str) -> None:
+    with pytest.raises(ValidationError, match="http"):
+        Settings(schema_registry_url=SecretStr(url))

@@ -1,0 +1,135 @@
+"""A worker on an AVRO topic: what subscriptions get, filter, and never get."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from app.domain.batching import DeliveryType
+from app.domain.dead_letter import DeadLetter
+from app.domain.filters import Filter, FilterType
+from app.domain.message import NewRecord
+from app.domain.schema import ContentType, TopicSchema
+from app.domain.topic import Topic
+from app.schemata.avro import AvroCodec
+from tests.fakes.egress import LOOPBACK
+from tests.fakes.subscriber import Subscriber
+from tests.fakes.worker import World
+from workers.delivery.sender import Sender
+
+FIRST = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}'
+SECOND = json.dumps(
+    {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "string", "default": "x"}],
+    }
+)
+ONE = TopicSchema(version=1, id=70, text=FIRST)
+TWO = TopicSchema(version=2, id=90, text=SECOND)
+SPOILT = b"\x80"
+
+
+def record(number: int, schema: TopicSchema = ONE, *, value: bytes | None = None) -> NewRecord:
+    body = AvroCodec(schema.text).binary({"a": number}, wrapped=False, said={})
+    headers = (
+        (b"id", b"m-%d" % number),
+        (b"ct", b"avro/binary"),
+        (b"sv", b"%d" % schema.version),
+        (b"sid", b"%d" % schema.id),
+    )
+    return NewRecord(value=body if value is None else value, headers=headers)
+
+
+async def an_avro_topic(world: World, *schemas: TopicSchema) -> Topic:
+    topic = replace(await world.topic(partitions=1), content_type=ContentType.AVRO, schemas=schemas)
+    world.plane.add(topic)
+    return topic
+
+
+@asynccontextmanager
+async def delivering() -> AsyncIterator[tuple[World, Subscriber]]:
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
+        yield World(sender=sender), subscriber
+
+
+async def test_subscriptions_get_json_or_avro_as_they_asked() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await an_avro_topic(world, ONE, TWO)
+        await world.subscribe(topic, "plain", endpoint=f"{subscriber.url}plain")
+        raw = await world.subscribe(topic, "raw", endpoint=f"{subscriber.url}raw")
+        world.plane.put(replace(raw, content_type=ContentType.AVRO))
+        async with world.worker():
+            await world.log.append(topic.name, [record(1), record(2, TWO)])
+            received = await subscriber.wait_for(4)
+    plain = [each for each in received if each.path == "/plain"]
+    assert sorted(each.body for each in plain) == [b'{"a":1}', b'{"a":2,"b":"x"}']
+    assert {each.headers["content-type"] for each in plain} == {"application/json"}
+    assert not [each for each in plain if "schema-version" in each.headers]
+    avro = [
+        (each.body, each.headers["content-type"], each.headers["schema-version"])
+        for each in received
+        if each.path == "/raw"
+    ]
+    assert sorted(avro) == sorted(
+        (each.value, "avro/binary", version)
+        for each, version in ((record(1), "1"), (record(2, TWO), "2"))
+    )
+
+
+async def test_filters_and_endpoints_look_into_avro() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await an_avro_topic(world, ONE)
+        known = await world.subscribe(topic, endpoint=f"{subscriber.url}{{a}}")
+        wanted = Filter(type=FilterType.JSONPATH, path="$.a", matcher="[12]")
+        world.plane.put(replace(known, filters=(wanted,)))
+        async with world.worker():
+            await world.log.append(topic.name, [record(number) for number in (1, 3, 2)])
+            received = await subscriber.wait_for(2)
+    assert sorted(each.path for each in received) == ["/1", "/2"]
+
+
+async def test_batches_are_json() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await an_avro_topic(world, ONE)
+        known = await world.subscribe(topic, endpoint=subscriber.url, batch_size=2)
+        world.plane.put(replace(known, delivery_type=DeliveryType.BATCH))
+        async with world.worker():
+            await world.log.append(topic.name, [record(1), record(2)])
+            (batch,) = await subscriber.wait_for(1)
+    assert [each["message"] for each in json.loads(batch.body)] == [{"a": 1}, {"a": 2}]
+
+
+async def test_what_cannot_be_read_is_discarded_with_its_bytes_whatever_the_filters() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await an_avro_topic(world, ONE)
+        dead = await world.topic("shop.dead", partitions=1)
+        known = await world.subscribe(topic, endpoint=subscriber.url)
+        wanted = Filter(type=FilterType.JSONPATH, path="$.a", matcher="2")
+        letters = DeadLetter(topic=dead.name)
+        world.plane.put(replace(known, filters=(wanted,), dead_letter=letters))
+        async with world.worker():
+            await world.log.append(topic.name, [record(1, value=SPOILT), record(2)])
+            await subscriber.wait_for(1)
+            await world.plane.until(lambda: bool(world.plane.undelivered))
+    ((reason, body, headers),) = [
+        (each.reason, each.body, dict(each.headers)) for each in world.plane.undelivered
+    ]
+    assert reason.startswith("malformed: is not Avro of its schema")
+    assert (body, headers["Content-Type"]) == (SPOILT, "avro/binary")
+    assert [each.value for each in world.memory.records("shop.dead")] == [SPOILT]
+
+
+async def test_a_message_that_is_ahead_of_its_schema_waits_for_it() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await an_avro_topic(world, ONE)
+        wanted = Filter(type=FilterType.JSONPATH, path="$.b", matcher="x")
+        known = await world.subscribe(topic, endpoint=subscriber.url)
+        world.plane.put(replace(known, filters=(wanted,)))
+        async with world.worker():
+            await world.plane.until_applied()
+            await world.log.append(topic.name, [record(1, TWO), record(2, TWO)])
+            world.plane.add(replace(topic, schemas=(ONE, TWO)))
+            received = await subscriber.wait_for(2)
+    assert sorted(each.body for each in received) == [b'{"a":1,"b":"x"}', b'{"a":2,"b":"x"}']
+    assert world.plane.undelivered == []
