@@ -1,0 +1,135 @@
+"""Real payloads with mixed outcomes: what is shown to collectors is what the receiver saw."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from app.otlp.context import SpanContext, parsed
+from tests.e2e.accounts import Mixed, agree
+from tests.e2e.cli import free_port
+from tests.e2e.events import some_events
+from tests.e2e.service import Service, eventually, has_all, running
+from tests.fakes.otlp import Collector
+from tests.fakes.scraping import Scrape, scraped
+from tests.fakes.subscriber import Subscriber
+
+TOPIC = "github.events"
+LIFE = "angelia_subscription_"
+OF_WORKER = "hermes_consumers_subscription_"
+
+
+@asynccontextmanager
+async def a_service(
+    configuration: Mapping[str, str], logs: Path, collector: Collector
+) -> AsyncIterator[tuple[Service, httpx.AsyncClient]]:
+    """A service that is collected from, and a client of its worker's page."""
+    address = f"127.0.0.1:{free_port()}"
+    telling = {"ANGELIA_WORKER_ADDRESS": address, "ANGELIA_OTLP_ENDPOINT": collector.url}
+    async with (
+        running({**configuration, **telling}, logs) as service,
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as page,
+    ):
+        await until_ready(page)
+        yield service, page
+
+
+async def until_ready(page: httpx.AsyncClient) -> None:
+    async def is_ready() -> bool:
+        try:
+            return (await page.get("/status/ready")).is_success
+        except httpx.TransportError:
+            return False
+
+    await eventually(is_ready)
+
+
+def life(read: Scrape) -> tuple[float, float, float]:
+    """Messages delivered and discarded, and bytes delivered, since the subscription began."""
+    names = ("delivered_total", "discarded_total", "delivered_bytes_total")
+    delivered, discarded, size = (read.value(LIFE + name) for name in names)
+    return delivered, discarded, size
+
+
+async def test_counters_metrics_undelivered_and_receiver_agree(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    events = some_events()
+    mixed = Mixed(events.refused)
+    async with (
+        Collector() as collector,
+        Subscriber(mixed) as receiver,
+        a_service(configuration, logs, collector) as (service, page),
+    ):
+        await service.topic(TOPIC, partitions=4)
+        path = await service.subscribe(TOPIC, "all", receiver.url, messageBackoff=50)
+        messages = await service.publish_all(TOPIC, events.bodies)
+        refused = [each for each, body in messages.items() if body in events.refused]
+        good = {each: body for each, body in messages.items() if body not in events.refused}
+        await agree(service, path, delivered=len(good), refused=refused)
+        read, of_worker = await scraped(service.http), await scraped(page)
+    size = sum(map(len, good.values()))
+    answers = [status for each in mixed.answers.values() for _, status in each]
+    assert life(read) == (len(good), len(refused), size)
+    assert read.value(f"{LIFE}lag_messages") == 0
+    assert read.value("angelia_topic_published_total") == len(messages)
+    assert read.value("hermes_frontend_topic_published_total") == len(messages)
+    assert read.value("angelia_workers") == 1
+    names = ("delivered", "discarded", "throughput_bytes", "retries")
+    shown = [of_worker.value(f"{OF_WORKER}{name}_total") for name in names]
+    assert shown == [len(good), len(refused), size, len(answers) - len(messages)]
+    assert of_worker.by(f"{OF_WORKER}http_status_codes_total", "status_code") == {
+        f"{kind}xx": sum(status // 100 == kind for status in answers) for kind in (2, 4, 5)
+    }
+
+
+async def test_each_message_counts_once_whatever_dies(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    events = some_events()
+    mixed = Mixed(events.refused, delay=0.01)
+    async with (
+        Collector() as collector,
+        Subscriber(mixed) as receiver,
+        a_service(configuration, logs, collector) as (service, page),
+    ):
+        await service.topic(TOPIC, partitions=4)
+        path = await service.subscribe(TOPIC, "all", receiver.url, messageBackoff=50, inFlightMax=4)
+        messages = await service.publish_all(TOPIC, events.bodies)
+        await receiver.wait_for(60)
+        await service.processes[-1].kill()
+        await service.worker()
+        await until_ready(page)
+        await has_all(receiver, messages)
+        refused = [each for each, body in messages.items() if body in events.refused]
+        good = {each: body for each, body in messages.items() if body not in events.refused}
+        await agree(service, path, delivered=len(good), refused=refused)
+        read, of_worker = await scraped(service.http), await scraped(page)
+    assert life(read) == (len(good), len(refused), sum(map(len, good.values())))
+    assert 0 < of_worker.value(f"{OF_WORKER}delivered_total") < len(good)
+
+
+async def test_a_trace_goes_on_from_the_publisher_to_the_subscriber(
+    on_embedded_log: Mapping[str, str], logs: Path
+) -> None:
+    publisher = SpanContext.root()
+    async with Collector() as collector, Subscriber() as receiver:
+        async with a_service(on_embedded_log, logs, collector) as (service, _):
+            await service.topic(TOPIC)
+            path = await service.subscribe(TOPIC, "all", receiver.url)
+            header = publisher.header().decode()
+            message_id = await service.publish(TOPIC, b"{}", traceparent=header)
+            await service.accounted(path, 1)
+            for process in service.processes:
+                assert await process.stop() == 0
+        (send,) = collector.spans(f"send {TOPIC}")
+        (wait,) = collector.spans(f"wait {TOPIC}/all")
+        (deliver,) = collector.spans(f"deliver {TOPIC}/all")
+    assert {each.trace_id for each in (send, wait, deliver)} == {publisher.trace_id}
+    assert send.parent_span_id == publisher.span_id
+    assert wait.parent_span_id == deliver.parent_span_id == send.span_id
+    (received,) = receiver.received
+    carried = parsed(received.headers["traceparent"].encode())
+    assert carried == SpanContext(publisher.trace_id, deliver.span_id, sampled=True)
+    assert received.message_id == message_id
