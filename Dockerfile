@@ -9,6 +9,7 @@ ENV PATH=/opt/angelia/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK
 COPY requirements.lock ./
 RUN pip install --require-hashes --no-deps --requirement requirements.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY angelia_client angelia_client
 COPY app app
 COPY workers workers
 COPY spark spark

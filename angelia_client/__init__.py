@@ -38,8 +38,12 @@ from angelia_client.messages import (
     Undelivered,
 )
 from angelia_client.models import (
+    Alert,
     ApiKey,
     AuditEvent,
+    Forecast,
+    Health,
+    HealthProblem,
     NamedSubscriptionMetrics,
     NamedTopicMetrics,
     NewApiKey,
@@ -52,6 +56,7 @@ from angelia_client.models import (
     Topic,
     TopicMetrics,
 )
+from angelia_client.replays import Replay, ReplayCounts, Retransmission
 from angelia_client.retries import NO_RETRIES, Retries
 
 if TYPE_CHECKING:
@@ -61,6 +66,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_RETRIES",
     "AccessDeniedError",
+    "Alert",
     "Angelia",
     "ApiKey",
     "AsyncAngelia",
@@ -70,6 +76,9 @@ __all__ = [
     "ConflictError",
     "DiscardQuery",
     "FieldProblem",
+    "Forecast",
+    "Health",
+    "HealthProblem",
     "InvalidError",
     "Job",
     "Message",
@@ -88,6 +97,9 @@ __all__ = [
     "Redrive",
     "Redriven",
     "RefusedError",
+    "Replay",
+    "ReplayCounts",
+    "Retransmission",
     "Retries",
     "Scope",
     "ServiceError",

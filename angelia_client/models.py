@@ -137,6 +137,58 @@ class NamedSubscriptionMetrics(SubscriptionMetrics):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HealthProblem(Answered):
+    """An indicator of Hermes that is on."""
+
+    SCHEMA: ClassVar[str] = "HealthProblemRead"
+
+    code: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health(Answered):
+    """How a subscription does: HEALTHY, UNHEALTHY or NO_DATA, and why."""
+
+    SCHEMA: ClassVar[str] = "HealthRead"
+
+    status: str
+    problems: tuple[HealthProblem, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast(Answered):
+    """What a subscription has before it; what is not known is None. `raw` has the losses."""
+
+    SCHEMA: ClassVar[str] = "ForecastRead"
+
+    topic: Annotated[str, Said(name="topicName")]
+    subscription: Annotated[str, Said(name="subscriptionName")]
+    as_of: Instant | None
+    lag: int | None
+    lag_seconds: float | None
+    arrival_rate: float | None
+    output_rate: float | None
+    drain_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert(Answered):
+    """What is or was wrong with a subscription, and since when."""
+
+    SCHEMA: ClassVar[str] = "AlertRead"
+
+    id: str
+    kind: str
+    topic: Annotated[str, Said(name="topicName")]
+    subscription: Annotated[str, Said(name="subscriptionName")]
+    description: str
+    details: Mapping[str, Any]
+    raised_at: Instant
+    cleared_at: Instant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pong(Answered):
     """How an endpoint has answered a ping; `status` is None when it has not."""
 

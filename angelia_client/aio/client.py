@@ -9,6 +9,7 @@ import httpx
 from angelia_client.aio.access import AsyncAudit, AsyncKeys
 from angelia_client.aio.jobs import AsyncAnalytics, AsyncJobs
 from angelia_client.aio.publishing import AsyncPublishing
+from angelia_client.aio.retransmissions import AsyncRetransmissions
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.aio.subscriptions import AsyncSigningSecrets, AsyncSubscriptions
 from angelia_client.aio.topics import AsyncGroups, AsyncMessages, AsyncTopics
@@ -53,6 +54,7 @@ class AsyncAngelia(AsyncPublishing):
         self.subscriptions: Final = AsyncSubscriptions(sender)
         self.signing_secrets: Final = AsyncSigningSecrets(sender)
         self.undelivered: Final = AsyncDiscards(sender)
+        self.retransmissions: Final = AsyncRetransmissions(sender)
         self.jobs: Final = AsyncJobs(sender)
         self.analytics: Final = AsyncAnalytics(sender)
         self.keys: Final = AsyncKeys(sender)

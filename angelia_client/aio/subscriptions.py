@@ -9,6 +9,9 @@ from angelia_client.aio.sending import AsyncSender
 from angelia_client.errors import NotFoundError, NotUnderstoodError
 from angelia_client.messages import Position
 from angelia_client.models import (
+    Alert,
+    Forecast,
+    Health,
     NamedSubscriptionMetrics,
     Pong,
     SigningSecret,
@@ -102,6 +105,20 @@ class AsyncSubscriptions:
         path = "/query/subscriptions/metrics"
         async for found in self._sender.listed(asking(path, query or {})):
             yield NamedSubscriptionMetrics.of(found)
+
+    async def health(self, topic: str, name: str) -> Health:
+        """How it does, by Hermes' indicators, as of a few seconds ago."""
+        return Health.of(await self._sender.json(get(f"{subscription_path(topic, name)}/health")))
+
+    async def forecast(self, topic: str, name: str) -> Forecast:
+        """What waits for it, when that is delivered, and what will be lost before it is."""
+        path = f"{subscription_path(topic, name)}/forecast"
+        return Forecast.of(await self._sender.json(get(path)))
+
+    async def alerts(self, *, active: bool = True, limit: int = 100) -> list[Alert]:
+        """What is wrong with subscriptions (or also was, with `active` False), newest first."""
+        answer = await self._sender.send(get("/alerts", {"active": active, "limit": limit}))
+        return [Alert.of(each) for each in answer.listed()]
 
     async def ping(self, topic: str, name: str) -> Pong:
         """Send one test message now, and tell how the endpoint answered."""

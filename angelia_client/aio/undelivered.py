@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
+from uuid import uuid4
 
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.discards import DiscardQuery, Redrive
 from angelia_client.errors import NotFoundError
 from angelia_client.messages import Redriven, Undelivered
-from angelia_client.requests import get, subscription_path, topic_path, with_json
+from angelia_client.requests import creating, get, subscription_path, topic_path
 
 _ALL: Final = DiscardQuery()
 
@@ -53,7 +54,8 @@ class AsyncDiscards:
         """
         path = f"{subscription_path(topic, subscription)}/retransmission"
         body = which.as_body() | ({"dryRun": True} if dry_run else {})
-        return Redriven.of(await self._sender.json(with_json("POST", path, body)))
+        request = creating(path, body, key=str(uuid4()))
+        return Redriven.of(await self._sender.json(request))
 
     async def redrive_all(
         self, topic: str, subscription: str, *, which: Redrive

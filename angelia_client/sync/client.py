@@ -15,6 +15,7 @@ from angelia_client.retries import Retries
 from angelia_client.sync.access import Audit, Keys
 from angelia_client.sync.jobs import Analytics, Jobs
 from angelia_client.sync.publishing import Publishing
+from angelia_client.sync.retransmissions import Retransmissions
 from angelia_client.sync.sending import Sender
 from angelia_client.sync.subscriptions import SigningSecrets, Subscriptions
 from angelia_client.sync.topics import Groups, Messages, Topics
@@ -55,6 +56,7 @@ class Angelia(Publishing):
         self.subscriptions: Final = Subscriptions(sender)
         self.signing_secrets: Final = SigningSecrets(sender)
         self.undelivered: Final = Discards(sender)
+        self.retransmissions: Final = Retransmissions(sender)
         self.jobs: Final = Jobs(sender)
         self.analytics: Final = Analytics(sender)
         self.keys: Final = Keys(sender)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
+from uuid import uuid4
 
 from angelia_client.discards import DiscardQuery, Redrive
 from angelia_client.errors import NotFoundError
 from angelia_client.messages import Redriven, Undelivered
-from angelia_client.requests import get, subscription_path, topic_path, with_json
+from angelia_client.requests import creating, get, subscription_path, topic_path
 from angelia_client.sync.sending import Sender
 
 _ALL: Final = DiscardQuery()
@@ -55,7 +56,8 @@ class Discards:
         """
         path = f"{subscription_path(topic, subscription)}/retransmission"
         body = which.as_body() | ({"dryRun": True} if dry_run else {})
-        return Redriven.of(self._sender.json(with_json("POST", path, body)))
+        request = creating(path, body, key=str(uuid4()))
+        return Redriven.of(self._sender.json(request))
 
     def redrive_all(self, topic: str, subscription: str, *, which: Redrive) -> Iterator[Redriven]:
         """Send all that were discarded until now again: what each request has sent.

@@ -99,11 +99,12 @@ def cancel(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = Fal
 
 
 def _followed(client: Angelia, job_id: str) -> Job:
-    job = client.jobs.get(job_id)
     with filling(job_id) as update:
         for job in client.jobs.follow(job_id):
             update(job.progress, job.step or job.waiting_for or job.state)
-    return job
+            if job.ended:
+                return job
+    raise CliError(f"Nothing is heard of {job_id} any more")
 
 
 def _ending(job: Job) -> str:

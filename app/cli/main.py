@@ -80,6 +80,12 @@ COMMANDS: Final = (
         help="Show how subscriptions do: rate, lag, errors, undelivered messages; until Ctrl-C.",
     ),
     Entry(
+        name="alerts",
+        target="app.cli.alerts:alerts",
+        panel=_SEE,
+        help="List what is wrong with subscriptions, newest first.",
+    ),
+    Entry(
         name="demo",
         target="app.cli.demo.command:demo",
         panel=_SEE,
@@ -102,7 +108,7 @@ COMMANDS: Final = (
         name="subscription",
         target="app.cli.subscriptions:subscriptions",
         panel=_USE,
-        help="Subscriptions: list, create, show, change, suspend, ping, delete; signing secrets.",
+        help="Subscriptions: list, create, show, change, suspend, ping, forecast, delete and more.",
     ),
     Entry(
         name="group",
@@ -133,8 +139,14 @@ COMMANDS: Final = (
         name="retransmit",
         target="app.cli.retransmit:retransmit",
         panel=_USE,
-        help="Send all again since a time, by moving the subscription back; or what was"
-        " --discarded.",
+        help="Send all again since a time, by moving the subscription back; or --only some"
+        " messages.",
+    ),
+    Entry(
+        name="retransmission",
+        target="app.cli.retransmissions:retransmissions",
+        panel=_USE,
+        help="Retransmissions beside live traffic: list, show, wait for, cancel.",
     ),
     Entry(
         name="jobs",

@@ -1,12 +1,14 @@
 """`angelia retransmit`: sends messages of a subscription again."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
 
-from angelia_client import Angelia, Redrive, Redriven
+from angelia_client import Angelia, Redrive, Redriven, Replay
 from app.cli import output
 from app.cli.client import connected
 from app.cli.options import (
@@ -18,8 +20,26 @@ from app.cli.options import (
     UntilOption,
 )
 from app.cli.progress import counting
+from app.cli.retransmissions import followed, tell_end
 
-_DISCARDED: Final = "--discarded"
+
+class Only(StrEnum):
+    """Which messages; without one the subscription is moved back as a whole."""
+
+    DISCARDED = "discarded"
+    UNDELIVERED = "undelivered"
+    MISSING = "missing"
+    ALL = "all"
+
+
+# What each takes beside --since and --dry-run.
+_TAKES: Final[Mapping[Only | None, frozenset[str]]] = {
+    None: frozenset(),
+    Only.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
+    Only.UNDELIVERED: frozenset({"--until", "--status", "--id", "--key", "--share", "--wait"}),
+    Only.MISSING: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
+    Only.ALL: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,76 +48,175 @@ class Asked:
 
     topic: str
     subscription: str
-    dry_run: bool
     as_json: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which messages, and how."""
+
+    only: Only | None
+    since: datetime | None
+    until: datetime | None
+    statuses: tuple[int, ...]
+    reason: str | None
+    message_ids: tuple[str, ...]
+    keys: tuple[str, ...]
+    again: bool
+    share: float | None
+    wait: bool
+    dry_run: bool
+
+    def options(self) -> Mapping[str, object]:
+        """What only some of the ways to retransmit take."""
+        return {
+            "--until": self.until,
+            "--status": self.statuses,
+            "--reason": self.reason,
+            "--id": self.message_ids,
+            "--key": self.keys,
+            "--again": self.again,
+            "--share": self.share,
+            "--wait": self.wait,
+        }
+
+    def as_redrive(self) -> Redrive:
+        """The discarded messages that it means."""
+        return Redrive(
+            since=self.since,
+            until=self.until,
+            status_codes=self.statuses,
+            reason=self.reason,
+            message_ids=self.message_ids,
+            again=self.again,
+        )
+
+    def as_replay(self) -> Replay:
+        """The messages that it means beside live traffic."""
+        return Replay(
+            only=str(self.only),
+            since=_since(self),
+            until=self.until,
+            status_codes=self.statuses,
+            message_ids=self.message_ids,
+            keys=self.keys,
+            share=self.share,
+            dry_run=self.dry_run,
+        )
 
 
 def retransmit(  # noqa: PLR0913 - each an option
     topic: TopicArgument,
     subscription: SubscriptionArgument,
     *,
+    only: Annotated[
+        Only | None,
+        typer.Option(
+            help="discarded: at once, those that wait for it in `undelivered`. The others: beside"
+            " new messages, as many as there are, chosen by Spark."
+        ),
+    ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    discarded: Annotated[
-        bool, typer.Option(_DISCARDED, help="Only messages that were discarded in that time.")
-    ] = False,
     status: Annotated[
         list[int] | None,
         typer.Option(min=100, max=599, help="Discarded upon this answer, as 404 (any number)."),
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Discarded for this: part of it.")] = None,
     message_id: Annotated[
-        list[str] | None, typer.Option("--id", help="Discarded, with this id (any number).")
+        list[str] | None, typer.Option("--id", help="Messages with this id (any number).")
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="Messages with this Partition-Key (any number).")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Discarded, and also if it was sent again before.")
     ] = False,
+    share: Annotated[
+        float | None, typer.Option(min=0.01, max=1, help="Of the subscription's rate.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all are sent.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be sent.")
     ] = False,
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send all again since a time, by moving the subscription back; or what was --discarded.
+    """Send all again since a time, by moving the subscription back; or --only some messages.
 
-    Moving back (--since alone) sends all messages since then once more, delivered ones too.
+    Moving back (--since alone) sends all messages since then once more, delivered ones too, before
+    new ones.
     """
-    asked = Asked(topic=topic, subscription=subscription, dry_run=dry_run, as_json=as_json)
-    which = Redrive(
+    chosen = Chosen(
+        only=only,
         since=since,
         until=until,
-        status_codes=tuple(status or ()),
+        statuses=tuple(status or ()),
         reason=reason,
         message_ids=tuple(message_id or ()),
+        keys=tuple(key or ()),
         again=again,
+        share=share,
+        wait=wait,
+        dry_run=dry_run,
     )
-    if discarded:
-        with connected(api) as client:
-            _redrive(client, asked, which)
-        return
-    if which != Redrive(since=since):
-        raise typer.BadParameter(f"go with {_DISCARDED} alone", param_hint="--until and the like")
-    if since is None:
-        raise typer.BadParameter("give one of them", param_hint=f"--since / {_DISCARDED}")
+    _require_fitting(chosen)
     with connected(api) as client:
-        _move(client, asked, since)
+        _act(client, Asked(topic=topic, subscription=subscription, as_json=as_json), chosen)
 
 
-def _move(client: Angelia, asked: Asked, since: datetime) -> None:
+def _require_fitting(chosen: Chosen) -> None:
+    given = {name for name, value in chosen.options().items() if value}
+    if unfit := sorted(given - _TAKES[chosen.only]):
+        with_what = "--since alone" if chosen.only is None else f"--only {chosen.only}"
+        raise typer.BadParameter(f"does not go with {with_what}", param_hint=", ".join(unfit))
+    if chosen.only is not Only.DISCARDED:
+        _since(chosen)
+
+
+def _since(chosen: Chosen) -> datetime:
+    if chosen.since is None:
+        raise typer.BadParameter("must be given", param_hint="--since")
+    return chosen.since
+
+
+def _act(client: Angelia, asked: Asked, chosen: Chosen) -> None:
+    if chosen.only is Only.DISCARDED:
+        _redrive(client, asked, chosen)
+    elif chosen.only is None:
+        _move(client, asked, chosen)
+    else:
+        _replay(client, asked, chosen)
+
+
+def _move(client: Angelia, asked: Asked, chosen: Chosen) -> None:
     positions = client.subscriptions.retransmit(
-        asked.topic, asked.subscription, since=since, dry_run=asked.dry_run
+        asked.topic, asked.subscription, since=_since(chosen), dry_run=chosen.dry_run
     )
     if asked.as_json:
         output.write_json([asdict(each) for each in positions])
         return
-    verb = "would go on" if asked.dry_run else "goes on"
+    verb = "would go on" if chosen.dry_run else "goes on"
     output.say(f"{asked.subscription} {verb} at:")
     rows = [[each.partition, each.offset] for each in positions]
     output.write_table(["PARTITION", "OFFSET"], rows)
 
 
-def _redrive(client: Angelia, asked: Asked, which: Redrive) -> None:
-    if asked.dry_run:
+def _replay(client: Angelia, asked: Asked, chosen: Chosen) -> None:
+    begun = client.retransmissions.request(
+        asked.topic, asked.subscription, which=chosen.as_replay()
+    )
+    if chosen.wait:
+        ended = followed(client, asked.topic, asked.subscription, id_=begun.id)
+        tell_end(ended, as_json=asked.as_json)
+        return
+    words = begun.waiting_for or f"Begun: {begun.id}"
+    output.write_done(words, begun.raw, as_json=asked.as_json)
+
+
+def _redrive(client: Angelia, asked: Asked, chosen: Chosen) -> None:
+    which = chosen.as_redrive()
+    if chosen.dry_run:
         _foresee(client, asked, which)
         return
     sent = list[Redriven]()

@@ -21,7 +21,7 @@ from app.cli.signing import signing_secrets
 
 subscriptions = typer.Typer(
     no_args_is_help=True,
-    help="Subscriptions: list, create, show, change, suspend, ping, delete; signing secrets.",
+    help="Subscriptions: list, create, show, change, suspend, ping, forecast, delete and more.",
 )
 subscriptions.add_typer(signing_secrets, name="secrets")
 
@@ -137,6 +137,36 @@ def ping(
     output.write_object(pong.raw, as_json=as_json)
     if not pong.delivered:
         raise typer.Exit(1)
+
+
+@subscriptions.command()
+def health(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a subscription does; exits with 1 when it is not healthy."""
+    with connected(api) as client:
+        found = client.subscriptions.health(topic, name)
+    output.write_object(found.raw, as_json=as_json)
+    if found.status == "UNHEALTHY":
+        raise typer.Exit(1)
+
+
+@subscriptions.command()
+def forecast(
+    topic: TopicArgument,
+    name: SubscriptionArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what waits, when that is delivered, and what will be lost before it is."""
+    with connected(api) as client:
+        found = client.subscriptions.forecast(topic, name)
+    output.write_object(found.raw, as_json=as_json)
 
 
 @subscriptions.command()

@@ -152,16 +152,52 @@ def test_lines(shop: Shop) -> None:
 
 def test_retransmission(shop: Shop) -> None:
     shop.json("publish", TOPIC, "{}", "--id", "again")
-    asked = ("retransmit", *ME, "--discarded", "--id", "again")
+    asked = ("retransmit", *ME, "--only", "discarded", "--id", "again")
     wait_until(lambda: shop.json(*asked, "--dry-run")["count"] == 1, "it is not listed")
     assert "Would send 1 messages" in shop.says(*asked, "--dry-run")
     assert shop.json(*asked)["count"] == 1
     positions = shop.json("retransmit", *ME, "--since", "-1h", "--dry-run")
     assert {each["partition"] for each in positions} == set(range(len(positions)))
     assert "would go on" in shop.says("retransmit", *ME, "--since", "-1h", "--dry-run")
-    shop.says("retransmit", *ME, code=2)
-    shop.says("retransmit", *ME, "--since", "-1h", "--reason", "x", code=2)
-    shop.says("retransmit", *ME, "--since", "soon", code=2)
+
+
+@pytest.mark.parametrize(
+    "misused",
+    [
+        (),
+        ("--since", "soon"),
+        ("--since", "-1h", "--reason", "x"),
+        ("--only", "all"),
+        ("--only", "all", "--since", "-1h", "--again"),
+        ("--only", "discarded", "--key", "k"),
+        ("--only", "nothing"),
+    ],
+)
+def test_a_retransmission_that_cannot_be_is_misuse(place: Place, misused: tuple[str, ...]) -> None:
+    assert place.run("retransmit", *ME, *misused).returncode == 2
+
+
+def test_retransmissions_beside_live_traffic(shop: Shop) -> None:
+    asked = ("retransmit", *ME, "--only", "all", "--since", "-1h", "--share", "0.5", "--dry-run")
+    begun = shop.json(*asked)
+    assert (begun["only"], begun["share"], begun["dryRun"]) == ("all", 0.5, True)
+    named = (*ME, begun["id"])
+    assert begun["id"] in [each["id"] for each in shop.json("retransmission", "list", *ME)]
+    assert begun["id"] in shop.says("retransmission", "list", *ME)
+    assert shop.json("retransmission", "show", *named)["counts"]["written"] == 0
+    cancelled = shop.json("retransmission", "cancel", *named)
+    assert cancelled["id"] == begun["id"]
+    ended = shop.json("retransmission", "wait", *named, code=1)
+    assert ended["state"] == "CANCELLED"
+    assert "exist" in shop.says("retransmission", "show", *ME, "none", code=4)
+
+
+def test_how_subscriptions_do(shop: Shop) -> None:
+    assert shop.json("subscription", "forecast", *ME)["subscriptionName"] == "me"
+    # All that it got was refused, which is no fault of its own by Hermes' indicators.
+    assert shop.json("subscription", "health", *ME)["status"] in {"HEALTHY", "NO_DATA"}
+    assert isinstance(shop.json("alerts", "--all"), list)
+    assert "SINCE" in shop.says("alerts")
 
 
 def test_jobs(shop: Shop) -> None:

@@ -13,6 +13,7 @@ from angelia_client import (
     NewMessage,
     NotFoundError,
     Redrive,
+    Replay,
     ServiceError,
 )
 
@@ -189,3 +190,28 @@ async def test_topics_and_subscriptions_are_queried(angelia: AsyncAngelia) -> No
     assert [each.name async for each in angelia.topics.query(like)] == ["shop.orders"]
     every = [each async for each in angelia.subscriptions.query()]
     assert [each.topic for each in every] == ["shop.orders", "shop.returns"]
+
+
+async def test_how_a_subscription_does_is_told(angelia: AsyncAngelia) -> None:
+    await angelia.topics.create(TOPIC)
+    await angelia.subscriptions.create(TOPIC, "billing", "http://example.com/", settings=OWNER)
+    assert (await angelia.subscriptions.health(TOPIC, "billing")).status == "NO_DATA"
+    assert (await angelia.subscriptions.forecast(TOPIC, "billing")).subscription == "billing"
+    assert await angelia.subscriptions.alerts() == []
+    (figures,) = [each async for each in angelia.subscriptions.query_metrics()]
+    assert (figures.topic, figures.name, figures.lag) == (TOPIC, "billing", 0)
+    query = {"name": {"like": "shop.*"}}
+    (traffic,) = [each async for each in angelia.topics.query_metrics(query)]
+    assert (traffic.name, traffic.subscriptions) == (TOPIC, 1)
+
+
+async def test_retransmissions_are_asked_for_followed_and_cancelled(angelia: AsyncAngelia) -> None:
+    await angelia.topics.create(TOPIC)
+    await angelia.subscriptions.create(TOPIC, "billing", "http://example.com/", settings=OWNER)
+    which = Replay(only="all", since="-1h", share=0.25, keys=("k",))
+    begun = await angelia.retransmissions.request(TOPIC, "billing", which=which)
+    assert (begun.state, begun.share, begun.progress) == ("REQUESTED", 0.25, 0)
+    assert [each.id for each in await angelia.retransmissions.all(TOPIC, "billing")] == [begun.id]
+    await angelia.retransmissions.cancel(TOPIC, "billing", id_=begun.id)
+    followed = angelia.retransmissions.follow(TOPIC, "billing", id_=begun.id)
+    assert [each.state async for each in followed] == ["CANCELLED"]

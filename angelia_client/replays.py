@@ -1,0 +1,89 @@
+"""Messages that are sent again beside live traffic: which are, and how far that is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+from angelia_client.reading import Answered, Instant, Said
+from angelia_client.requests import time_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Messages to be sent again: those that pass all that is given.
+
+    `only`: all, undelivered or missing.
+
+    Published (of `undelivered`: discarded) from `since` on, which may say how long ago (`-6h`), to
+    before `until`. `missing` are those that the service has no end of. `status_codes` belong to
+    `undelivered`. They get a `share` of the subscription's rate, above 0 and up to 1.
+    """
+
+    only: str
+    since: datetime | str
+    until: datetime | None = None
+    status_codes: Sequence[int] = ()
+    message_ids: Sequence[str] = ()
+    keys: Sequence[str] = ()
+    share: float | None = None
+    dry_run: bool = False
+
+    def as_body(self) -> dict[str, Any]:
+        """As the API's body."""
+        given: dict[str, Any] = {
+            "only": self.only,
+            "from": self.since if isinstance(self.since, str) else time_text(self.since),
+            "to": None if self.until is None else time_text(self.until),
+            "statusCodes": list(self.status_codes),
+            "messageIds": list(self.message_ids),
+            "keys": list(self.keys),
+            "share": self.share,
+            "dryRun": self.dry_run,
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayCounts(Answered):
+    """How many messages were chosen, appended, and are finished by now."""
+
+    SCHEMA: ClassVar[str] = "CountsRead"
+
+    matched: int
+    bytes: int
+    written: int
+    finished: int
+    delivered: int | None
+    discarded: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retransmission(Answered):
+    """A retransmission as it stands; a Spark job of the same id chooses its messages."""
+
+    SCHEMA: ClassVar[str] = "RetransmissionRead"
+
+    id: str
+    state: Literal["REQUESTED", "READING", "SENDING", "DONE", "CANCELLED", "FAILED"]
+    waiting_for: str | None
+    only: str
+    since: Annotated[Instant, Said(name="from")]
+    until: Annotated[Instant, Said(name="to")]
+    share: float
+    dry_run: bool
+    counts: ReplayCounts
+    eta_seconds: float | None
+    requested_at: Instant
+    ended_at: Instant | None
+    reason: str | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state in {"DONE", "CANCELLED", "FAILED"}
+
+    @property
+    def progress(self) -> float:
+        """The share of its messages that are finished, 0 to 1."""
+        return self.counts.finished / self.counts.matched if self.counts.matched else 0.0

@@ -1,0 +1,60 @@
+"""Sending messages again, beside live traffic."""
+
+# Made from angelia_client/aio by `make client`: change it there.
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+from uuid import uuid4
+
+from angelia_client.errors import NotUnderstoodError
+from angelia_client.replays import Replay, Retransmission
+from angelia_client.requests import Request, creating, escaped, get, subscription_path
+from angelia_client.sync.sending import Sender
+
+_LOOK_EVERY: Final = timedelta(seconds=1)
+
+
+class Retransmissions:
+    """`client.retransmissions`."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def request(self, topic: str, subscription: str, *, which: Replay) -> Retransmission:
+        """Have messages sent again, beside new ones; a Spark runner chooses them."""
+        path = f"{subscription_path(topic, subscription)}/retransmission"
+        answer = self._sender.send(creating(path, which.as_body(), key=str(uuid4())))
+        where = answer.headers.get("location")
+        if where is None:
+            raise NotUnderstoodError("The answer does not say where the retransmission is")
+        return Retransmission.of(self._sender.json(get(where)))
+
+    def all(self, topic: str, subscription: str) -> list[Retransmission]:
+        """The newest ones of a subscription."""
+        answer = self._sender.send(get(_path(topic, subscription)))
+        return [Retransmission.of(each) for each in answer.listed()]
+
+    def get(self, topic: str, subscription: str, *, id_: str) -> Retransmission:
+        """One of them as it stands; NotFoundError."""
+        path = f"{_path(topic, subscription)}/{escaped(id_)}"
+        return Retransmission.of(self._sender.json(get(path)))
+
+    def cancel(self, topic: str, subscription: str, *, id_: str) -> Retransmission:
+        """Drop what is not sent yet; what is in the air lands."""
+        path = f"{_path(topic, subscription)}/{escaped(id_)}"
+        return Retransmission.of(self._sender.json(Request(method="DELETE", path=path)))
+
+    def follow(
+        self, topic: str, subscription: str, *, id_: str, every: timedelta = _LOOK_EVERY
+    ) -> Iterator[Retransmission]:
+        """One of them as it goes on, looked at `every` so often, until it has ended."""
+        while not (found := self.get(topic, subscription, id_=id_)).ended:
+            yield found
+            time.sleep(every.total_seconds())
+        yield found
+
+
+def _path(topic: str, subscription: str) -> str:
+    return f"{subscription_path(topic, subscription)}/retransmissions"
