@@ -57,6 +57,7 @@ from workers.delivery.pinging import Pinger
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
+from workers.recorder.backlog import TELL_EVERY, Backlog, WaitingStore
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
 from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces, missed
@@ -94,7 +95,7 @@ class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
         """This worker has stopped; raises UnavailableError."""
 
 
-class TraceStore(StreamStore[Pack], Protocol):
+class TraceStore(StreamStore[Pack], WaitingStore, Protocol):
     """Where traces are kept."""
 
     async def keep(self) -> None:
@@ -264,6 +265,7 @@ class Worker:
             lines=lines,
             traces=traces,
             trace_store=self._seams.traces,
+            backlog=Backlog(traces, self._seams.traces, worker=self.id),
             undelivered_recorder=undelivered_recorder,
             trace_recorder=trace_recorder,
             supervisor=supervisor,
@@ -281,6 +283,7 @@ class Worker:
         await parts.receipts.flush()
         await parts.traces.finish(LAST_TRACES_MAX)
         try:
+            await parts.backlog.tell_last()
             await parts.reporter.write(cursors)
         except UnavailableError as exc:
             # The log has the positions and the counts; the next worker reports them.
@@ -304,6 +307,7 @@ class _Parts:
     lines: Lines
     traces: TraceBuffer
     trace_store: TraceStore
+    backlog: Backlog
     undelivered_recorder: Recorder[Undelivered]
     trace_recorder: Recorder[Pack]
     supervisor: Supervisor
@@ -337,6 +341,7 @@ class _Parts:
             self.undelivered_recorder.run(),
             self.trace_recorder.run(),
             repeat(self.trace_store.keep, every=KEEP_EVERY, name="keep_traces"),
+            repeat(self.backlog.tell, every=TELL_EVERY, name="tell_waiting_traces"),
             self.supervisor.run(),
             self.rates.run(),
             self.rates.watch(),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import AsyncConnection
-from sqlalchemy import Row, Select, func, insert, select, text
+from sqlalchemy import Row, Select, delete, func, insert, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -78,6 +78,14 @@ class TraceRepository:
                 insert(TRACE_LOSSES), [_loss_values(each) for each in losses]
             )
         return True
+
+    async def lose(self, loss: TraceLoss) -> None:
+        """Say that so many are lost, in place of what that worker said for that reason before."""
+        said = TRACE_LOSSES.c.worker == storable(loss.worker)
+        why = TRACE_LOSSES.c.reason == storable(loss.reason)
+        await self._session.execute(delete(TRACE_LOSSES).where(said, why))
+        if loss.entries:
+            await self._session.execute(insert(TRACE_LOSSES).values(_loss_values(loss)))
 
     async def of_message(
         self,

@@ -95,6 +95,11 @@ class TraceBuffer:
         """Entries that the stream does not have so far."""
         return len(self._rows) + self._packed_entries
 
+    @property
+    def behind(self) -> bool:
+        """Whether the stream takes nothing now, or is slower than they come."""
+        return self._behind
+
     def source(self, source: TraceSource) -> int:
         """What rows of `source` begin with."""
         number = self._sources.get(source)

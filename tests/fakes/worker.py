@@ -121,6 +121,7 @@ class ControlPlane:
     undelivered: list[Undelivered] = field(default_factory=list)
     receipts: dict[str, list[Receipt]] = field(default_factory=dict)
     traces: list[Pack] = field(default_factory=list)
+    waiting_traces: dict[str, int] = field(default_factory=dict)
     stream: dict[Partition, int] = field(default_factory=dict)
     notes: dict[tuple[str, str], RateNote] = field(default_factory=dict)
     circuits: dict[str, ToldCircuit] = field(default_factory=dict)
@@ -261,6 +262,11 @@ class WorkerTraces:
         self._plane.answer()
         self._plane.traces += rows
         self._plane.stream[stream] = next_offset
+        self._plane.changed.send()
+
+    async def waiting(self, worker: str, entries: int) -> None:
+        self._plane.answer()
+        self._plane.waiting_traces[worker] = entries
         self._plane.changed.send()
 
     async def keep(self) -> None:

@@ -32,6 +32,7 @@ WARN_AT: Final = 0.8
 NO_DAY: Final = "Older than traces are kept, or from the future"
 NO_ROOM: Final = "Today's traces alone take the room that all may take"
 DROPPED: Final = "At most so many: the log kept them no longer"
+WAITING: Final = "They waited in their worker when it was last heard of"
 
 UNREADABLE: Final = "Not in a form that this version knows"
 
@@ -89,6 +90,12 @@ class DatabaseTraces:
             await TraceRepository(session).record(
                 parts, losses, stream=stream, next_offset=next_offset
             )
+
+    async def waiting(self, worker: str, entries: int) -> None:
+        """As `WaitingStore.waiting`."""
+        loss = TraceLoss(at=datetime.now(UTC), entries=entries, worker=worker, reason=WAITING)
+        async with self._database.transaction() as session:
+            await TraceRepository(session).lose(loss)
 
     async def keep(self) -> None:
         """Make days ahead, drop what is too old or too much; StorageUnavailableError."""

@@ -24,6 +24,21 @@ DAY = timedelta(days=1)
 GIB = 1 << 30
 
 
+async def test_what_waits_in_a_worker_is_said_to_be_missing_until_it_is_taken_back(
+    database: Database,
+) -> None:
+    store = DatabaseTraces(database, kept=7 * DAY, bytes_max=GIB)
+
+    async def lost() -> int:
+        async with database.transaction() as session:
+            return await TraceRepository(session).lost(now() - DAY, now() + DAY)
+
+    for first, second in ((5, 0), (9, 2), (0, 2), (0, 0)):
+        await store.waiting("w-1", first)
+        await store.waiting("w-2", second)
+        assert await lost() == first + second
+
+
 def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=123_456)
 

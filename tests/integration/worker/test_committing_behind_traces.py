@@ -70,6 +70,22 @@ async def test_a_delivery_that_leaves_no_entry_waits_for_no_traces() -> None:
     log.quick.set()
 
 
+async def test_what_waits_in_a_worker_is_known_by_number_before_it_dies() -> None:
+    world, log = a_world(timedelta(milliseconds=50))
+    topic = await world.topic(partitions=2)
+    subscription = tracked(world, await world.subscribe(topic))
+    async with world.doomed_worker("w1"):
+        await world.publish(topic, *[b"x"] * COUNT)
+        await world.plane.until(lambda: delivered(world, subscription.id) == COUNT)
+        await world.plane.until(lambda: world.plane.waiting_traces.get("w1") == COUNT)
+    log.quick.set()
+    async with world.worker("w2"):
+        await world.publish(topic, b"x")
+        await world.plane.until(lambda: statuses(world).count("SUCCESS") == 1)
+    # What the dead one said stays so; who lives has nothing to say.
+    assert world.plane.waiting_traces == {"w1": COUNT}
+
+
 async def test_a_stream_that_takes_nothing_holds_commits_no_longer_than_the_bound() -> None:
     world, _ = a_world(timedelta(milliseconds=50))
     topic = await world.topic(partitions=2)
