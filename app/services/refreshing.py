@@ -11,7 +11,7 @@ from app.domain.errors import StorageUnavailableError
 from app.services.applied import AppliedChanges
 from app.services.directory import TopicDirectory
 from app.services.known_keys import KnownKeys
-from app.storage.changes import ChangeFeed
+from app.storage.changes import changes_since
 from app.storage.database import Database
 from app.storage.notices import ACCESS, APPLIED, CHANGES, Notices
 
@@ -54,8 +54,9 @@ class Refresher:
         """Read what has changed; nothing happens when the database does not answer."""
         self._poll_at = monotonic() + POLL_EVERY.total_seconds()
         try:
-            async with self._reading, self._database.transaction() as session:
-                self._directory.apply(await ChangeFeed(session).since(self._directory.number))
+            async with self._reading:
+                # Not in one transaction: at the start, all there is has changed.
+                self._directory.apply(await changes_since(self._database, self._directory.number))
         except StorageUnavailableError as error:
             _log.warning("topics_not_refreshed", reason=error.message)
 
