@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from uuid import uuid4
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from app.config import Settings
 from app.domain import streams
@@ -203,7 +204,9 @@ class Worker:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Deliver until `stopping` is set."""
-        _log.info("worker_starting", worker=self.id)
+        # Of all that it says from here on.
+        bind_contextvars(worker=self.id)
+        _log.info("worker_starting")
         try:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
                 parts = await self._built(stack, tasks)
@@ -211,13 +214,13 @@ class Worker:
                 with closing(parts.lines):
                     parts.start(tasks, self._seams.log)
                     await stopping.wait()
-                    _log.info("worker_stopping", worker=self.id)
+                    _log.info("worker_stopping")
                     await self._stop(parts)
                 raise _Stopped  # noqa: TRY301 - raised within, it ends the tasks of the group
         except* _Stopped:
             # After the last heartbeat, which would bring it back.
             await self._sign_off()
-            _log.info("worker_stopped", worker=self.id)
+            _log.info("worker_stopped")
 
     async def _built(self, stack: AsyncExitStack, tasks: asyncio.TaskGroup) -> "_Parts":
         log, status = self._seams.log, self._seams.status

@@ -109,7 +109,7 @@ class PublishRoute:
         except ClientGoneError:
             return
         except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
-            answer = failure(error)
+            answer = failure(error, message_id)
         answer.headers.append((b"hermes-message-id", message_id))
         await send_answer(send, answer)
 

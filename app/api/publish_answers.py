@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     body: bytes = b""
 
 
-def failure(error: Exception) -> Answer:
+def failure(error: Exception, message_id: bytes | None = None) -> Answer:
     """The answer for whatever went wrong; what broke inside is logged, and not told."""
     if isinstance(error, AngeliaError):
         headers = [(key.encode(), value.encode()) for key, value in error_headers(error).items()]
@@ -36,7 +36,8 @@ def failure(error: Exception) -> Answer:
         # Whoever is too slow to send a body is not left with the connection to go on dripping.
         over = error.status == _REQUEST_TIMEOUT
         return Answer(error.status, [(b"connection", b"close")] if over else [], body)
-    _log.error("publish_broke", exc_info=error)
+    about = {} if message_id is None else {"message_id": message_id.decode("latin-1")}
+    _log.error("publish_broke", exc_info=error, **about)
     body = orjson.dumps({"message": "Internal error", "code": "OTHER"})
     return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, [], body)
 

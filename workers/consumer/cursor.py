@@ -117,7 +117,13 @@ class Cursor:
 
     def rewind(self, position: int) -> None:
         """The log was made anew and ends before us."""
-        _log.warning("cursor_rewound", partition=self.partition, at=self.position, to=position)
+        _log.warning(
+            "cursor_rewound",
+            subscription_id=self.subscription_id,
+            partition=self.partition,
+            at=self.position,
+            to=position,
+        )
         self._offsets.rewind(position)
         self._batch = None
         self._touch()
@@ -198,7 +204,12 @@ class Cursor:
             self.rewind(next_offset)
             return
         lost = next_offset - self.position
-        _log.error("messages_lost_to_retention", partition=self.partition, messages=lost)
+        _log.error(
+            "messages_lost_to_retention",
+            subscription_id=self.subscription_id,
+            partition=self.partition,
+            messages=lost,
+        )
         self._pass(next_offset)
 
     # ---- finishing ------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from app.domain.errors import AngeliaError, MessageTooLargeError, TopicNotFoundE
 from app.domain.message import Message
 from app.domain.undelivered import Undelivered
 from app.log.interface import MessageLog
+from workers.consumer.undelivered import of_message
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
@@ -37,10 +38,11 @@ class DeadLetterTopics:
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
         """Append until it is acknowledged; a repeat has the same message id."""
+        said = _log.bind(topic=topic, **of_message(discarded))
         record = dead_letter_record(message, discarded, now_ms=time.time_ns() // 1_000_000)
         if record is None:
             # It would never end. It is among the undelivered all the same, as each of its discards.
-            _log.warning("dead_letter_in_a_circle", topic=topic, message_id=discarded.message_id)
+            said.warning("dead_letter_in_a_circle")
             return
         while True:
             try:
@@ -50,10 +52,10 @@ class DeadLetterTopics:
             except MessageTooLargeError as exc:
                 # The API keeps the topic large enough for what is published, so this is a foreign
                 # producer's message. Among the undelivered there is room for it.
-                _log.warning("dead_letter_too_large", topic=topic, error=exc.message)
+                said.warning("dead_letter_too_large", error=exc.message)
                 return
             except AngeliaError as exc:
-                _log.warning("dead_letter_not_appended", topic=topic, error=exc.message)
+                said.warning("dead_letter_not_appended", error=exc.message)
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
             else:
                 return

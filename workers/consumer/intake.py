@@ -10,7 +10,7 @@ import structlog
 from app.domain.addressed import Addressed
 from app.domain.batching import Batching
 from app.domain.fetch import FetchMode, FetchPolicy
-from app.domain.filters import Filter
+from app.domain.filters import Filter  # noqa: TC001 - hidden types help nobody
 from app.domain.message import Message
 from app.domain.subscription import Ordering, Subscription
 from app.filtering.bodies import ParsedBodies
@@ -103,7 +103,7 @@ class Intake:
         """Take, filter and order what is read from now on by the subscription's settings."""
         self._take_by(subscription.fetch)
         self._dropped = subscription.dropped
-        self._filter_by(subscription.filters)
+        self._filter_by(subscription)
         if _ordered_by(subscription) != self._ordered_by:
             if self._order is not None:
                 self._freed.extend(self._order.drain())
@@ -132,12 +132,14 @@ class Intake:
         else:
             self.polling.configure(fetch, time.monotonic())
 
-    def _filter_by(self, filters: tuple[Filter, ...]) -> None:
+    def _filter_by(self, subscription: Subscription) -> None:
+        filters = subscription.filters
         if filters != self._filters:
             self._filters = filters
             self._chain = FilterChain(filters, self._parts.bodies) if filters else None
             if self._chain and self._chain.problem:
-                _log.error("filters_unusable", problem=self._chain.problem)
+                group, problem = subscription.group, self._chain.problem
+                _log.error("filters_unusable", subscription=group, problem=problem)
 
     def add(self, cursor: Cursor) -> None:
         """`cursor` may have a message to take."""

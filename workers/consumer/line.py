@@ -326,11 +326,15 @@ class DeliveryLine:
         try:
             return await self.endpoint.attempt(job.message, retry_count=job.attempts)
         except Exception as exc:  # noqa: BLE001 - whatever it is, only this message shall suffer
-            return self.defect(exc)
+            return self.defect(exc, job)
 
-    def defect(self, error: Exception) -> Outcome:
+    def defect(self, error: Exception, job: Job) -> Outcome:
         """What it means for a message that an attempt at it failed by a defect of ours."""
         # It must not stop other subscriptions; this message is retried, then recorded.
-        group = self.subscription.group
-        _log.error("attempt_failed_unexpectedly", subscription=group, exc_info=error)
+        _log.error(
+            "attempt_failed_unexpectedly",
+            subscription=self.subscription.group,
+            message_id=job.message.id.decode("utf-8", "replace"),
+            exc_info=error,
+        )
         return Retry(reason=f"Internal error: {type(error).__name__}")

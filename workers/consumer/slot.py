@@ -20,7 +20,7 @@ class Crew(Protocol):
     async def attempt(self, job: Job) -> Outcome:
         """Attempt it; whatever goes wrong is an outcome."""
 
-    def defect(self, error: Exception) -> Outcome:
+    def defect(self, error: Exception, job: Job) -> Outcome:
         """What it means for a message that an attempt at it failed by a defect of ours."""
 
     def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
@@ -73,7 +73,8 @@ class Slot:
 
     def broke(self, error: Exception) -> None:
         """As `Landing.broke`."""
-        self.landed(self._crew.defect(error))
+        if self._job is not None:
+            self.landed(self._crew.defect(error, self._job))
 
     def abandon(self) -> None:
         """End what is in the air, without a word."""

@@ -1,6 +1,7 @@
 """Discarded messages onto the undelivered stream, from which the recorder takes them."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -41,11 +42,19 @@ class UndeliveredStream:
                 await self._log.append(UNDELIVERED, [record])
             except AngeliaError as exc:
                 _log.warning(
-                    "undelivered_write_failed", message_id=undelivered.message_id, error=exc.message
+                    "undelivered_write_failed", error=exc.message, **of_message(undelivered)
                 )
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
             else:
                 return
+
+
+def of_message(undelivered: Undelivered) -> Mapping[str, str]:
+    """What events say of the message that they are about."""
+    return {
+        "message_id": undelivered.message_id,
+        "subscription": f"{undelivered.topic}_{undelivered.subscription}",
+    }
 
 
 def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -> Undelivered:

@@ -65,7 +65,8 @@ class Crew:
     async def attempt(self, job: Job) -> Outcome:
         return await self.endpoint.attempt(job.message, retry_count=job.attempts)
 
-    def defect(self, error: Exception) -> Outcome:
+    def defect(self, error: Exception, job: Job) -> Outcome:
+        del job
         raise error
 
     def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
