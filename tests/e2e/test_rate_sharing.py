@@ -1,9 +1,11 @@
 """One rate, three worker processes: who has the traffic gets it, and together they keep to it."""
 
+import asyncio
 import os
 import signal
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -11,14 +13,14 @@ from pathlib import Path
 from app.storage.database import Database, open_database
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
-from tests.e2e.service import Process, eventually, running
+from tests.e2e.service import Process, Service, eventually, running
 from tests.e2e.test_scaling import shared_by
 from tests.fakes.subscriber import Subscriber
 
 TOPIC = "shop.orders"
 LIMIT = 50
-# One key: all are in one partition. Enough for the whole test.
-MESSAGES = 1_500
+# How many wait at least: there is always something to send.
+BACKLOG = 6 * LIMIT
 WINDOW_S = 3.0
 # Requests are counted where they arrive, at a receiver that may be late itself.
 LATENESS_S = 0.5
@@ -34,6 +36,28 @@ async def output_rates(database: Database) -> dict[str, float]:
         subscription = await SubscriptionRepository(session).get(TOPIC, "s")
         loads = await StatusRepository(session).loads(subscription.id, timedelta(seconds=5))
     return {load.worker_id: load.output.rate for load in loads}
+
+
+@asynccontextmanager
+async def traffic(service: Service, receiver: Subscriber) -> AsyncIterator[Sequence[str]]:
+    """The ids of what is published in the block, all with one key and so in one partition."""
+    published: list[str] = []
+
+    async def publish() -> None:
+        while True:
+            first = len(published)
+            numbers = range(first, first + BACKLOG)
+            bodies = ((b'{"number": %d}' % number, "one of 12") for number in numbers)
+            published.extend(await service.publish_all(TOPIC, bodies))
+            await receiver.wait_for(first, 60)
+
+    publishing = asyncio.create_task(publish())
+    try:
+        yield published
+    finally:
+        publishing.cancel()
+        with suppress(asyncio.CancelledError):
+            await publishing
 
 
 async def busy_worker(database: Database, processes: list[Process]) -> Process:
@@ -59,17 +83,15 @@ async def test_one_with_all_the_traffic_gets_the_rate_and_nobody_exceeds_it_when
         await service.topic(TOPIC, partitions=12)
         path = await service.subscribe(TOPIC, "s", receiver.url, rate=LIMIT)
         await shared_by(on_embedded_log, 3)
-        numbers = ((b'{"number": %d}' % number, "one of 12") for number in range(MESSAGES))
-        await service.publish_all(TOPIC, numbers)
-
-        hanging = await busy_worker(database, service.processes[1:])
-        await receiver.wait_for(len(receiver.received) + 4 * LIMIT, 60)
-        before = len(receiver.received)
-        os.kill(hanging.pid, signal.SIGSTOP)
-        # Long enough that the others took its partitions over, and one of them has the rate.
-        await receiver.wait_for(before + 8 * LIMIT, 60)
-        os.kill(hanging.pid, signal.SIGCONT)
-        await service.accounted(path, MESSAGES)
+        async with traffic(service, receiver) as published:
+            hanging = await busy_worker(database, service.processes[1:])
+            await receiver.wait_for(len(receiver.received) + 4 * LIMIT, 60)
+            before = len(receiver.received)
+            os.kill(hanging.pid, signal.SIGSTOP)
+            # Long enough that the others took its partitions over, and one of them has the rate.
+            await receiver.wait_for(before + 8 * LIMIT, 60)
+            os.kill(hanging.pid, signal.SIGCONT)
+        await service.accounted(path, len(published))
     times = sorted(request.at for request in receiver.received)
     assert most_within(WINDOW_S, times) <= LIMIT * (WINDOW_S + LATENESS_S)
     assert most_within(WINDOW_S, times) >= 0.9 * LIMIT * WINDOW_S
