@@ -25,7 +25,7 @@ class JsonSchema:
         """ValidationFailedError for `schema`."""
         schema = _parsed(text)
         self._validator = _compiled(schema)
-        self._cost = SchemaCost(schema)
+        self._cost = _cost_of(schema)
 
     def problems(self, value: Any, *, size: int) -> list[FieldProblem]:  # noqa: ANN401 - JSON is of any type
         """What is wrong with a message of `size` bytes, the first few things; nothing if valid."""
@@ -63,4 +63,13 @@ def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN40
         # Where it fails comes in lines of its own.
         reason = str(exc).partition("\n")[0][:300]
         message = f"is not a JSON Schema (2020-12): {reason}"
+        raise ValidationFailedError.of("schema", message) from exc
+
+
+def _cost_of(schema: Any) -> SchemaCost:  # noqa: ANN401 - JSON is of any type
+    try:
+        return SchemaCost(schema)
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
+        # A reference to what is no schema, or in a way that only the engine can follow.
+        message = "has references that cannot be followed, or is nested too deep"
         raise ValidationFailedError.of("schema", message) from exc

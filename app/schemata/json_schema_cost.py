@@ -9,6 +9,7 @@ refused before it is looked at.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 from app.domain.errors import ValidationFailedError
 
@@ -123,7 +124,7 @@ class SchemaCost:
         if reference != "#" and not reference.startswith("#/"):
             raise _refused(f"may refer to its own parts alone, not to {reference[:100]}")
         found: Any = self._root
-        for part in reference[2:].split("/") if reference != "#" else ():
+        for part in unquote(reference[2:]).split("/") if reference != "#" else ():
             name = part.replace("~1", "/").replace("~0", "~")
             found = found[int(name)] if isinstance(found, list) else found[name]
         return found

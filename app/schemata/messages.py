@@ -182,7 +182,10 @@ class AvroMessage(Message):
 _UNKNOWN: Final = "malformed: the version of its schema is not known"
 
 
-def reading(topic: Topic) -> Callable[[Record, Partition], Message]:
+Reading = Callable[[Record, Partition], Message]
+
+
+def reading(topic: Topic) -> Reading:
     """Makes messages of the topic's records, as whoever looks at their bodies sees them."""
     return AvroTopic(topic).message if topic.content_type is ContentType.AVRO else Message
 

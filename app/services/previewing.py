@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.domain.errors import OffsetNotFoundError, PartitionNotFoundError
-from app.domain.message import Message, Partition
+from app.domain.message import Message, Partition, Record
 from app.log.interface import Bounds, MessageLog
+from app.schemata.messages import Reading, reading
 from app.storage.database import Database
 from app.storage.topics import TopicRepository
 
@@ -28,12 +29,13 @@ class PreviewService:
 
         Of a topic with many partitions, those of some.
         """
-        await self._require(topic)
+        message_of = await self._reading(topic)
         bounds = await self._log.bounds(await self._log.partitions(topic))
         filled = {partition: each for partition, each in bounds.items() if each.end > each.start}
         looked_at = list(filled.items())[:_PARTITIONS_MAX]
         found = await asyncio.gather(*(self._last_of(*each) for each in looked_at))
-        messages = [message for some in found for message in some]
+        records = [each for some in found for each in some]
+        messages = [message_of(record, partition) for record, partition in records]
         messages.sort(key=lambda message: message.published_ms, reverse=True)
         return messages[:SHOWN_MAX]
 
@@ -42,7 +44,7 @@ class PreviewService:
 
         TopicNotFoundError, PartitionNotFoundError, OffsetNotFoundError, LogUnavailableError.
         """
-        await self._require(partition.topic)
+        message_of = await self._reading(partition.topic)
         bounds = (await self._log.bounds([partition])).get(partition)
         if bounds is None:
             raise PartitionNotFoundError(f"Partition {partition.index} does not exist")
@@ -50,14 +52,16 @@ class PreviewService:
             chunk = await self._log.fetch(partition, offset, bytes_max=1)
             for record in chunk.records:
                 if record.offset == offset:
-                    return Message(record, partition)
+                    return message_of(record, partition)
         raise OffsetNotFoundError(f"There is no message at {partition.index}/{offset}")
 
-    async def _last_of(self, partition: Partition, bounds: Bounds) -> Sequence[Message]:
+    async def _last_of(
+        self, partition: Partition, bounds: Bounds
+    ) -> Sequence[tuple[Record, Partition]]:
         first = max(bounds.start, bounds.end - SHOWN_MAX)
         chunk = await self._log.fetch(partition, first, bytes_max=_BYTES_MAX)
-        return [Message(record, partition) for record in chunk.records]
+        return [(record, partition) for record in chunk.records]
 
-    async def _require(self, topic: str) -> None:
+    async def _reading(self, topic: str) -> Reading:
         async with self._database.transaction() as session:
-            await TopicRepository(session).get(topic)
+            return reading(await TopicRepository(session).get(topic))

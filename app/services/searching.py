@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 import orjson
 
 from app.domain.errors import TooManySearchesError, ValidationFailedError
-from app.domain.message import Message, Partition, Record
+from app.domain.message import Message, Partition
 from app.domain.topic import Topic
 from app.filtering.bodies import BodyError, parsed
 from app.filtering.paths import Path, PathError
 from app.log.interface import MessageLog
-from app.schemata.messages import reading
+from app.schemata.messages import Reading, reading
 from app.storage.database import Database
 from app.storage.topics import TopicRepository
 
@@ -121,7 +121,7 @@ class _Round:
         matches: Matches,
         limit: int,
         *,
-        message: Callable[[Record, Partition], Message],
+        message: Reading,
     ) -> None:
         self._log = log
         self._message = message

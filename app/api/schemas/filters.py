@@ -24,7 +24,9 @@ class FilterBody(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    type: Literal["jsonpath", "header", "cel"]
+    type: Literal["jsonpath", "header", "cel", "avropath"] = Field(
+        description="avropath: Hermes' `.a.b[*].c` is the jsonpath `$.a.b[*].c`, and kept as that"
+    )
     path: str | None = Field(
         default=None,
         max_length=EXPRESSION_LENGTH_MAX,
@@ -71,14 +73,21 @@ class FilterBody(Schema):
 
     def to_domain(self) -> Filter:
         """The filter it describes; ValidationFailedError."""
+        by_avropath = self.type == "avropath"
         return Filter(
-            type=FilterType(self.type),
-            path=self.path or "",
+            type=FilterType.JSONPATH if by_avropath else FilterType(self.type),
+            path=_jsonpath(self.path or "") if by_avropath else self.path or "",
             header=self.header or "",
             matcher=self.matcher or "",
             expression=self.expression or "",
             matching_strategy=MatchingStrategy(self.matching_strategy or "all"),
         )
+
+
+def _jsonpath(avropath: str) -> str:
+    if not avropath.startswith("."):
+        raise ValidationFailedError.of("path", "must begin with a dot, as .customer.country")
+    return f"${avropath}"
 
 
 def filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:

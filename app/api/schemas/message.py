@@ -24,7 +24,7 @@ class MessageRead(Schema):
 
 def message_read(message: Message) -> MessageRead:
     """The answer for one message."""
-    body = message.body or b""
+    body = message.stored
     return MessageRead(
         message_id=message.id.decode("utf-8", "replace"),
         timestamp=message.published_ms,

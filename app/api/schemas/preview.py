@@ -24,7 +24,7 @@ class PreviewRead(Schema):
 
 def preview_read(message: Message) -> PreviewRead:
     """The answer for one message."""
-    body = message.body or b""
+    body = message.stored
     return PreviewRead(
         content=body[:CONTENT_MAX].decode("utf-8", "replace"),
         truncated=len(body) > CONTENT_MAX,

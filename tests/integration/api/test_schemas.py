@@ -334,6 +334,12 @@ async def test_messages_are_found_by_what_is_in_avro_and_shown_as_json(
     assert '"order\\":2' in found.text
 
 
+async def test_previews_show_avro_as_json(api: httpx.AsyncClient, records: str) -> None:
+    await published(api, records, {"order": 1})
+    (shown,) = (await api.get(f"{records}/preview")).json()
+    assert json.loads(shown["content"]) == {"order": 1, "total": None}
+
+
 async def test_only_subscriptions_of_an_avro_topic_get_avro(
     api: httpx.AsyncClient, records: str, topic: str
 ) -> None:

@@ -32,6 +32,16 @@ def test_filters_are_answered_as_they_were_given() -> None:
     assert read["filters"] == [BY_PATH, BY_HEADER, BY_CEL]
 
 
+def test_an_avropath_is_the_jsonpath_of_the_same_place() -> None:
+    given = {"type": "avropath", "path": ".a[*].b", "matcher": "x"}
+    made = new_subscription("a.b", BODY | {"filters": [given]}, strict=True)
+    read = subscription_read(made, State.ACTIVE).answered()
+    assert read["filters"] == [
+        {"type": "jsonpath", "path": "$.a[*].b", "matcher": "x", "matchingStrategy": "all"}
+    ]
+    assert refused_paths([given | {"path": "a.b"}]) == ["filters.0.path"]
+
+
 def test_all_values_must_match_unless_told_otherwise() -> None:
     given = {name: value for name, value in BY_PATH.items() if name != "matchingStrategy"}
     made = new_subscription("a.b", BODY | {"filters": [given]}, strict=True)
@@ -51,7 +61,7 @@ def test_a_patch_replaces_all_filters_and_null_takes_them_away() -> None:
 @pytest.mark.parametrize(
     ("wrong", "path"),
     [
-        ({"type": "avropath", "path": ".a", "matcher": "x"}, "type"),
+        ({"type": "xpath", "path": ".a", "matcher": "x"}, "type"),
         ({"type": "jsonpath", "path": "$.a"}, "matcher"),
         ({"type": "jsonpath", "path": "$.a", "matcher": ""}, "matcher"),
         ({"type": "jsonpath", "path": "$.a", "matcher": "("}, "matcher"),

@@ -65,6 +65,9 @@ def test_formats_are_checked() -> None:
         ('{"pattern": "(?=x)"}', "regex"),
         ('{"pattern": "(a{1000}){1000}"}', "regex"),
         ('{"$ref": "#/nowhere"}', "does not exist"),
+        ('{"$ref": "#/x", "x": {"properties": 7}}', ""),
+        ('{"$ref": "#/x", "x": {"patternProperties": [1]}}', ""),
+        ('{"$ref": "#/x/1", "x": [7]}', ""),
         ('{"$dynamicRef": "#"}', "by $ref alone"),
         ('{"$defs": {"a": {"$id": "http://h/a"}}}', "$id at its root"),
     ],
@@ -96,9 +99,13 @@ def test_a_message_that_a_schema_would_look_at_forever_is_refused_at_once() -> N
     [
         {"properties": {"n": {"$ref": "#"}, "m": {"$ref": "#"}}},
         {"anyOf": [{"const": 1}, {"properties": {"n": {"$ref": "#"}}}]},
+        {
+            "$defs": {"a b": {"properties": {"n": {"$ref": "#/$defs/a%20b"}}}},
+            "$ref": "#/$defs/a%20b",
+        },
         {"$anchor": "node", "additionalProperties": {"$ref": "#node"}},
     ],
-    ids=["two members", "one branch", "an anchor"],
+    ids=["two members", "one branch", "a name with a space", "an anchor"],
 )
 def test_schemas_of_trees_take_messages_of_any_depth(schema: dict[str, Any]) -> None:
     assert problems(schema, nested(200)) == []
