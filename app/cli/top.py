@@ -166,10 +166,11 @@ async def _looks(client: AsyncAngelia, shown: Shown) -> AsyncIterator[Sequence[R
     """The rows, again and again; in words why there are none."""
     while shown.every is not None:
         await asyncio.sleep(shown.every)
-        yield await _rows_or_why_not(client, shown)
+        yield await look(client, shown)
 
 
-async def _rows_or_why_not(client: AsyncAngelia, shown: Shown) -> Sequence[Row] | str:
+async def look(client: AsyncAngelia, shown: Shown) -> Sequence[Row] | str:
+    """The rows as they are now; in words why there are none."""
     try:
         return await _rows(client, shown)
     except ClientError as error:

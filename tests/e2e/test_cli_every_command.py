@@ -1,7 +1,13 @@
 """Every command that calls the API, against a service that runs, in JSON and for people."""
 
 import json
+import os
+import select
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +17,7 @@ import typer.main
 
 from app.cli.loading import Deferred
 from app.cli.main import app
-from tests.e2e.cli import Place, wait_until
+from tests.e2e.cli import PATIENCE_S, Place, wait_until
 
 # Each command is a process of its own, and there are many.
 pytestmark = pytest.mark.timeout(300)
@@ -272,3 +278,34 @@ def test_completion_without_a_service_is_quick_and_silent(place: Place) -> None:
     }
     done = Place(home=place.home, port=place.port, settings=asking).run()
     assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_top_shows_a_table_that_lives_until_ctrl_c(shop: Shop) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "app.cli.main", "top", "--every", "0.2"]
+    with subprocess.Popen(
+        command,
+        env=shop.place.environment | {"TERM": "xterm", "COLUMNS": "150", "LINES": "40"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        try:
+            seen = reads(ours, f"{TOPIC}/me", times=3)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE_S) == 0, seen
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def reads(terminal: int, text: str, *, times: int) -> str:
+    """What a terminal shows until `text` was written so many times."""
+    seen, deadline = "", time.monotonic() + PATIENCE_S
+    while seen.count(text) < times:
+        ready, _, _ = select.select([terminal], [], [], 1.0)
+        assert time.monotonic() < deadline, seen
+        seen += os.read(terminal, 65_536).decode(errors="replace") if ready else ""
+    return seen
