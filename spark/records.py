@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
 from app.domain.retransmission import Span
 from app.log.bulk import topic_rows
-from app.storage.retransmission_choosing import Discards, discards, finished_places, hours
+from app.storage.retransmission_rows import Discards, discards, finished_places, hours
 from app.storage.undelivered_rows import undelivered_ranges
 from spark.schemas import MESSAGES, PLACES
 from spark.work import LogPlace

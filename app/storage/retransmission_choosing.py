@@ -3,10 +3,10 @@
 URLs are as psycopg has them (`app.storage.urls.libpq_url`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 from psycopg import sql
 
@@ -18,11 +18,6 @@ from app.domain.subscription import Subscription
 from app.storage.copying import connected
 from app.storage.retransmissions import request_of
 from app.storage.settings import from_json
-
-# Of undelivered messages, with their bodies, so many are in memory at a time.
-SLICE: Final = 500
-PLACES_SLICE: Final = 10_000
-_ENDS: Final = ("SUCCESS", "DISCARDED", "FILTERED")
 
 _ASKED: Final = sql.SQL("""
 SELECT r.subscription_id, r.topic, r.request, s.settings
@@ -38,23 +33,6 @@ _TOTALS: Final = sql.SQL("""
 SELECT coalesce(sum(messages), 0), coalesce(sum(size), 0) FROM retransmission_runs
 WHERE job_id = {job_id} AND attempt = {attempt}
 """)
-_DISCARDS: Final = sql.SQL("""
-SELECT id, partition, "offset", (extract(epoch FROM discarded_at) * 1000)::bigint, message_id, key,
-  body, headers
-FROM undelivered
-WHERE id >= {first} AND id < {end} AND subscription_id = {subscription_id}
-  AND discarded_at >= {since} AND discarded_at < {until} AND redriven_at IS NULL
-  AND (cardinality({statuses}::int[]) = 0 OR status = ANY({statuses}::int[]))
-ORDER BY id LIMIT {limit}
-""")
-_FINISHED: Final = sql.SQL("""
-SELECT t.partition, t."offset" FROM traces t JOIN trace_sources s ON s.id = t.source
-WHERE s.subscription_id = {subscription_id} AND t.at >= {first} AND t.at < {end}
-  AND t.status = ANY({ends}) AND t."offset" >= 0
-""")
-_DISCARDED: Final = sql.SQL("""
-SELECT partition, "offset" FROM undelivered WHERE subscription_id = {subscription_id}
-""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +43,6 @@ class Asked:
     topic: str
     request: Request
     filters: tuple[Filter, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Discards:
-    """The discards of a subscription, of a time, that were not sent again."""
-
-    subscription_id: str
-    since: datetime
-    until: datetime
-    statuses: tuple[int, ...] = ()
 
 
 def asked_for(url: str, job_id: str) -> Asked:
@@ -122,54 +90,3 @@ def totals(url: str, claim: Claim) -> tuple[int, int]:
     with connected(url) as connection:
         messages, size = connection.execute(query).fetchone() or (0, 0)
     return int(messages), int(size)
-
-
-def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Sequence[Any]]:
-    """The wanted ones in that range of ids, in slices of (id, partition, offset, ms, …) rows.
-
-    What follows is the message's id, key, body and headers (a list of pairs).
-    """
-    first, end = ids
-    with connected(url) as connection:
-        cursor = connection.cursor(binary=True)
-        while first < end:
-            query = _DISCARDS.format(
-                first=first,
-                end=end,
-                limit=SLICE,
-                subscription_id=wanted.subscription_id,
-                since=wanted.since,
-                until=wanted.until,
-                statuses=list(wanted.statuses),
-            )
-            rows = cursor.execute(query).fetchall()
-            if not rows:
-                return
-            yield rows
-            first = rows[-1][0] + 1
-
-
-def finished_places(
-    url: str, subscription_id: str, when: tuple[datetime, datetime] | None
-) -> Iterator[Sequence[Any]]:
-    """Places whose end was traced at that time; None: those that were discarded, at any time."""
-    query = _DISCARDED.format(subscription_id=subscription_id)
-    if when is not None:
-        first, end = when
-        query = _FINISHED.format(
-            subscription_id=subscription_id, first=first, end=end, ends=list(_ENDS)
-        )
-    with connected(url) as connection, connection.cursor(name="places", binary=True) as cursor:
-        cursor.execute(query)
-        while rows := cursor.fetchmany(PLACES_SLICE):
-            yield rows
-
-
-def hours(first: datetime, end: datetime, *, at_most: int) -> Sequence[tuple[datetime, datetime]]:
-    """From `first` to before `end` in hours, or in so many longer times."""
-    length = max(timedelta(hours=1), (end - first) / at_most)
-    found = []
-    while first < end:
-        found.append((first, min(first + length, end)))
-        first += length
-    return found

@@ -15,13 +15,13 @@ from app.domain.retransmission import SAMPLES_MAX, Only, Span
 from app.storage.analytics_parts import RUNS
 from app.storage.retransmission_choosing import (
     Asked,
-    Discards,
     asked_for,
     first_traced,
     lost_traces,
     totals,
     unrecorded,
 )
+from app.storage.retransmission_rows import Discards
 from spark.records import finished, messages, unsent_discards
 from spark.sinks import spread_to_database
 from spark.transforms.retransmission import Choice, chosen, each_once, missing, runs

@@ -17,7 +17,8 @@ from app.domain.retransmission import Only, RetransmissionState, Span
 from app.domain.trace import TraceSource, TrackingMode
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
-from app.storage.retransmission_choosing import asked_for, hours
+from app.storage.retransmission_choosing import asked_for
+from app.storage.retransmission_rows import hours
 from app.storage.undelivered import UndeliveredRepository
 from spark.jobs.retransmission import NotKnownError, selected
 from spark.records import SPAN_MAX, parts_of
@@ -29,6 +30,10 @@ from tests.spark.retransmissions import STREAM, Bench, a_bench, places
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
+
+
+# What does not depend on the log is tried on one.
+EMBEDDED = pytest.mark.parametrize("harness", ["postgres"], indirect=True)
 
 
 @pytest.fixture(params=["postgres", "kafka"])
@@ -89,6 +94,7 @@ async def test_all_that_passes_the_filters_is_chosen_and_nothing_else(bench: Ben
     assert asked.state is RetransmissionState.REQUESTED
 
 
+@EMBEDDED
 async def test_a_second_taking_of_a_job_adds_nothing(bench: Bench) -> None:
     positions = await bench.publish(*(b"%d" % n for n in range(50)))
     asked = await bench.asked()
@@ -107,6 +113,7 @@ async def test_a_second_taking_of_a_job_adds_nothing(bench: Bench) -> None:
     assert await bench.places(asked) == places(positions)
 
 
+@EMBEDDED
 async def test_discards_are_chosen_once_each_unless_they_were_sent_again(bench: Bench) -> None:
     positions = await bench.publish(*(b'{"n": %d}' % n for n in range(8)))
     discards = await bench.discard(*positions[:4], body=b'{"n": 1}')
@@ -127,6 +134,7 @@ async def test_discards_are_chosen_once_each_unless_they_were_sent_again(bench: 
     assert (seen.state, found) == (RetransmissionState.DONE, set())
 
 
+@EMBEDDED
 async def test_what_is_missing_is_what_has_no_end_in_the_traces(bench: Bench) -> None:
     with pytest.raises(ValidationFailedError, match="trackingAll"):
         await bench.asked(Only.MISSING)
@@ -181,6 +189,7 @@ async def test_tasks_share_the_offsets_and_nothing_is_shuffled(bench: Bench) -> 
     assert "postgresql" not in plan
 
 
+@EMBEDDED
 async def test_a_topic_without_messages_has_none_to_send_again(bench: Bench) -> None:
     seen, found = await bench.chosen()
     assert (seen.state, seen.counts.matched, found) == (RetransmissionState.DONE, 0, set())

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -12,16 +13,21 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from app.config import Settings
 from app.domain.job import Job, JobKind, JobState
+from app.domain.retransmission import RetransmissionState
 from app.services.analytics import AnalyticsService, Question
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.notices import JOBS, listen
+from spark.engine import SparkEngine
 from spark.runner import Runner
 from spark.store import DatabaseJobs
 from tests.architecture.tree import ROOT
+from tests.contract.harness import PostgresHarness
 from tests.contract.logs import eventually
 from tests.integration.storage.builders import an_undelivered
+from tests.spark.retransmissions import a_bench, places
 from tests.spark.small import FRUGAL
 from tests.spark.test_undelivered_job import DAY, engine_of, is_waiting_for_the_lock, recorded
 
@@ -32,7 +38,7 @@ PATIENCE_S = 180.0
 
 
 @asynccontextmanager
-async def runner(url: str, place: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def runner(url: str, place: Path, **more: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """A runner process with settings of its own; after the block it and its Spark are gone."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")} | {
         "ANGELIA_DATABASE_URL": url,
@@ -40,6 +46,7 @@ async def runner(url: str, place: Path) -> AsyncIterator[asyncio.subprocess.Proc
         "ANGELIA_SPARK_MASTER": "local[2]",
         "ANGELIA_SPARK_MEMORY": "512m",
         "SPARK_CONF_DIR": str(place),
+        **more,
     }
     defaults = "\n".join(f"{name} {value}" for name, value in FRUGAL.items())
     (place / "spark-defaults.conf").write_text(defaults)
@@ -58,6 +65,39 @@ async def runner(url: str, place: Path) -> AsyncIterator[asyncio.subprocess.Proc
         async with asyncio.timeout(30):
             await process.wait()
         assert not psutil.wait_procs(below, timeout=30)[1]
+
+
+async def test_a_runner_killed_while_it_chooses_messages_leaves_nothing_of_its_choice(
+    spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
+) -> None:
+    harness = PostgresHarness(postgres_url)
+    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as bench:
+        positions = await bench.publish(*(b"%d" % number for number in range(50)))
+        asked = await bench.asked()
+        async with await psycopg.AsyncConnection.connect(postgres_url) as blocking:
+            # Of the choice nothing can be written: there it is killed.
+            await blocking.execute("LOCK TABLE retransmission_runs IN SHARE MODE")
+            namespace = {"ANGELIA_NAMESPACE": harness.namespace}
+            async with runner(postgres_url, tmp_path, **namespace) as first:
+                waiting = partial(is_waiting_for_the_lock, database, "retransmission_runs")
+                await eventually(waiting, seconds=PATIENCE_S)
+                first.kill()
+                await first.wait()
+
+        async def is_chosen() -> bool:
+            return (await bench.seen(asked)).state is RetransmissionState.SENDING
+
+        stopping = asyncio.Event()
+        async with listen(postgres_url, [JOBS]) as notices, asyncio.TaskGroup() as tasks:
+            settings = Settings(spark_output=str(tmp_path), namespace=harness.namespace)
+            engine = SparkEngine(settings, database_url=postgres_url, start=lambda _: spark)
+            second = Runner(DatabaseJobs(database, notices, "r-2"), engine)
+            tasks.create_task(second.run(stopping))
+            await eventually(is_chosen, seconds=PATIENCE_S)
+            stopping.set()
+        seen = await bench.seen(asked)
+        assert (seen.attempt, seen.counts.matched) == (2, 50)
+        assert await bench.places(asked) == places(positions)
 
 
 async def test_a_runner_killed_in_the_middle_of_a_job_changes_nothing_of_its_result(

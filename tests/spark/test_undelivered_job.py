@@ -205,12 +205,11 @@ async def stopped(engine: SparkEngine, job: Job, progress: Progress) -> bool:
     return False
 
 
-async def is_waiting_for_the_lock(database: Database) -> bool:
+async def is_waiting_for_the_lock(database: Database, table: str = "analytics_undelivered") -> bool:
     async with database.transaction() as session:
         connection = await session.connection()
         found = await connection.exec_driver_sql(
-            "SELECT count(*) FROM pg_locks WHERE NOT granted"
-            " AND relation = 'analytics_undelivered'::regclass"
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass", (table,)
         )
         return bool(found.scalar())
 

@@ -1,0 +1,187 @@
+"""Retransmission as users have it: real processes, a real Spark, on both logs."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from app.config import Settings
+from app.storage.database import open_database
+from app.storage.notices import JOBS, listen
+from spark.engine import SparkEngine
+from spark.runner import Pace, Runner
+from spark.store import DatabaseJobs
+from tests.e2e.service import Service, created, eventually
+from tests.fakes.subscriber import Received, Reply, Subscriber
+
+pytestmark = pytest.mark.timeout(600)
+
+TOPIC = "shop.orders"
+MESSAGES = 20_000
+PER_CALL = 1_000
+# Of a hundred messages, so many are refused for good.
+REFUSED = 7
+MARK = "hermes-retransmission"
+
+
+def number_of(body: bytes) -> int:
+    number: int = orjson.loads(body)["n"]
+    return number
+
+
+def is_refused(number: int) -> bool:
+    return number % 100 < REFUSED
+
+
+def picky(received: Received) -> Reply:
+    return Reply(status=400 if is_refused(number_of(received.body)) else 200)
+
+
+async def published(service: Service) -> None:
+    for first in range(0, MESSAGES, PER_CALL):
+        lines = b"\n".join(b'{"n":%d}' % n for n in range(first, first + PER_CALL))
+        answer = await service.http.post(
+            f"/topics/{TOPIC}/batch",
+            content=lines,
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+        created(answer)
+
+
+async def subscribed(service: Service, name: str, endpoint: str) -> str:
+    body = {
+        "name": name,
+        "endpoint": endpoint,
+        "owner": {"source": "Plaintext", "id": "tests"},
+        "trackingMode": "trackingAll",
+        "subscriptionPolicy": {"rate": 100_000, "requestTimeout": 20_000, "adaptiveRate": False},
+    }
+    created(await service.http.post(f"/topics/{TOPIC}/subscriptions", json=body))
+    return f"/topics/{TOPIC}/subscriptions/{name}"
+
+
+async def retransmitted(service: Service, path: str, **body: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+    """Ask for one, and wait for its end."""
+    answer = await service.http.post(f"{path}/retransmission", json={"from": "-6h", **body})
+    assert answer.status_code == 202, answer.text
+    assert {each["partition"] for each in answer.json()} == set(range(4))
+    return await ended(service, answer.headers["Location"])
+
+
+async def ended(service: Service, where: str) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+
+    async def has_ended() -> bool:
+        seen.update((await service.http.get(where)).raise_for_status().json())
+        return seen["state"] in {"DONE", "FAILED", "CANCELLED"}
+
+    try:
+        await eventually(has_ended)
+    except TimeoutError:
+        job = await service.http.get(f"/jobs/{seen['id']}")
+        raise AssertionError(f"{seen} {job.text}") from None
+    assert seen["state"] == "DONE", seen
+    return seen
+
+
+def came_again(subscriber: Subscriber, id_: str) -> Counter[int]:
+    """The messages of that retransmission, and how often each came."""
+    again = [each for each in subscriber.received if each.headers.get(MARK) == id_]
+    return Counter(number_of(each.body) for each in again)
+
+
+def once(numbers: Collection[int]) -> Counter[int]:
+    return Counter(numbers)
+
+
+@asynccontextmanager
+async def a_runner(
+    spark: SparkSession, configuration: Mapping[str, str], place: Path
+) -> AsyncIterator[None]:
+    """A runner in this process, on the session of all tests."""
+    url = configuration["ANGELIA_DATABASE_URL"]
+    settings = Settings(
+        spark_output=str(place),
+        kafka_bootstrap=configuration.get("ANGELIA_KAFKA_BOOTSTRAP"),
+        namespace=configuration.get("ANGELIA_NAMESPACE", ""),
+    )
+    engine = SparkEngine(settings, database_url=url, start=lambda _: spark)
+    stopping, pace = asyncio.Event(), Pace(report_every=timedelta(milliseconds=200))
+    async with (
+        open_database(url) as database,
+        listen(url, [JOBS]) as notices,
+        asyncio.TaskGroup() as tasks,
+    ):
+        runner = Runner(DatabaseJobs(database, notices, "r-1"), engine, pace=pace)
+        tasks.create_task(runner.run(stopping))
+        try:
+            yield
+        finally:
+            stopping.set()
+
+
+async def test_exactly_what_is_wanted_is_sent_again(
+    spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path
+) -> None:
+    async with (
+        Service(configuration, logs) as service,
+        Subscriber(picky) as billing,
+        Subscriber() as audit,
+    ):
+        await service.api()
+        doomed = await service.worker()
+        await service.topic(TOPIC, partitions=4)
+        to_billing = await subscribed(service, "billing", billing.url)
+        to_audit = await subscribed(service, "audit", audit.url)
+        await service.set_state(to_audit, "SUSPENDED")
+        await published(service)
+        await billing.wait_until(lambda: len(billing.received) > MESSAGES // 3, 60)
+        await doomed.kill()
+        await service.worker()
+        await service.set_state(to_audit, "ACTIVE")
+        refused = {number for number in range(MESSAGES) if is_refused(number)}
+        metrics = await service.accounted(to_billing, MESSAGES)
+        assert (metrics["delivered"], metrics["discarded"]) == (
+            MESSAGES - len(refused), len(refused),
+        )  # fmt: skip
+        await service.accounted(to_audit, MESSAGES)
+        async with a_runner(spark, configuration, tmp_path):
+            for path in (to_billing, to_audit):
+                nothing = await retransmitted(service, path, only="missing", dryRun=True)
+                assert nothing["counts"]["matched"] == 0, nothing["messages"]
+            looked_at = await retransmitted(service, to_billing, only="undelivered", dryRun=True)
+            assert looked_at["counts"]["matched"] == len(refused)
+            assert len(looked_at["messages"]) == 20
+            billing.reply = Reply()
+            before = len(billing.received)
+            sent = await retransmitted(service, to_billing, only="undelivered", share=1)
+            assert came_again(billing, sent["id"]) == once(refused)
+            assert len(billing.received) - before == len(refused)
+            assert sent["counts"]["delivered"] == sent["counts"]["written"] == len(refused)
+            # They are undelivered no more, so a second one has nothing to do.
+            none = await retransmitted(service, to_billing, only="undelivered")
+            assert none["counts"]["matched"] == 0
+
+            removed = range(4_000, 4_010)
+            await lose_traces(configuration, {each.message_id for each in audit.received
+                                              if number_of(each.body) in removed})  # fmt: skip
+            sent = await retransmitted(service, to_audit, only="missing")
+            assert came_again(audit, sent["id"]) == once(removed)
+        marks = {each.headers.get(MARK) for each in audit.received}
+        assert marks == {None, sent["id"]}
+
+
+async def lose_traces(configuration: Mapping[str, str], ids: Collection[str]) -> None:
+    """All that is known of these messages is lost."""
+    async with await psycopg.AsyncConnection.connect(
+        configuration["ANGELIA_DATABASE_URL"]
+    ) as connection:
+        await connection.execute("DELETE FROM traces WHERE message_id = ANY(%s)", [list(ids)])
