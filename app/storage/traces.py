@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import AsyncConnection
-from sqlalchemy import Row, Select, delete, func, insert, select, text
+from sqlalchemy import Row, Select, delete, func, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -67,8 +67,6 @@ class TraceRepository:
         `parts` are rows as of `app.storage.trace_copy`. False when it was recorded before; then
         nothing changes. StorageUnavailableError, also when a day of theirs has been dropped.
         """
-        # A crash of the database may take the last of them back, and their position with them.
-        await self._session.execute(text("SET LOCAL synchronous_commit = off"))
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
         if parts:

@@ -9,11 +9,12 @@ import pytest
 
 from app.domain.message import Partition
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus, traced_id
-from app.storage.database import Database
+from app.storage.database import Database, open_database
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.trace_days import TraceDay, TraceDays, outdated, over_budget, wanted_days
 from app.storage.traces import TraceRepository
 from app.tracing.packing import Pack, Row
+from tests.servers.postgres import PostgresServer
 from workers.recorder.traces import DatabaseTraces
 
 STREAM = Partition("angelia.traces", 1)
@@ -22,6 +23,23 @@ AUDIT = TraceSource(topic="shop.orders", subscription_id="s-2", subscription="au
 PUBLISHED = TraceSource(topic="shop.orders")
 DAY = timedelta(days=1)
 GIB = 1 << 30
+
+
+async def test_what_is_recorded_stays_so_when_the_server_dies_at_once(
+    postgres_server: PostgresServer,
+) -> None:
+    """The recorder goes on behind it, and would not record it again."""
+    async with open_database(postgres_server.url) as database:
+        store = DatabaseTraces(database, kept=7 * DAY, bytes_max=GIB)
+        await store.positions()
+        for number in range(1, 4):
+            await store.record([a_pack(a_row(f"m-{number}"))], STREAM, number)
+        postgres_server.kill()
+    postgres_server.start()
+    async with open_database(postgres_server.url) as database, database.transaction() as session:
+        traces = TraceRepository(session)
+        found = [len(await traces.of_message(f"m-{number}", limit=9)) for number in range(1, 4)]
+        assert (found, (await RecorderPositions(session).all())[STREAM]) == ([1, 1, 1], 3)
 
 
 async def test_what_waits_in_a_worker_is_said_to_be_missing_until_it_is_taken_back(
