@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from app.metrics.catalogue import Kind, Metric
+from app.metrics.catalogue import Combined, Kind, Metric
 from app.metrics.readings import Distribution, Labels, Readings
 
 # No name of a group, topic or subscription can be like this.
@@ -82,7 +82,17 @@ class CappedReadings:
         metric, _ = series
         if metric.kind is Kind.COUNTER:
             self._cap.count(subject, series, value)
-        elif metric.worst:
-            self.sums[series] = max(self.sums.get(series, value), value)
         else:
-            self.sums[series] = self.sums.get(series, 0) + value
+            self.sums[series] = _combined(metric, self.sums.get(series), value)
+
+
+def _combined(metric: Metric, others: float | None, value: float) -> float:
+    if others is None:
+        return value
+    match metric.combined:
+        case Combined.SUM:
+            return others + value
+        case Combined.HIGHEST:
+            return max(others, value)
+        case Combined.LOWEST:
+            return min(others, value)

@@ -26,12 +26,17 @@ class Shown(StrEnum):
     ALL = "each API process and worker"
 
 
+class Combined(StrEnum):
+    """What is shown of several subjects that share their labels."""
+
+    SUM = "sum"
+    HIGHEST = "highest"
+    LOWEST = "lowest"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Metric:
-    """One metric: `name` as Prometheus has it, `unit` of its values, what they say, its labels.
-
-    `worst`: of several subjects that share their labels the highest value is shown, not the sum.
-    """
+    """One metric: `name` as Prometheus has it, `unit` of its values, what they say, its labels."""
 
     name: str
     kind: Kind
@@ -39,7 +44,7 @@ class Metric:
     help: str
     shown: Shown
     labels: tuple[str, ...] = ()
-    worst: bool = False
+    combined: Combined = Combined.SUM
 
 
 _TOPIC: Final = ("group", "topic")
@@ -73,7 +78,12 @@ def _consumers(
 
 
 def _cluster(
-    name: str, unit: str, text: str, *, kind: Kind = Kind.GAUGE, worst: bool = False
+    name: str,
+    unit: str,
+    text: str,
+    *,
+    kind: Kind = Kind.GAUGE,
+    combined: Combined = Combined.SUM,
 ) -> Metric:
     return Metric(
         name=f"angelia_subscription_{name}",
@@ -82,7 +92,7 @@ def _cluster(
         help=text,
         shown=Shown.CLUSTER,
         labels=_SUBSCRIPTION,
-        worst=worst,
+        combined=combined,
     )
 
 
@@ -201,16 +211,43 @@ MODE: Final = _cluster(
     "mode",
     "mode",
     "How the subscriber is treated: 0 NORMAL, 1 SLOW, 2 HEARTBEAT (taken for down)",
-    worst=True,
+    combined=Combined.HIGHEST,
 )
 CIRCUIT: Final = _cluster(
     "circuit",
     "state",
     "Where it has a circuit breaker: 0 CLOSED, 1 HALF_OPEN, 2 OPEN",
-    worst=True,
+    combined=Combined.HIGHEST,
 )
 SUSPENDED: Final = _cluster(
-    "suspended", "boolean", "1 while it is suspended, and gets nothing", worst=True
+    "suspended",
+    "boolean",
+    "1 while it is suspended, and gets nothing",
+    combined=Combined.HIGHEST,
+)
+UNHEALTHY: Final = _cluster(
+    "unhealthy",
+    "boolean",
+    "1 while something is wrong with it, as `…/health` says",
+    combined=Combined.HIGHEST,
+)
+LAG_SECONDS: Final = _cluster(
+    "lag_seconds",
+    "seconds",
+    "Age of the oldest message that waits to be taken",
+    combined=Combined.HIGHEST,
+)
+DRAIN_SECONDS: Final = _cluster(
+    "drain_seconds",
+    "seconds",
+    "Forecast: how long until nothing waits; not there where that is never",
+    combined=Combined.HIGHEST,
+)
+LOSS_SECONDS: Final = _cluster(
+    "loss_seconds",
+    "seconds",
+    "Forecast: how long until a message is lost; not there where none will be",
+    combined=Combined.LOWEST,
 )
 TOPIC_PUBLISHED: Final = Metric(
     name="angelia_topic_published_total",

@@ -28,8 +28,10 @@ from app.metrics.shared import (
 from app.otlp.spans import SpanBuffer
 from app.services.applied import LIVE_WITHIN
 from app.services.directory import TopicDirectory
+from app.services.health import FRESH
 from app.services.metrics import REPORTED_WITHIN
 from app.services.publish_tracing import TracedPublisher
+from app.services.watching import LEASE
 from app.storage.database import Database
 from app.storage.totals import SubscriptionTotals, TotalsRepository
 from app.storage.workers import WorkerRepository
@@ -80,7 +82,9 @@ class ClusterSight:
         try:
             async with self._database.transaction() as session:
                 totals = TotalsRepository(session)
-                found = await totals.subscriptions(ends or {}, within=REPORTED_WITHIN)
+                found = await totals.subscriptions(
+                    ends or {}, within=REPORTED_WITHIN, lease=LEASE, looked_within=FRESH
+                )
                 live = await WorkerRepository(session).live(LIVE_WITHIN)
         except UnavailableError as error:
             _log.warning("figures_without_database", reason=error.message)
@@ -165,6 +169,10 @@ def _figures(each: SubscriptionTotals) -> Iterator[tuple[catalogue.Metric, Value
     yield catalogue.PARKED, each.parked
     yield catalogue.SUSPENDED, int(each.suspended)
     for metric, value in (
+        (catalogue.UNHEALTHY, None if each.unhealthy is None else int(each.unhealthy)),
+        (catalogue.LAG_SECONDS, each.lag_seconds),
+        (catalogue.DRAIN_SECONDS, each.drain_seconds),
+        (catalogue.LOSS_SECONDS, None if each.loss_seconds is None else max(0, each.loss_seconds)),
         (catalogue.OUTPUT_RATE, each.rate),
         (catalogue.MODE, each.mode),
         (catalogue.CIRCUIT, each.circuit),

@@ -31,15 +31,26 @@ WITH ends AS (
                                  counts->'output'->'circuit'->>'state')) - 1 AS circuit
          FROM subscription_loads
         WHERE seen_at > clock_timestamp() - make_interval(secs => :within)
-        GROUP BY subscription_id)
+        GROUP BY subscription_id),
+     looks AS (
+       SELECT subscription_id, unhealthy, CAST(standing->>'lag_time' AS float8) AS lag_seconds,
+              CAST(standing->>'drain' AS float8) AS drain_seconds,
+              CAST(standing->'losses'->0->>'at' AS float8)
+                - CAST(extract(epoch FROM clock_timestamp()) AS float8) AS loss_seconds
+         FROM standings
+        WHERE EXISTS (SELECT FROM leases WHERE name = :lease
+                         AND renewed_at > clock_timestamp() - make_interval(secs => :looked)))
 SELECT topic, name, state = 'SUSPENDED' AS suspended,
        coalesce(delivered, 0) AS delivered, coalesce(discarded, 0) AS discarded,
        coalesce(filtered, 0) AS filtered, coalesce(volume, 0) AS volume, coalesce(lag, 0) AS lag,
        coalesce(in_flight, 0) AS in_flight, coalesce(parked, 0) AS parked,
-       rate, mode, circuit
+       rate, mode, circuit,
+       unhealthy AND state <> 'SUSPENDED' AS unhealthy,
+       lag_seconds, drain_seconds, loss_seconds
   FROM subscriptions
   LEFT JOIN finished ON finished.subscription_id = subscriptions.id
   LEFT JOIN doing ON doing.subscription_id = subscriptions.id
+  LEFT JOIN looks ON looks.subscription_id = subscriptions.id
  ORDER BY topic, name
 """)
 
@@ -47,7 +58,9 @@ SELECT topic, name, state = 'SUSPENDED' AS suspended,
 class SubscriptionTotals(NamedTuple):
     """One subscription: its life's counts, its lag, and what workers do for it now.
 
-    `rate`, `mode` and `circuit` (0 is the best) are None while no worker does anything for it.
+    `rate`, `mode` and `circuit` (0 is the best) are None while no worker does anything for it. What
+    follows is of the last look at it (`app.domain.standing`), and None if there was none lately;
+    `drain_seconds` also if it never drains, and `loss_seconds` if it loses nothing.
     """
 
     topic: str
@@ -63,6 +76,10 @@ class SubscriptionTotals(NamedTuple):
     rate: float | None
     mode: int | None
     circuit: int | None
+    unhealthy: bool | None
+    lag_seconds: float | None
+    drain_seconds: float | None
+    loss_seconds: float | None
 
 
 class TotalsRepository:
@@ -72,13 +89,24 @@ class TotalsRepository:
         self._session = session
 
     async def subscriptions(
-        self, ends: Mapping[Partition, int], *, within: timedelta
+        self,
+        ends: Mapping[Partition, int],
+        *,
+        within: timedelta,
+        lease: str,
+        looked_within: timedelta,
     ) -> list[SubscriptionTotals]:
         """By topic and name; lag is measured to `ends`, where they are known.
 
-        Of workers, what they reported `within` that time counts.
+        Of workers, what they reported `within` that time counts, and how subscriptions do if the
+        holder of `lease` looked at them `looked_within` that time.
         """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
-        bound = {"ends": json.dumps(known), "within": within.total_seconds()}
+        bound = {
+            "ends": json.dumps(known),
+            "within": within.total_seconds(),
+            "looked": looked_within.total_seconds(),
+            "lease": lease,
+        }
         rows = await self._session.execute(_TOTALS, bound)
         return [SubscriptionTotals(*row) for row in rows]

@@ -20,8 +20,8 @@ from workers.consumer.line import DeliveryLine
 from workers.consumer.tally import Finished
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
-# Between two turns of the loop: a fraction of a millisecond, with twenty partitions each.
-LINES_PER_TURN: Final = 20
+# Between two turns of the loop: about a millisecond, with eight partitions each.
+LINES_PER_TURN: Final = 10
 
 
 class Connections(Protocol):

@@ -12,6 +12,9 @@ from sqlalchemy import text
 from app.composition import Part
 from app.config import Settings
 from app.domain.circuit import CircuitReading, CircuitState
+from app.domain.forecast import Loss, LossCause
+from app.domain.health import Indicator, Problem
+from app.domain.standing import Standing
 from app.domain.status import (
     AttemptCounts,
     CursorStatus,
@@ -24,7 +27,10 @@ from app.domain.subscription import Subscription
 from app.main import create_app
 from app.metrics.capping import OTHER
 from app.metrics.publishing import UNKNOWN
+from app.services.watching import LEASE
 from app.storage.database import Database
+from app.storage.leases import LeaseRepository
+from app.storage.standings import StandingRepository
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.workers import WorkerRepository
@@ -34,6 +40,7 @@ from tests.fakes.scraping import Scrape, scraped
 from tests.integration.api.guarded import guarded
 from tests.integration.api.server import given, serving
 
+HOUR = timedelta(hours=1)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OF = "angelia_subscription_"
 FRONTEND = "hermes_frontend_topic_"
@@ -76,6 +83,14 @@ async def report(
 ) -> None:
     async with database.transaction() as session:
         await StatusRepository(session).write(cursors, loads)
+
+
+async def look(database: Database, stored: Subscription, standing: Standing) -> None:
+    """As if a process had looked at how it does a moment ago, and no other did soon."""
+    async with database.transaction() as session:
+        await session.execute(text("DELETE FROM leases"))
+        assert await LeaseRepository(session).take(LEASE, "tests", HOUR)
+        await StandingRepository(session).write({stored.id: standing})
 
 
 @asynccontextmanager
@@ -185,6 +200,31 @@ async def test_a_subscription_that_no_worker_delivers_to_has_no_mode(
     read = await scraped(api)
     assert [read.named(OF + name) for name in ("mode", "circuit", "output_rate")] == [[], [], []]
     assert read.named(f"{OF}inflight_requests") == [0]
+
+
+async def test_how_it_does_and_what_it_will_lose_is_that_of_the_last_look(
+    api: httpx.AsyncClient, stored: Subscription, database: Database
+) -> None:
+    loss = Loss(cause=LossCause.RETENTION, at=datetime.now(UTC) + HOUR, messages=7, rate=5.0)
+    problem = Problem(code=Indicator.LAGGING, description="it lags")
+    standing = Standing(
+        lag=9, lag_time=timedelta(seconds=90), drain=None, losses=(loss,), problems=(problem,)
+    )
+    await look(database, stored, standing)
+    read = await scraped(api)
+    assert [read.value(OF + name) for name in ("unhealthy", "lag_seconds")] == [1, 90]
+    assert read.value(f"{OF}loss_seconds") == pytest.approx(3600, abs=60)
+    assert read.named(f"{OF}drain_seconds") == []
+
+
+async def test_what_goes_well_drains_and_loses_nothing(
+    postgres_url: str, stored: Subscription, database: Database
+) -> None:
+    await look(database, stored, Standing(drain=timedelta(seconds=4)))
+    async with an_api(postgres_url) as api:
+        read = await scraped(api)
+    assert [read.named(OF + name) for name in ("unhealthy", "lag_seconds")] == [[0], [0]]
+    assert [read.named(OF + name) for name in ("drain_seconds", "loss_seconds")] == [[4], []]
 
 
 async def test_a_suspended_one_is_shown_to_be(api: httpx.AsyncClient, subscription: str) -> None:
