@@ -131,8 +131,7 @@ class Topic:
     @property
     def schema(self) -> TopicSchema | None:
         """The version that messages are held against unless they name another."""
-        latest = self.schemas[-1] if self.schemas else None
-        return None if latest is None or latest.retired else latest
+        return next((each for each in reversed(self.schemas) if not each.retired), None)
 
     @property
     def group(self) -> str:

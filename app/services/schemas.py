@@ -8,7 +8,13 @@ from typing import Final, Protocol
 
 import structlog
 
-from app.domain.errors import AngeliaError, OperationDisabledError, ValidationFailedError
+from app.domain.errors import (
+    AngeliaError,
+    OperationDisabledError,
+    TopicExistsError,
+    TopicNotFoundError,
+    ValidationFailedError,
+)
 from app.domain.schema import ContentType
 from app.domain.topic import Topic
 from app.schemata.compiled import require_schema
@@ -74,13 +80,23 @@ class SchemaService:
     async def registered_draft(self, draft: Topic) -> Topic:
         """A topic that is about to be created, as the registry numbers its schema.
 
-        ValidationFailedError, SchemaRegistryError.
+        ValidationFailedError, SchemaRegistryError; TopicExistsError, before anything is registered:
+        else whoever may create topics could change the schemas of others'.
         """
         if draft.schema is None:
             return draft
+        if self._registry is not None and await self._exists(draft.name):
+            raise TopicExistsError(f"Topic {draft.name} already exists")
         kind, text = draft.content_type, draft.schema.text
         registered = await self.registered(draft.name, kind, text)
         return replace(draft, schemas=first_schema(kind, text, registered))
+
+    async def _exists(self, name: str) -> bool:
+        try:
+            await self._topics.get(name)
+        except TopicNotFoundError:
+            return False
+        return True
 
     async def registered_change(self, current: Topic, wanted: Topic) -> Registered | None:
         """Register the schema of `wanted`, if it is another than that of `current`.
@@ -138,9 +154,14 @@ class RegistryMirror:
         self._looking = asyncio.Lock()
 
     async def look_at_all(self) -> None:
-        """Look at every topic that has a schema, one after the other; SchemaRegistryError."""
+        """Look at every topic that has a schema, one after the other; UnavailableError."""
         for topic in self._directory.with_schemas():
-            await self.look_at(topic.name)
+            try:
+                await self.look_at(topic.name)
+            except TopicNotFoundError:
+                continue
+            except ValidationFailedError as exc:
+                _log.warning("schemas_not_taken_over", topic=topic.name, reason=exc.message)
 
     async def look_at(self, name: str) -> None:
         """Take over the topic's versions that are new; SchemaRegistryError, TopicNotFoundError."""
@@ -167,7 +188,7 @@ class RegistryMirror:
         try:
             require_schema(topic.content_type, version.text)
             with_registered(topic, [version])
-        except (ValidationFailedError, AngeliaError) as exc:
+        except AngeliaError as exc:
             self._unusable.add((topic.name, version.version))
             _log.warning(
                 "registered_schema_unusable",

@@ -14,8 +14,15 @@ from starlette.responses import JSONResponse, Response
 
 from app.config import Settings
 from app.domain.errors import SchemaRegistryError
+from app.domain.schema import ContentType, TopicSchema
+from app.domain.topic import Topic
 from app.main import create_app
 from app.registry import ANSWER_BYTES_MAX, SchemaRegistry, open_registry
+from app.services.directory import TopicDirectory
+from app.services.schemas import RegistryMirror
+from app.services.topics import TopicService
+from app.storage.changes import ChangeFeed
+from app.storage.database import open_database
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.registry import FakeRegistry
 from tests.integration.api.server import given, serving
@@ -83,6 +90,15 @@ async def test_a_schema_is_registered_and_numbered_by_the_registry(
     assert changed.json()["schemaVersion"] == 3
 
 
+async def test_creating_a_topic_that_exists_registers_nothing(
+    api: httpx.AsyncClient, registry: FakeRegistry
+) -> None:
+    await created(api, schema=FIRST)
+    answer = await created(api, schema=SECOND)
+    assert (answer.status_code, answer.json()["code"]) == (400, "TOPIC_ALREADY_EXISTS")
+    assert list(registry.subjects[SUBJECT]) == [1]
+
+
 async def test_an_avro_topic_takes_the_schema_that_the_registry_has(
     api: httpx.AsyncClient, registry: FakeRegistry
 ) -> None:
@@ -143,6 +159,44 @@ async def test_a_json_schema_is_registered_as_one_and_deleted_with_its_subject(
     assert registry.subjects["shop.json-value"][1]["schemaType"] == "JSON"
     assert (await api.delete("/topics/shop.json/schema")).status_code == 200
     assert registry.subjects == {}
+
+
+async def test_what_others_register_is_taken_over_but_for_what_is_no_schema_here(
+    registry: FakeRegistry, registry_url: str, postgres_url: str
+) -> None:
+    async with taking_over(postgres_url, registry_url) as (mirror, topics):
+        for text in (FIRST, '{"type":"array","items":"null"}', SECOND):
+            registry.put("shop.avro", text)
+        await topics.create(
+            Topic(
+                name="shop.avro",
+                content_type=ContentType.AVRO,
+                schemas=(TopicSchema(version=1, id=1000, text=FIRST),),
+            )
+        )
+        for _ in range(2):
+            await mirror.look_at_all()
+        found = (await topics.get("shop.avro")).schemas
+    assert [(each.version, each.text) for each in found] == [(1, FIRST), (3, SECOND)]
+    # The second look asks for no version again.
+    asked = [path for _, path, _ in registry.requests if path.endswith("/versions/2")]
+    assert len(asked) == 1
+
+
+@asynccontextmanager
+async def taking_over(
+    postgres_url: str, registry_url: str
+) -> AsyncIterator[tuple[RegistryMirror, TopicService]]:
+    """What takes over schemas, with the topics that it changes."""
+    async with open_database(postgres_url) as database, open_registry(registry_url) as client:
+
+        async def take_in() -> None:
+            async with database.transaction() as session:
+                directory.apply(await ChangeFeed(session).since(directory.number))
+
+        topics = TopicService(database, MemoryLog(), take_in=take_in, describe=lambda _: {})
+        directory = TopicDirectory(topics.get)
+        yield RegistryMirror(topics, client, directory), topics
 
 
 # ---- the client ---------------------------------------------------------------------------------
