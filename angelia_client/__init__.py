@@ -50,11 +50,13 @@ from angelia_client.models import (
     Owner,
     Pong,
     Readiness,
+    SchemaVersion,
     SigningSecret,
     Subscription,
     SubscriptionMetrics,
     Topic,
     TopicMetrics,
+    TopicSchema,
 )
 from angelia_client.replays import Replay, ReplayCounts, Retransmission
 from angelia_client.retries import NO_RETRIES, Retries
@@ -101,6 +103,7 @@ __all__ = [
     "ReplayCounts",
     "Retransmission",
     "Retries",
+    "SchemaVersion",
     "Scope",
     "ServiceError",
     "SigningSecret",
@@ -109,6 +112,7 @@ __all__ = [
     "ThrottledError",
     "Topic",
     "TopicMetrics",
+    "TopicSchema",
     "TraceEntry",
     "Undelivered",
     "UnreachableError",

@@ -137,6 +137,26 @@ class NamedSubscriptionMetrics(SubscriptionMetrics):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSchema:
+    """A version of a topic's schema; `text` is as it was given."""
+
+    text: str
+    version: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaVersion(Answered):
+    """A version of a topic's schema, and whether messages are held against it."""
+
+    SCHEMA: ClassVar[str] = "SchemaVersionRead"
+
+    version: int
+    id: int
+    in_force: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HealthProblem(Answered):
     """An indicator of Hermes that is on."""
 

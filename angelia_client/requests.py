@@ -110,6 +110,13 @@ def json_of(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
+def without_password(url: str) -> str:
+    """A URL as it can be shown."""
+    scheme, found, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{found}{authority.rpartition('@')[2]}{slash}{path}"
+
+
 def verification(url: str) -> ssl.SSLContext | Literal[True]:
     """How the certificate of an API at `url` is verified: as usual.
 

@@ -10,6 +10,7 @@ from angelia_client.aio.access import AsyncAudit, AsyncKeys
 from angelia_client.aio.jobs import AsyncAnalytics, AsyncJobs
 from angelia_client.aio.publishing import AsyncPublishing
 from angelia_client.aio.retransmissions import AsyncRetransmissions
+from angelia_client.aio.schemas import AsyncSchemas
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.aio.subscriptions import AsyncSigningSecrets, AsyncSubscriptions
 from angelia_client.aio.topics import AsyncGroups, AsyncMessages, AsyncTopics
@@ -50,6 +51,7 @@ class AsyncAngelia(AsyncPublishing):
         self.url: Final = sender.url
         self.groups: Final = AsyncGroups(sender)
         self.topics: Final = AsyncTopics(sender)
+        self.schemas: Final = AsyncSchemas(sender)
         self.messages: Final = AsyncMessages(sender)
         self.subscriptions: Final = AsyncSubscriptions(sender)
         self.signing_secrets: Final = AsyncSigningSecrets(sender)

@@ -16,6 +16,7 @@ from angelia_client.sync.access import Audit, Keys
 from angelia_client.sync.jobs import Analytics, Jobs
 from angelia_client.sync.publishing import Publishing
 from angelia_client.sync.retransmissions import Retransmissions
+from angelia_client.sync.schemas import Schemas
 from angelia_client.sync.sending import Sender
 from angelia_client.sync.subscriptions import SigningSecrets, Subscriptions
 from angelia_client.sync.topics import Groups, Messages, Topics
@@ -52,6 +53,7 @@ class Angelia(Publishing):
         self.url: Final = sender.url
         self.groups: Final = Groups(sender)
         self.topics: Final = Topics(sender)
+        self.schemas: Final = Schemas(sender)
         self.messages: Final = Messages(sender)
         self.subscriptions: Final = Subscriptions(sender)
         self.signing_secrets: Final = SigningSecrets(sender)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx
 
 from angelia_client.errors import ClientError, UnreachableError
-from angelia_client.requests import Answer, Request
+from angelia_client.requests import Answer, Request, without_password
 from angelia_client.retries import Retries
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=3)
@@ -71,7 +71,8 @@ class Sender:
             )
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             why = str(exc) or type(exc).__name__
-            raise UnreachableError(f"No API answers at {self.url} ({why})") from exc
+            where = without_password(self.url)
+            raise UnreachableError(f"No API answers at {where} ({why})") from exc
         answer = _answer(response)
         if not response.is_success:
             raise answer.refusal()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Final
 
 from angelia_client import (
@@ -17,6 +18,9 @@ from angelia_client import (
 from app.cli.environment import address, api_key
 from app.cli.errors import CliError, Exit
 from app.domain.errors import FieldProblem
+
+# Who waits for a job waits over the restart of an API, too.
+WAITING: Final = Retries(count=30, delay_max=timedelta(seconds=1))
 
 _START_ONE: Final = "Start one with `angelia up`, or name its address with --api."
 _GET_IN: Final = (

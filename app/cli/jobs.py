@@ -5,9 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
-from angelia_client import Angelia, Job
+from angelia_client import Job
 from app.cli import output
-from app.cli.client import connected
+from app.cli.client import WAITING, connected
 from app.cli.completing import subscription_names, topic_names
 from app.cli.errors import CliError
 from app.cli.options import ApiOption, JsonOption, SinceOption, UntilOption
@@ -64,7 +64,7 @@ def request(
         asked = client.jobs.request(
             kind, start=since, end=until, topic=topic, subscription=subscription
         )
-        job = _followed(client, asked.id) if wait else asked
+    job = _followed(api, asked.id) if wait else asked
     words = job.waiting_for or f"Requested {job.id}"
     if wait:
         words = _ending(job)
@@ -84,7 +84,8 @@ def show(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False
 def wait(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
     """Wait until a job has ended; exits with 1 when it was not done."""
     with connected(api) as client:
-        ended = _followed(client, job)
+        client.jobs.get(job)
+    ended = _followed(api, job)
     output.write_done(_ending(ended), ended.raw, as_json=as_json)
     _require_done(ended, waited=True)
 
@@ -98,8 +99,8 @@ def cancel(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = Fal
     output.write_done(words, cancelled.raw, as_json=as_json)
 
 
-def _followed(client: Angelia, job_id: str) -> Job:
-    with filling(job_id) as update:
+def _followed(api: str | None, job_id: str) -> Job:
+    with connected(api, retries=WAITING) as client, filling(job_id) as update:
         for job in client.jobs.follow(job_id):
             update(job.progress, job.step or job.waiting_for or job.state)
             if job.ended:

@@ -102,7 +102,7 @@ COMMANDS: Final = (
         name="topic",
         target="app.cli.topics:topics",
         panel=_USE,
-        help="Topics: list, create, show, change, delete.",
+        help="Topics: list, create, show, change, delete; their schemas.",
     ),
     Entry(
         name="subscription",

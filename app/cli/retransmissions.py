@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 import typer
 
-from angelia_client import Angelia, Retransmission
+from angelia_client import Retransmission
 from app.cli import output
-from app.cli.client import connected
+from app.cli.client import WAITING, connected
 from app.cli.errors import CliError
 from app.cli.options import ApiOption, JsonOption, SubscriptionArgument, TopicArgument
 from app.cli.progress import filling
@@ -77,7 +77,8 @@ def wait(
 ) -> None:
     """Wait until a retransmission has ended; exits with 1 when it was not done."""
     with connected(api) as client:
-        ended = followed(client, topic, subscription, id_=id_)
+        client.retransmissions.get(topic, subscription, id_=id_)
+    ended = followed(api, topic, subscription, id_=id_)
     tell_end(ended, as_json=as_json)
 
 
@@ -96,9 +97,9 @@ def cancel(
     output.write_done(f"Cancelled {id_}", cancelled.raw, as_json=as_json)
 
 
-def followed(client: Angelia, topic: str, subscription: str, *, id_: str) -> Retransmission:
+def followed(api: str | None, topic: str, subscription: str, *, id_: str) -> Retransmission:
     """The retransmission once it has ended; until then its progress is shown."""
-    with filling(id_) as update:
+    with connected(api, retries=WAITING) as client, filling(id_) as update:
         for found in client.retransmissions.follow(topic, subscription, id_=id_):
             update(found.progress, found.waiting_for or found.state)
             if found.ended:

@@ -44,8 +44,9 @@ _TAKES: Final[Mapping[Only | None, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Of which subscription, and how it is told."""
+    """Of which subscription, at which API, and how it is told."""
 
+    api: str | None
     topic: str
     subscription: str
     as_json: bool
@@ -162,7 +163,9 @@ def retransmit(  # noqa: PLR0913 - each an option
     )
     _require_fitting(chosen)
     with connected(api) as client:
-        _act(client, Asked(topic=topic, subscription=subscription, as_json=as_json), chosen)
+        _act(
+            client, Asked(api=api, topic=topic, subscription=subscription, as_json=as_json), chosen
+        )
 
 
 def _require_fitting(chosen: Chosen) -> None:
@@ -207,7 +210,7 @@ def _replay(client: Angelia, asked: Asked, chosen: Chosen) -> None:
         asked.topic, asked.subscription, which=chosen.as_replay()
     )
     if chosen.wait:
-        ended = followed(client, asked.topic, asked.subscription, id_=begun.id)
+        ended = followed(asked.api, asked.topic, asked.subscription, id_=begun.id)
         tell_end(ended, as_json=asked.as_json)
         return
     words = begun.waiting_for or f"Begun: {begun.id}"

@@ -14,8 +14,12 @@ from app.cli.options import (
     SettingsOption,
     TopicArgument,
 )
+from app.cli.schemas import schemas
 
-topics = typer.Typer(no_args_is_help=True, help="Topics: list, create, show, change, delete.")
+topics = typer.Typer(
+    no_args_is_help=True, help="Topics: list, create, show, change, delete; their schemas."
+)
+topics.add_typer(schemas, name="schema")
 
 
 @topics.command("list")

@@ -99,6 +99,23 @@ def test_topics(shop: Shop) -> None:
     shop.says("topic", "change", TOPIC, "[]", code=2)
 
 
+def test_schemas(shop: Shop, tmp_path: Path) -> None:
+    shop.json("topic", "create", "shop.typed")
+    text = '{"type": "object", "required": ["order"]}'
+    file = tmp_path / "schema.json"
+    file.write_text(text)
+    assert shop.json("topic", "schema", "set", "shop.typed", str(file)) == {"version": 1}
+    assert shop.json("topic", "schema", "set", "shop.typed", "-", text=text) == {"version": 1}
+    assert shop.json("topic", "schema", "show", "shop.typed")["schema"] == text
+    assert text in shop.says("topic", "schema", "show", "shop.typed", "--version", "1")
+    assert [each["version"] for each in shop.json("topic", "schema", "versions", "shop.typed")]
+    assert "yes" in shop.says("topic", "schema", "versions", "shop.typed")
+    assert shop.json("topic", "schema", "delete", "shop.typed") == {"name": "shop.typed"}
+    assert "no such schema" in shop.says("topic", "schema", "show", "shop.typed", code=4)
+    assert "can be read" in shop.says("topic", "schema", "set", "shop.typed", "nowhere", code=1)
+    shop.json("topic", "delete", "shop.typed")
+
+
 def test_subscriptions(shop: Shop) -> None:
     command = ("subscription", "create", TOPIC, "billing", "http://127.0.0.1:1/")
     assert shop.json(*command, "--rate", "7")["subscriptionPolicy"]["rate"] == 7

@@ -215,3 +215,19 @@ async def test_retransmissions_are_asked_for_followed_and_cancelled(angelia: Asy
     await angelia.retransmissions.cancel(TOPIC, "billing", id_=begun.id)
     followed = angelia.retransmissions.follow(TOPIC, "billing", id_=begun.id)
     assert [each.state async for each in followed] == ["CANCELLED"]
+
+
+async def test_schemas_are_set_read_and_taken_away(angelia: AsyncAngelia) -> None:
+    await angelia.topics.create(TOPIC)
+    assert await angelia.schemas.get(TOPIC) is None
+    text = '{"type": "object", "required": ["order"] }'
+    assert await angelia.schemas.add(TOPIC, text) == 1
+    in_force = await angelia.schemas.get(TOPIC)
+    assert in_force is not None
+    assert (in_force.text, in_force.version) == (text, 1)
+    assert in_force == await angelia.schemas.get(TOPIC, version=1)
+    assert [each.in_force for each in await angelia.schemas.versions(TOPIC)] == [True]
+    with pytest.raises(InvalidError):
+        await angelia.publish(TOPIC, {})
+    await angelia.schemas.delete(TOPIC)
+    assert await angelia.schemas.get(TOPIC) is None

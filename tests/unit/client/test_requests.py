@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from angelia_client import Redrive
-from angelia_client.requests import query_of, subscription_path, time_text
+from angelia_client.requests import query_of, subscription_path, time_text, without_password
 
 MOMENT = datetime(2026, 1, 31, 14, tzinfo=timezone(timedelta(hours=2)))
 
@@ -33,3 +33,17 @@ def test_a_redrive_says_what_is_given() -> None:
         "reason": "gone",
         "again": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:secret@host:1/api", "http://host:1/api"),
+        ("http://me:se@cret@host", "http://host"),
+        ("http://host/a@b", "http://host/a@b"),
+        ("host:8090", "host:8090"),
+        ("", ""),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
