@@ -40,6 +40,11 @@ class Arrivals:
         """The latest that is known."""
         return self._points[-1] if self._points else None
 
+    @property
+    def before_last(self) -> Point | None:
+        """The one before the latest."""
+        return self._points[-2] if len(self._points) > 1 else None
+
     def observe(self, at: float, end: int) -> None:
         """The partition ends there now. One that ends earlier than before is another one."""
         if self._points and end < self._points[-1].offset:

@@ -179,10 +179,13 @@ class Gauge:
         )
 
     def _waits(self, place: _Place, now: float) -> bool:
-        """Whether messages wait there, rather than having just arrived."""
+        """Whether messages wait there, rather than having just arrived: since the last look."""
         if place.waiting <= 0:
             return False
-        return now - self._arrivals[place.partition].time_of(place.front) >= WAITING_S
+        arrivals = self._arrivals[place.partition]
+        if arrivals.before_last is None or arrivals.before_last.offset <= place.front:
+            return False
+        return now - arrivals.time_of(place.front) >= WAITING_S
 
     def _time(
         self, subscription_id: str, places: Sequence[_Place], waits: Sequence[_Place], *, now: float
@@ -228,21 +231,18 @@ class Gauge:
         if subscription.rests:
             return [0.0] * len(waits)
         rated = [(place, *self._rate(subscription, place)) for place in waits]
-        total = sum(rate for _, _, rate in rated)
-        waiting = sum(place.waiting for place in waits)
-        return [
-            rate if count >= COUNTED_MIN else total * place.waiting / waiting
-            for place, count, rate in rated
-        ]
+        # They take turns.
+        even = sum(rate for _, _, rate in rated) / max(1, len(rated))
+        return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
 
     def _rate(self, subscription: Subscription, place: _Place) -> tuple[int, float]:
         """How many left that place, and how many that is a second."""
         pace = self._paces[subscription.id, place.partition.index]
-        gained = pace.gained
+        gained = pace.latest
         # What is too old when its turn comes takes no time.
         idly = gained.discarded if self._is_late(subscription, place) else 0
         count = gained.finished - idly
-        return count, _per_second(count, pace.elapsed)
+        return count, _per_second(count, gained.at)
 
     def _is_late(self, subscription: Subscription, place: _Place) -> bool:
         """Whether messages are so old that they are discarded instead of being sent."""

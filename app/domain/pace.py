@@ -7,6 +7,10 @@ from typing import Final, NamedTuple
 WINDOW: Final = timedelta(seconds=60)
 # Rates over less than this would be chance.
 LEAST_S: Final = 5.0
+# What differs over this time from all before, and not by chance, is how it goes now.
+RECENT_S: Final = 10.0
+_FACTOR: Final = 1.5
+_DEVIATIONS: Final = 3
 
 
 class Sample(NamedTuple):
@@ -21,6 +25,9 @@ class Sample(NamedTuple):
     def finished(self) -> int:
         """All that is over, whatever came of it."""
         return self.delivered + self.discarded + self.filtered
+
+
+NOTHING: Final = Sample(0.0, 0, 0, 0)
 
 
 class Pace:
@@ -47,15 +54,18 @@ class Pace:
     @property
     def gained(self) -> Sample:
         """What was added to each count in that time; `at` is the time it took."""
-        if not self._samples:
-            return Sample(0.0, 0, 0, 0)
-        first, last = self._samples[0], self._samples[-1]
-        return Sample(
-            last.at - first.at,
-            last.delivered - first.delivered,
-            last.discarded - first.discarded,
-            last.filtered - first.filtered,
-        )
+        return _gained(self._samples[0], self._samples[-1]) if self._samples else NOTHING
+
+    @property
+    def latest(self) -> Sample:
+        """As `gained`; of the last RECENT_S alone if it has become another pace since then."""
+        whole, samples = self.gained, self._samples
+        if whole.at <= 2 * RECENT_S:
+            return whole
+        since = samples[-1].at - RECENT_S
+        begun = next(each for each in reversed(samples) if each.at <= since)
+        recent = _gained(begun, samples[-1])
+        return recent if _is_another(recent, whole) else whole
 
     def observe(self, sample: Sample) -> None:
         """The counts as they are now. Older ones than the last are passed over."""
@@ -72,3 +82,20 @@ class Pace:
         if not self._samples or sample.at >= self._samples[-1].at:
             self._samples.clear()
             self._samples.append(sample)
+
+
+def _gained(first: Sample, last: Sample) -> Sample:
+    return Sample(
+        last.at - first.at,
+        last.delivered - first.delivered,
+        last.discarded - first.discarded,
+        last.filtered - first.filtered,
+    )
+
+
+def _is_another(recent: Sample, whole: Sample) -> bool:
+    expected = whole.finished * recent.at / whole.at
+    by_chance = _DEVIATIONS * max(1.0, expected) ** 0.5
+    if abs(recent.finished - expected) <= by_chance:
+        return False
+    return not expected / _FACTOR <= recent.finished <= expected * _FACTOR

@@ -8,12 +8,14 @@ from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.owner import Owner
+from app.domain.monitoring import Severity
 from app.domain.standing import Standing
 from app.domain.subscription import State
 from app.storage.health_models import StandingRow as Row
 from app.storage.models import Json, SubscriptionRow
 from app.storage.settings import from_json, to_json
+
+_severity: Final = SubscriptionRow.settings["monitoring"]["severity"].astext
 
 # Rows of one statement.
 ROWS_MAX: Final = 1_000
@@ -25,6 +27,7 @@ class Wanted:
 
     owner_source: str | None = None
     owner_id: str | None = None
+    severities: Collection[Severity] = ()
     names: Collection[str] = ()
     topics: Collection[str] = ()
 
@@ -35,7 +38,7 @@ class Unhealthy:
 
     topic: str
     name: str
-    owner: Owner
+    severity: Severity
     standing: Standing
 
 
@@ -68,7 +71,7 @@ class StandingRepository:
         """Those with problems, suspended ones not; by topic and name."""
         there = SubscriptionRow
         query = (
-            select(there.topic, there.name, there.owner_source, there.owner_id, Row.standing)
+            select(there.topic, there.name, _severity, Row.standing)
             .join(Row, Row.subscription_id == there.id)
             .where(Row.unhealthy, there.state != State.SUSPENDED.value)
             .order_by(there.topic, there.name)
@@ -78,16 +81,20 @@ class StandingRepository:
             (there.owner_id, wanted.owner_id),
         ):
             query = query if value is None else query.where(column == value)
-        for column, values in ((there.name, wanted.names), (there.topic, wanted.topics)):
+        for column, values in (
+            (there.name, wanted.names),
+            (there.topic, wanted.topics),
+            (_severity, [each.value for each in wanted.severities]),
+        ):
             query = query.where(column.in_(values)) if values else query
         return [
             Unhealthy(
                 topic=topic,
                 name=name,
-                owner=Owner(source=source, id=owner),
+                severity=Severity(severity or Severity.NON_IMPORTANT),
                 standing=_standing_of(stored),
             )
-            for topic, name, source, owner, stored in await self._session.execute(query)
+            for topic, name, severity, stored in await self._session.execute(query)
         ]
 
     async def prune(self) -> None:

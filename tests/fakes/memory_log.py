@@ -116,6 +116,10 @@ class MemoryLog:
             r for partition in self._partitions_of(topic) for r in self._stored[partition].records
         ]
 
+    def of(self, partition: Partition) -> list[Record]:
+        """The records of the partition that are still there."""
+        return list(self._stored[partition].records)
+
     def owner(self, partition: Partition) -> str | None:
         """The member that has `partition` now."""
         return self._group.owner(partition)

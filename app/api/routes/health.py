@@ -12,12 +12,14 @@ from app.api.media import LIMIT_MAX, answer, limit_of
 from app.api.schemas.health import AlertRead, ForecastRead, HealthRead, UnhealthyRead
 from app.domain.access import Role
 from app.domain.errors import ValidationFailedError
+from app.domain.monitoring import Severity
 from app.storage.standings import Wanted
 
 router = APIRouter(tags=["health"])
 
 _TEXT: Final = "text/plain"
 _JSON: Final = "application/json"
+_SEVERE: Final = (Severity.CRITICAL, Severity.IMPORTANT)
 _NUL: Final = "\0"
 
 
@@ -51,6 +53,9 @@ def _wanted(
     ownerId: Annotated[str | None, Query(description="of that owner")] = None,  # noqa: N803 - as in Hermes
     subscriptionNames: Annotated[list[str], Query(description="of those names")] = [],  # noqa: B006, N803 - FastAPI copies it; as in Hermes
     qualifiedTopicNames: Annotated[list[str], Query(description="of those topics")] = [],  # noqa: B006, N803 - as above
+    respectMonitoringSeverity: Annotated[  # noqa: N803 - as in Hermes
+        bool, Query(description="leave those out that do not matter to their owners")
+    ] = False,
 ) -> Wanted:
     asked = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
     if any(_NUL in each for each in asked):
@@ -59,6 +64,7 @@ def _wanted(
     return Wanted(
         owner_source=ownerSourceName,
         owner_id=ownerId,
+        severities=_SEVERE if respectMonitoringSeverity else (),
         names=subscriptionNames,
         topics=qualifiedTopicNames,
     )
@@ -77,15 +83,9 @@ async def list_unhealthy(
     request: Request,
     services: ServicesOf,
     wanted: Annotated[Wanted, Depends(_wanted)],
-    *,
-    respectMonitoringSeverity: Annotated[  # noqa: N803 - as in Hermes
-        bool, Query(description="leave those out that do not matter to their owners")
-    ] = False,
 ) -> Response:
     """Subscriptions that are not healthy; as text, if that is asked for, a line for each."""
     found = [UnhealthyRead.of(each) for each in await services.health.unhealthy(wanted)]
-    if respectMonitoringSeverity:
-        found = [each for each in found if each.severity != "NON_IMPORTANT"]
     if _prefers_text(request):
         return PlainTextResponse("\r\n".join(each.line() for each in found))
     return answer([each.answered() for each in found])

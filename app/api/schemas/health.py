@@ -42,14 +42,19 @@ class UnhealthyRead(Schema):
 
     name: str
     topic_name: str
-    severity: str = "NON_IMPORTANT"
+    severity: Literal["CRITICAL", "IMPORTANT", "NON_IMPORTANT"]
     problems: tuple[HealthProblemRead, ...]
 
     @classmethod
     def of(cls, found: Unhealthy) -> "UnhealthyRead":
         """The answer for one of them."""
         problems = _problems(found.standing.problems)
-        return cls(name=found.name, topic_name=found.topic, problems=problems)
+        return cls(
+            name=found.name,
+            topic_name=found.topic,
+            severity=found.severity.value,
+            problems=problems,
+        )
 
     def line(self) -> str:
         """As a line of text."""

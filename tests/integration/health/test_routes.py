@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.config import Settings
+from app.domain.monitoring import Monitoring, Severity
 from app.domain.owner import Owner
 from app.domain.status import AttemptCounts
 from app.domain.subscription import State
@@ -71,14 +72,17 @@ async def test_health_is_as_in_hermes(api: httpx.AsyncClient, watched: Watched) 
         ({"subscriptionNames": ["billing", "unknown"]}, ["billing"]),
         ({"qualifiedTopicNames": [TOPIC]}, ["audit", "billing"]),
         ({"qualifiedTopicNames": ["shop.others"]}, []),
-        ({"respectMonitoringSeverity": "true"}, []),
+        ({"respectMonitoringSeverity": "true"}, ["audit"]),
+        ({"respectMonitoringSeverity": "true", "subscriptionNames": ["billing"]}, []),
     ],
 )
 async def test_unhealthy_subscriptions_are_found_by_what_they_are(
     api: httpx.AsyncClient, watched: Watched, query: dict[str, Any], found: list[str]
 ) -> None:
     billing = await watched.subscription()
-    audit = await watched.add(a_subscription("audit", owner=Owner(id="Audit")))
+    severe = Monitoring(severity=Severity.IMPORTANT)
+    audit = a_subscription("audit", owner=Owner(id="Audit"), monitoring=severe)
+    audit = await watched.add(audit)
     for subscription in (billing, audit):
         await watched.report(subscription, counts=FAILING)
     await watched.watch().look()
