@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode
 
 from angelia_client.errors import NotUnderstoodError, RefusedError, refusal
 
+# To ask twice does no harm.
+READING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = "application/json"
 Query = Mapping[str, str | int | bool | datetime | None]
 
@@ -45,6 +47,15 @@ class Answer:
             return json.loads(self.body)
         except ValueError as exc:
             raise NotUnderstoodError("The answer is no JSON: is this Angelia's API?") from exc
+
+    def json_or_text(self) -> Any:  # noqa: ANN401 - JSON is of any type
+        """The body as JSON, or as text where it is none; None where there is no body."""
+        if not self.body:
+            return None
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return self.body.decode(errors="replace")
 
     def listed(self) -> list[Any]:
         """The body, which is a list; NotUnderstoodError."""

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import httpx
 
@@ -17,7 +17,7 @@ from angelia_client.aio.topics import AsyncGroups, AsyncMessages, AsyncTopics
 from angelia_client.aio.undelivered import AsyncDiscards
 from angelia_client.errors import ServiceError
 from angelia_client.models import Readiness
-from angelia_client.requests import get, verification
+from angelia_client.requests import READING, Request, get, verification, with_json
 from angelia_client.retries import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8090"
@@ -77,6 +77,16 @@ class AsyncAngelia(AsyncPublishing):
         """Close its connections."""
         if self._owned:
             await self._http.aclose()
+
+    async def call(self, method: str, path: str, value: object = None) -> Any:  # noqa: ANN401 - JSON is of any type
+        """Any call of the API's document, with `value` as JSON; what it answers, or None.
+
+        `path` begins with a slash and has its query with it. Only reading is sent again.
+        """
+        request = with_json(method, path, value) if value is not None else None
+        bare = Request(method=method, path=path, repeatable=method in READING)
+        answer = await self._sender.send(request or bare)
+        return answer.json_or_text()
 
     async def readiness(self) -> Readiness:
         """Whether it can take messages now, and which part is in the way."""

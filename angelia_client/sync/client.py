@@ -4,13 +4,13 @@
 
 from datetime import timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import httpx
 
 from angelia_client.errors import ServiceError
 from angelia_client.models import Readiness
-from angelia_client.requests import get, verification
+from angelia_client.requests import READING, Request, get, verification, with_json
 from angelia_client.retries import Retries
 from angelia_client.sync.access import Audit, Keys
 from angelia_client.sync.jobs import Analytics, Jobs
@@ -79,6 +79,16 @@ class Angelia(Publishing):
         """Close its connections."""
         if self._owned:
             self._http.close()
+
+    def call(self, method: str, path: str, value: object = None) -> Any:  # noqa: ANN401 - JSON is of any type
+        """Any call of the API's document, with `value` as JSON; what it answers, or None.
+
+        `path` begins with a slash and has its query with it. Only reading is sent again.
+        """
+        request = with_json(method, path, value) if value is not None else None
+        bare = Request(method=method, path=path, repeatable=method in READING)
+        answer = self._sender.send(request or bare)
+        return answer.json_or_text()
 
     def readiness(self) -> Readiness:
         """Whether it can take messages now, and which part is in the way."""

@@ -155,6 +155,12 @@ COMMANDS: Final = (
         help="Jobs for Spark: list, request, show, wait for, cancel.",
     ),
     Entry(
+        name="call",
+        target="app.cli.call:call",
+        panel=_USE,
+        help="Make any call of the API, and write what it answers.",
+    ),
+    Entry(
         name="audit",
         target="app.cli.audit:audit",
         panel=_USE,

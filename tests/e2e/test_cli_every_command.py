@@ -245,6 +245,17 @@ def test_keys_and_audit(shop: Shop) -> None:
     assert made["id"] in shop.says("audit", "--kind", "key")
 
 
+def test_any_call(shop: Shop) -> None:
+    assert shop.json("call", "GET", "/topics?groupName=shop") == [TOPIC]
+    assert shop.json("call", "post", "/topics/query", '{"query": {}}') == [TOPIC]
+    assert shop.says("call", "GET", "/status/ping").strip() == "UP"
+    assert shop.json("call", "POST", "/groups", '{"groupName": "called"}')
+    assert shop.json("call", "DELETE", "/groups/called") is None
+    assert "exist" in shop.says("call", "GET", "/topics/shop.nothing", code=4)
+    shop.says("call", "GET", "topics", code=2)
+    shop.says("call", "POST", "/groups", "{", code=2)
+
+
 def test_top(shop: Shop) -> None:
     (row,) = shop.json("top", "--once", "--topic", TOPIC)
     assert (row["topic"], row["subscription"]) == ME

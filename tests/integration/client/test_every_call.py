@@ -231,3 +231,12 @@ async def test_schemas_are_set_read_and_taken_away(angelia: AsyncAngelia) -> Non
         await angelia.publish(TOPIC, {})
     await angelia.schemas.delete(TOPIC)
     assert await angelia.schemas.get(TOPIC) is None
+
+
+async def test_any_call_of_the_api_can_be_made(angelia: AsyncAngelia) -> None:
+    assert await angelia.call("GET", "/oauth/providers") == []
+    assert await angelia.call("GET", "/status/ping") == "UP"
+    assert (await angelia.call("POST", "/topics", {"name": TOPIC}))["name"] == TOPIC
+    assert await angelia.call("DELETE", f"/topics/{TOPIC}") is None
+    with pytest.raises(NotFoundError):
+        await angelia.call("GET", f"/topics/{TOPIC}")
