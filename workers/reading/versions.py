@@ -29,14 +29,15 @@ class VersionWait:
 
     def holds(self, schemas: AvroTopic, chunk: Chunk) -> bool:
         """Whether the chunk is to be read again, a little later."""
-        now = self._clock()
-        return any(
-            not schemas.knows(record)
-            and self._waits(
-                (chunk.partition.topic, record.header(HEADER_SCHEMA_VERSION) or b""), now
-            )
+        topic, now = chunk.partition.topic, self._clock()
+        unknown = {
+            record.header(HEADER_SCHEMA_VERSION) or b""
             for record in chunk.records
-        )
+            if not schemas.knows(record)
+        }
+        # All of them from now on, and not one after the other.
+        waiting = [self._waits((topic, version), now) for version in unknown]
+        return any(waiting)
 
     def _waits(self, version: tuple[str, bytes], now: float) -> bool:
         if version not in self._since and len(self._since) >= VERSIONS_MAX:

@@ -126,10 +126,15 @@ async def test_a_message_that_is_ahead_of_its_schema_waits_for_it() -> None:
         wanted = Filter(type=FilterType.JSONPATH, path="$.b", matcher="x")
         known = await world.subscribe(topic, endpoint=subscriber.url)
         world.plane.put(replace(known, filters=(wanted,)))
+        beside = await world.topic("shop.beside", partitions=1)
+        await world.subscribe(beside, endpoint=f"{subscriber.url}beside")
         async with world.worker():
             await world.plane.until_applied()
             await world.log.append(topic.name, [record(1, TWO), record(2, TWO)])
+            # Once this is here, those before it have been looked at.
+            await world.publish(beside, b"{}")
+            assert [each.path for each in await subscriber.wait_for(1)] == ["/beside"]
             world.plane.add(replace(topic, schemas=(ONE, TWO)))
-            received = await subscriber.wait_for(2)
+            _, *received = await subscriber.wait_for(3)
     assert sorted(each.body for each in received) == [b'{"a":1,"b":"x"}', b'{"a":2,"b":"x"}']
     assert world.plane.undelivered == []

@@ -1,6 +1,7 @@
 """Messages whose schema is not known yet: waited for, in the tail and when catching up."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from app.domain.feed import Changes
@@ -83,8 +84,11 @@ def test_a_version_is_waited_for_only_so_long_and_each_for_itself() -> None:
     wait, schemas = VersionWait(lambda: now[0]), AvroTopic(a_topic(1))
     assert not wait.holds(schemas, written_by(1))
     assert wait.holds(schemas, written_by(2))
+    both = replace(written_by(4), records=[*written_by(4).records, *written_by(5).records])
+    assert wait.holds(schemas, both)
     now[0] = WAIT_MAX.total_seconds()
     assert not wait.holds(schemas, written_by(2))
+    assert not wait.holds(schemas, both)
     assert wait.holds(schemas, written_by(3))
 
 
