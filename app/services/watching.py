@@ -85,6 +85,7 @@ class Watch:
         self._announcer = announcer
         self._settings = settings
         self._holder = uuid4().hex
+        self._is_ours = False
         self._forget()
 
     async def run(self) -> None:
@@ -92,14 +93,15 @@ class Watch:
         try:
             await repeat(self.look, every=self._settings.every, name="look_at_health")
         finally:
-            with suppress(StorageUnavailableError):
-                await self.resign()
+            if self._is_ours:
+                with suppress(StorageUnavailableError):
+                    await self.resign()
 
     async def look(self) -> None:
         """One look, if it is ours to look; UnavailableError."""
         async with self._database.transaction() as session:
-            is_ours = await self._take(LeaseRepository(session))
-        if not is_ours:
+            self._is_ours = await self._take(LeaseRepository(session))
+        if not self._is_ours:
             # Another one learns on from here.
             self._forget()
             return

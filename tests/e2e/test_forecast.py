@@ -47,7 +47,7 @@ class Forecasts:
     first_losses: dict[float, float] = field(default_factory=dict)
 
     async def show_no_lag(self, service: Service) -> bool:
-        forecast = (await service.http.get(f"{self.path}/forecast")).json()
+        forecast: dict[str, Any] = (await service.http.get(f"{self.path}/forecast")).json()
         return forecast.get("lag") == 0
 
     async def ask(self, service: Service) -> None:
