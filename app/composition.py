@@ -23,8 +23,7 @@ from app.api.dispatch import Dispatcher
 from app.api.management import management_app
 from app.api.publish import PublishRoute, published_topic
 from app.api.publish_batch import BatchRoute
-from app.api.publish_counted import Counted, topic_in_path
-from app.api.publish_spans import Sampling, Spanned
+from app.api.publish_spans import Sampling, Spanned, topic_in_path
 from app.api.publish_typed import SchemaCheck
 from app.api.schemas.metrics import SubscriptionMetricsRead, TopicMetricsRead
 from app.api.schemas.oauth import provider_described
@@ -286,13 +285,13 @@ class _Publishing(NamedTuple):
 
 
 def _publishing(core: _Core, waiters: Waiters) -> _Publishing:
-    directory, publisher = core.directory, core.publisher
+    directory, publisher, counts = core.directory, core.publisher, core.counts
     gate = Gate(core.keys, controlled=core.settings.access_controlled)
     check = SchemaCheck(directory, FreshSchemas(core.refresher.refresh, mirror=core.schemas.mirror))
-    publish: ASGIApp = PublishRoute(directory, publisher, waiters=waiters, gate=gate, schemas=check)
-    batch: ASGIApp = BatchRoute(directory, publisher, gate=gate, schemas=check)
-    publish = Counted(publish, core.counts, directory, named_by=published_topic)
-    batch = Counted(batch, core.counts, directory, named_by=topic_in_path)
+    publish = PublishRoute(
+        directory, publisher, waiters=waiters, gate=gate, schemas=check, counts=counts
+    )
+    batch = BatchRoute(directory, publisher, gate=gate, schemas=check, counts=counts)
     if core.otlp is None:
         return _Publishing(publish, batch)
     sampling = Sampling(spans=core.otlp.spans, share=core.otlp.sample)

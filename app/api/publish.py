@@ -24,6 +24,7 @@ from app.api.publish_typed import SchemaCheck
 from app.api.publish_wait import wait_of, waited, waiting_for
 from app.domain.errors import TopicNotFoundError, UnroutableError
 from app.domain.topic import Topic
+from app.metrics.publishing import PublishCounts
 from app.services.access import Gate
 from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdempotentPublisher
@@ -55,8 +56,10 @@ class PublishRoute:
         waiters: Waiters,
         gate: Gate,
         schemas: SchemaCheck,
+        counts: PublishCounts | None = None,
         body_timeout_s: float = BODY_TIMEOUT_S,
     ) -> None:
+        self._answered = (counts or PublishCounts()).answered
         self._schemas = schemas
         self._directory = directory
         self._waiters = waiters
@@ -111,6 +114,7 @@ class PublishRoute:
         except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
             answer = failure(error, message_id)
         answer.headers.append((b"hermes-message-id", message_id))
+        self._answered(self._directory.known(name), answer.status)
         await send_answer(send, answer)
 
     async def _stored(

@@ -27,6 +27,7 @@ from app.domain.errors import (
 )
 from app.domain.message import NewRecord
 from app.domain.topic import Topic
+from app.metrics.publishing import PublishCounts
 from app.services.access import Gate
 from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdempotentPublisher
@@ -79,7 +80,9 @@ class BatchRoute:
         *,
         gate: Gate,
         schemas: SchemaCheck,
+        counts: PublishCounts | None = None,
     ) -> None:
+        self._answered = (counts or PublishCounts()).answered
         self._gate = gate
         self._schemas = schemas
         self._directory = directory
@@ -94,6 +97,7 @@ class BatchRoute:
             return
         except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
             answer = failure(error)
+        self._answered(self._directory.known(scope["path_params"]["topic"]), answer.status)
         await send_answer(send, answer)
 
     async def _published(self, scope: Scope, receive: Receive) -> Answer:

@@ -18,6 +18,12 @@ Dice = Callable[[], float]
 _MESSAGE_ID: Final = b"hermes-message-id"
 
 
+def topic_in_path(scope: Scope) -> str | None:
+    """The topic that the router found in the path."""
+    name: str = scope["path_params"]["topic"]
+    return name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """Where spans go, and which share of the requests without a trace gets one."""
