@@ -23,7 +23,8 @@ _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 _AUTHORIZATION: Final = AUTHORIZATION.encode()
 # Names and values of propagated headers together: what a record may have beside its body.
 PROPAGATED_BYTES_MAX: Final = 8 * 1024
-_TRACE: Final = b"traceparent"
+# W3C Trace Context: what is in the second means nothing without the first.
+_TRACE: Final = frozenset({b"traceparent", b"tracestate"})
 # The attributes of a CloudEvent in binary mode.
 _EVENT_PREFIX: Final = b"ce-"
 _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY, _AUTHORIZATION})
@@ -72,7 +73,7 @@ class PublishHeaders:
 @lru_cache(maxsize=1024)
 def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
     # As in a request that has arrived: in lower case.
-    passed_on = {_TRACE, *(name.lower().encode("ascii") for name in names)}
+    passed_on = {*_TRACE, *(name.lower().encode("ascii") for name in names)}
     return frozenset(passed_on - {_AUTHORIZATION})
 
 

@@ -57,6 +57,16 @@ async def test_a_publication_continues_the_trace_of_its_publisher(
     assert 0 < span.start_time_unix_nano < span.end_time_unix_nano
 
 
+async def test_what_other_systems_say_of_the_trace_goes_along(
+    postgres_url: str, log: MemoryLog
+) -> None:
+    headers = {"traceparent": SpanContext.root().header().decode(), "tracestate": "a=1,b=2"}
+    async with an_api(postgres_url, log, None) as api:
+        await api.post(f"/topics/{TOPIC}", content=b"1", headers=headers)
+    (record,) = log.records(TOPIC)
+    assert record.header(b"h-tracestate") == b"a=1,b=2"
+
+
 async def test_all_messages_of_a_batch_are_below_its_span(
     postgres_url: str, log: MemoryLog
 ) -> None:
