@@ -21,6 +21,7 @@ from app.api.cors import with_origins
 from app.api.dependencies import Services
 from app.api.dispatch import Dispatcher
 from app.api.management import management_app
+from app.api.openapi import serve_document
 from app.api.publish import PublishRoute, published_topic
 from app.api.publish_batch import BatchRoute
 from app.api.publish_spans import Sampling, Spanned, topic_in_path
@@ -132,6 +133,7 @@ async def running(settings: Settings, database_url: str, parts: Parts) -> AsyncI
         publish, batch = publishing
         status_only = core.only == "publish"
         others = management_app(services, publish=publish, batch=batch, status_only=status_only)
+        serve_document(others)
         yield with_origins(Dispatcher(publish=publish, others=others), settings.cors_origins)
 
 

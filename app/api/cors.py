@@ -21,6 +21,8 @@ EXPOSED: Final = (
     "Link",
     "Location",
     "Retry-After",
+    "Schema-Id",
+    "Schema-Version",
 )
 REMEMBERED_S: Final = 3600
 

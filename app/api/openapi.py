@@ -4,8 +4,10 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
+from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from app.api.management import ROUTERS, management_app
@@ -30,6 +32,7 @@ from app.api.schemas.signing import SigningSecretBody
 from app.api.schemas.subscription import SubscriptionBody
 from app.api.schemas.topic import TopicBody
 
+_JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{model}"
 # Read by the routes themselves, so FastAPI does not know them.
 _BODIES: Final[Sequence[type[Schema]]] = (
@@ -62,8 +65,14 @@ def document() -> dict[str, Any]:
     described["paths"]["/topics/{topic}"]["post"] = publish_operation(topic)
     described["paths"]["/topics/{topic}/batch"] = {"post": batch_operation(topic)}
     _drop_unused(described)
+    _drop_unsaid(described)
     describe_access(described, (status.router, *ROUTERS))
     return described
+
+
+def serve_document(app: FastAPI) -> None:
+    """Have the app serve this document, made when it is first asked for, instead of its own."""
+    app.openapi = cache(document)  # type: ignore[method-assign] # as FastAPI's manual has it
 
 
 def as_yaml() -> str:
@@ -84,6 +93,18 @@ def _drop_unused(described: dict[str, Any]) -> None:
             operation["responses"].pop("422", None)
     for name in ("HTTPValidationError", "ValidationError"):
         described["components"]["schemas"].pop(name, None)
+
+
+def _drop_unsaid(described: dict[str, Any]) -> None:
+    """Take out the JSON that FastAPI has in answers of which nobody said that they have a body."""
+    for path in described["paths"].values():
+        for operation in path.values():
+            for answer in operation["responses"].values():
+                content = answer.get("content", {})
+                if content.get(_JSON, {}).get("schema") == {}:
+                    del content[_JSON]
+                if not content:
+                    answer.pop("content", None)
 
 
 def _lines(value: object, indent: str) -> Iterator[str]:

@@ -81,7 +81,8 @@ async def inconsistent_topics() -> Response:
 @router.delete(
     "/consistency/inconsistencies/topics",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(None) | errors(400, 404),
+    status_code=400,
+    responses=errors(400, 404),
 )
 async def delete_inconsistent_topic(
     services: ServicesOf,
@@ -133,6 +134,7 @@ async def sync_subscription(
 @router.get(
     "/topics/{topic}/offline-clients-source",
     dependencies=[requires(Role.ANY)],
+    status_code=404,
     responses=_ABSENT | errors(),
 )
 async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
@@ -144,6 +146,7 @@ async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
 @router.get(
     "/dashboards/topics/{topic}",
     dependencies=[requires(Role.ANY)],
+    status_code=404,
     responses=_ABSENT | errors(),
 )
 async def topic_dashboard(topic: TopicName, services: ServicesOf) -> Response:
@@ -155,6 +158,7 @@ async def topic_dashboard(topic: TopicName, services: ServicesOf) -> Response:
 @router.get(
     "/dashboards/topics/{topic}/subscriptions/{name}",
     dependencies=[requires(Role.ANY)],
+    status_code=404,
     responses=_ABSENT | errors(400),
 )
 async def subscription_dashboard(
@@ -213,6 +217,7 @@ async def offline_tasks_of_topic(topic: TopicName, services: ServicesOf) -> Resp
 @router.post(
     "/offline-retransmission/tasks",
     dependencies=[requires(Role.CREATOR)],
+    status_code=400,
     responses=errors(400, 404, 413, 415),
     openapi_extra={
         "requestBody": {
@@ -239,6 +244,7 @@ async def request_offline_task(request: Request, services: ServicesOf) -> Respon
 @router.delete(
     "/offline-retransmission/tasks/{task}",
     dependencies=[requires(Role.CREATOR)],
+    status_code=404,
     responses=errors(404),
 )
 async def cancel_offline_task(
