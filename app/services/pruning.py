@@ -11,6 +11,7 @@ from app.storage.database import Database
 from app.storage.idempotent_requests import IdempotentRequestRepository
 from app.storage.jobs import JobRepository
 from app.storage.rate_notes import RateNoteRepository
+from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.standings import StandingRepository
 from app.storage.statuses import StatusRepository
@@ -22,6 +23,8 @@ REPORTS_KEPT: Final = timedelta(hours=1)
 # Nobody has sent anything through them for as long.
 CIRCUITS_KEPT: Final = timedelta(days=1)
 JOBS_KEPT: Final = timedelta(days=90)
+# Of a retransmission, where each of its messages was and is.
+PLACES_KEPT: Final = timedelta(days=7)
 ALERTS_KEPT: Final = timedelta(days=30)
 AUDIT_KEPT: Final = timedelta(days=365)
 
@@ -55,6 +58,8 @@ class Pruner:
             await AccessRepository(session).drop_ended(self._audit_kept)
         while await self._drop_undelivered():
             continue
+        while await self._drop_places():
+            continue
         while await self._drop_jobs():
             continue
         while await self._drop_events():
@@ -65,6 +70,10 @@ class Pruner:
     async def _drop_undelivered(self) -> int:
         async with self._database.transaction() as session:
             return await UndeliveredRepository(session).drop_older(self._undelivered_kept)
+
+    async def _drop_places(self) -> int:
+        async with self._database.transaction() as session:
+            return await RetransmissionRepository(session).drop_places(PLACES_KEPT)
 
     async def _drop_jobs(self) -> int:
         async with self._database.transaction() as session:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, and_, delete, func, select, update
+from sqlalchemy import Row, Select, and_, delete, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import RetransmissionNotFoundError
@@ -26,6 +26,8 @@ from app.storage.retransmission_models import (
 from app.storage.settings import from_json, to_json
 
 PAGE_MAX: Final = 1_000
+# One statement drops so many places: those of a large retransmission are many.
+DROP_MAX: Final = 10_000
 
 _NOW: Final = func.clock_timestamp()
 
@@ -109,13 +111,17 @@ class RetransmissionRepository:
         return await self._session.scalar(ended) is not None
 
     async def drop_places(self, kept: timedelta) -> int:
-        """Drop the places of messages of what ended before that time; how many were dropped."""
-        row = RetransmissionRow
-        old = select(row.id).where(row.ended_at < _NOW - kept)
+        """Drop the places of messages of what ended before that time: at most DROP_MAX; how many.
+
+        Without them it is not known any more what became of its messages.
+        """
+        ended = RetransmissionRow.ended_at < _NOW - kept
+        old = select(RetransmissionRow.id).where(ended)
         dropped = 0
-        for places in (RetransmissionSentRow, RetransmissionRunRow):
-            ids = select(places.job_id).where(places.job_id.in_(old)).distinct().limit(1)
-            gone = delete(places).where(places.job_id.in_(ids)).returning(places.job_id)
+        for row in (RetransmissionSentRow, RetransmissionRunRow):
+            key = tuple(row.__table__.primary_key)
+            places = select(*key).where(row.job_id.in_(old)).limit(DROP_MAX)
+            gone = delete(row).where(tuple_(*key).in_(places)).returning(row.job_id)
             dropped += len((await self._session.scalars(gone)).all())
         return dropped
 

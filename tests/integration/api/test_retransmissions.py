@@ -5,13 +5,16 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import func, select, update
 
 from app.api.schemas.retransmissions import RetransmitBody
 from app.domain.job import JobResult
 from app.domain.message import NewRecord, Partition
-from app.domain.retransmission import CANCELLED_KEPT, Sent
+from app.domain.retransmission import CANCELLED_KEPT, RetransmissionState, Sent
+from app.services.pruning import Pruner
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
+from app.storage.retransmission_models import RetransmissionRow, RetransmissionSentRow
 from app.storage.retransmission_sending import SendingRepository
 from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
@@ -218,6 +221,29 @@ async def test_those_of_a_subscription_are_sent_one_after_the_other(
         taken = await SendingRepository(session, "w-2").take(LEASE)
         assert taken is not None
         assert taken.id == second
+
+
+async def test_where_its_messages_are_is_forgotten_a_week_after_its_end(
+    api: httpx.AsyncClient, subscription: str, database: Database
+) -> None:
+    places = select(func.count()).select_from(RetransmissionSentRow)
+    path = await requested(api, subscription)
+    await chosen(database, 3)
+    for days, left in ((8, 0), (6, 3)):
+        async with database.transaction() as session:
+            repository = SendingRepository(session, "w-1")
+            sending = await repository.take(LEASE)
+            assert sending is not None
+            await repository.record(sending, [Sent(0, each, 0, each) for each in range(3)])
+            await repository.end(sending, RetransmissionState.DONE, None)
+            ended = update(RetransmissionRow).where(RetransmissionRow.id == sending.id)
+            await session.execute(ended.values(ended_at=func.now() - timedelta(days=days)))
+        await Pruner(database, undelivered_kept=timedelta(days=30)).prune()
+        async with database.transaction() as session:
+            assert await session.scalar(places) == left
+        path = await requested(api, subscription)
+        await chosen(database, 3)
+    assert (await api.get(path)).json()["state"] == "SENDING"
 
 
 async def test_another_subscription_has_none_of_it(
