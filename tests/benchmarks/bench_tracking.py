@@ -3,8 +3,8 @@
 Every message goes to ten subscriptions, on Kafka; latency counts from when it was to be published.
 While all is traced, messages are looked up by their ids and undelivered ones listed, over REST;
 at the end every delivery has its entry. `BENCH_TRACKING_SECONDS` (30) is how long all is traced, in
-three rounds, and `BENCH_TRACKING_RATE` (500) how many messages a second are published, each of which
-is delivered ten times. Nothing is pinned. Also written to `build/bench/tracking*`.
+three rounds; `BENCH_TRACKING_RATE` (500) how many messages a second are published, each to ten
+subscriptions. Nothing is pinned. Also written to `build/bench/tracking*`.
 """
 
 import asyncio
