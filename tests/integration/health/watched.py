@@ -2,17 +2,19 @@
 
 import json
 import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import text
 
-from app.domain.message import NewRecord
+from app.domain.message import NewRecord, Partition
 from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
 from app.domain.streams import ALERTS
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
+from app.log.interface import Bounds
 from app.services.alerting import Announcer
 from app.services.topics import TopicService, log_topic
 from app.services.watching import Watch, WatchSettings
@@ -32,12 +34,24 @@ async def _nobody_publishes_here() -> None:
     """No directory is to be refreshed."""
 
 
+class InterruptedLog(MemoryLog):
+    """Something happens while it is asked for the ends of partitions."""
+
+    in_next_bounds: Callable[[], Awaitable[None]] | None = None
+
+    async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
+        happens, self.in_next_bounds = self.in_next_bounds, None
+        if happens is not None:
+            await happens()
+        return await super().bounds(partitions)
+
+
 @dataclass
 class Watched:
     """Subscriptions of one topic, what is reported of them, and what is announced."""
 
     database: Database
-    log: MemoryLog = field(default_factory=MemoryLog)
+    log: InterruptedLog = field(default_factory=InterruptedLog)
 
     def announcer(self) -> Announcer:
         topics = TopicService(

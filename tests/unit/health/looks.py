@@ -31,6 +31,8 @@ class Model:
     arrived_at: list[list[float]] = field(default_factory=list)
     fronts: list[int] = field(default_factory=list)
     delivered: list[int] = field(default_factory=list)
+    # In each partition, messages that were taken and are not finished.
+    open: int = 0
     workers: frozenset[str] = frozenset({"w1"})
     loads: list[SubscriptionLoad] = field(default_factory=list)
     opened: dict[str, float] = field(default_factory=dict)
@@ -106,7 +108,7 @@ class Model:
                 delivered=self.delivered[index],
                 discarded=self.fronts[index] - self.delivered[index],
                 volume=0,
-                position=front,
+                position=min(front + self.open, len(self.arrived_at[index])),
             )
 
     def _whole_arrivals(self) -> int:
