@@ -129,6 +129,8 @@ async def test_the_body_that_the_console_of_hermes_sends_creates_a_subscription(
         "endpointAddressResolverMetadata": {},
         "subscriptionIdentityHeadersEnabled": False,
         "autoDeleteWithTopicEnabled": False,
+        "profilingEnabled": False,
+        "profilingThresholdMs": 0,
     }
     created = await api.post(f"/topics/{topic}/subscriptions", json=body, headers=STRICT)
     assert created.status_code == 201
