@@ -115,7 +115,7 @@ def test_what_is_suspended_loses_by_retention_and_nobody_is_told_of_problems() -
     model = Model(arriving=10, capacity=20, retention=timedelta(seconds=100))
     looked(model, 30)
     model.suspend()
-    model.open = 10
+    model.open = 1_000
     standing = looked(model, 20)
     assert standing.problems == ()
     assert standing.first_loss is not None
