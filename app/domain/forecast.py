@@ -136,9 +136,8 @@ class _Walk:
 
     def to(self, offset: float, deadline: float, *, waits: bool) -> None:
         """Go on to the next point, which is among what waits, or will only come."""
-        queue = self._queue
-        there = queue.end + queue.arrival_rate * deadline
-        taken = min(there, self._taken + queue.output_rate * (deadline - self._deadline))
+        # It may be ahead of what has arrived by then: whatever takes so much loses nothing later.
+        taken = self._taken + self._queue.output_rate * (deadline - self._deadline)
         short = offset - taken
         if short > _LEAST:
             if self.first is None:
