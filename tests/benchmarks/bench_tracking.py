@@ -1,7 +1,7 @@
 """5,000 deliveries a second, by turns untraced and all of them traced, through the whole service.
 
 Every message goes to ten subscriptions, on Kafka; latency counts from when it was to be published.
-While all is traced, messages are looked up by their ids and undelivered ones listed, over REST;
+Meanwhile messages are looked up by their ids and undelivered ones listed, over REST;
 at the end every delivery has its entry. `BENCH_TRACKING_SECONDS` (30) is how long all is traced, in
 three rounds; `BENCH_TRACKING_RATE` (500) how many messages a second are published, each to ten
 subscriptions. Nothing is pinned. Also written to `build/bench/tracking*`.
@@ -122,19 +122,23 @@ async def rounds(scene: Scene) -> tuple[list[dict[str, float]], list[dict[str, f
     off, traced = list[dict[str, float]](), list[dict[str, float]]()
     for _ in range(ROUNDS):
         off.append(await one_round(scene, "trackingOff"))
-        asked: dict[str, list[float]] = {"trace": [], "page": []}
-        async with asking(scene, asked):
-            figures = await one_round(scene, "trackingAll")
-        answers = {
-            "trace p50 ms": percentile(asked["trace"], 50),
-            "trace p99 ms": percentile(asked["trace"], 99),
-            "page p99 ms": percentile(asked["page"], 99),
-        }
-        traced.append(figures | answers)
+        traced.append(await one_round(scene, "trackingAll"))
     return off, traced
 
 
 async def one_round(scene: Scene, mode: str) -> dict[str, float]:
+    """Deliveries and questions at a time: the same of both, whatever is traced."""
+    asked: dict[str, list[float]] = {"trace": [], "page": []}
+    async with asking(scene, asked):
+        figures = await delivering(scene, mode)
+    return figures | {
+        "trace p50 ms": percentile(asked["trace"], 50),
+        "trace p99 ms": percentile(asked["trace"], 99),
+        "page p99 ms": percentile(asked["page"], 99),
+    }
+
+
+async def delivering(scene: Scene, mode: str) -> dict[str, float]:
     """Latencies of all deliveries, and what one costs the worker."""
     await tracked(scene.service, mode)
     await pace.until(time.monotonic() + APPLIED_AFTER_S)
