@@ -66,8 +66,8 @@ class CatalogueFigures:
                 names = {each.id: {"name": each.name, "topicName": each.topic} for each in some}
                 chosen = [each for each in some if wanted(names[each.id])]
                 ids = [each.id for each in chosen]
-                cursors = await figures.cursors(ids)
-                loads = await figures.loads(ids, REPORTED_WITHIN)
+                cursors = await figures.cursors(ids) if ids else {}
+                loads = await figures.loads(ids, REPORTED_WITHIN) if ids else {}
             if not some:
                 return
             for each in chosen:
@@ -87,10 +87,10 @@ class CatalogueFigures:
                 some = await figures.topics(after=after, limit=TOPICS_AT_ONCE)
                 chosen = [each for each in some if wanted({"name": each.name})]
                 names = [each.name for each in chosen]
-                loads = await figures.loads_of_topics(names, REPORTED_WITHIN)
+                loads = await figures.loads_of_topics(names, REPORTED_WITHIN) if names else {}
             if not some:
                 return
-            published = await self._published(chosen)
+            published = await self._published(chosen) if chosen else {}
             for each in chosen:
                 rate, throughput = delivery_rates(loads.get(each.name, ()))
                 found = TopicFigures(
