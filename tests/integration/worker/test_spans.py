@@ -118,7 +118,9 @@ async def test_each_attempt_has_a_span_with_its_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "traceparent", [SpanContext.root()._replace(sampled=False).header(), b"00-1", b""]
+    "traceparent",
+    [SpanContext.root()._replace(sampled=False).header(), b"00-1", b""],
+    ids=["not sampled", "malformed", "empty"],
 )
 async def test_what_is_not_recorded_goes_on_as_it_came(traceparent: bytes) -> None:
     spans = SpanBuffer()
