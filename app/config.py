@@ -142,7 +142,7 @@ class Settings(BaseSettings):
     )
     schema_subject_suffix: str = Field(
         default="",
-        pattern=r"[a-zA-Z0-9_.-]{0,100}",
+        pattern=r"^[a-zA-Z0-9_.-]{0,100}$",
         description="what the registry's subjects have behind the names of their topics: -value",
     )
     otlp_endpoint: Annotated[

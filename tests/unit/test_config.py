@@ -10,6 +10,7 @@ from app.config import Settings
     ("name", "value"),
     [
         ("namespace", "a b!"),
+        ("schema_subject_suffix", "a b!"),
         ("namespace", "x" * 31),
         ("spark_memory", "x1gz"),
         ("spark_memory", "0g"),
