@@ -284,12 +284,8 @@ class KafkaLog:
 
     async def _locate(self, name: str) -> Located | None:
         """Where the topic of that full name is, asked anew."""
-
-        async def look() -> Located | None:
-            found = (await self._locating.refresh([name])).get(name)
-            return None if found is None else Located(found, self._locating.addresses())
-
-        return await self._control.run(look)
+        leaders, addresses = await self._look([name])
+        return Located(leaders[name], addresses) if name in leaders else None
 
     def _located(self, leaders: Leaders) -> Located:
         return Located(leaders, self._control_client.addresses())

@@ -18,6 +18,7 @@ from kafka.protocol.consumer.metadata import (
 
 from app.domain.message import Partition
 from app.log.kafka.bridge import Untyped
+from app.log.kafka.wire import by_topic
 from app.log.rendezvous import rendezvous
 
 _VERSION: Final = 1
@@ -89,7 +90,8 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
             topics=sorted(topics),
             user_data=self._user_data,
             owned_partitions=[
-                kind(topic=topic, partitions=indexes) for topic, indexes in _by_topic(self._owned())
+                kind(topic=topic, partitions=indexes)
+                for topic, indexes in by_topic(sorted(self._owned())).items()
             ],
         )
 
@@ -99,7 +101,7 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
         topics = {topic for each in candidates for topic in each.topics}
         partitions = {topic: cluster.partitions_for_topic(topic) or () for topic in topics}
         return {
-            member: ConsumerProtocolAssignment(_VERSION, _by_topic(share), b"")
+            member: ConsumerProtocolAssignment(_VERSION, list(by_topic(sorted(share)).items()), b"")
             for member, share in share_out(candidates, partitions).items()
         }
 
@@ -129,10 +131,3 @@ def candidates_of(members: Collection[Untyped]) -> list[Candidate]:
 
 def _unique(told: Mapping[str, Untyped], member: Untyped) -> str:
     return f"{told['member']}|{member.member_id}"
-
-
-def _by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        topics.setdefault(topic, []).append(index)
-    return list(topics.items())

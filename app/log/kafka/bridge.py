@@ -26,7 +26,7 @@ class IoThread:
     """One kafka-python event loop on a thread of its own. Made and closed on the asyncio loop."""
 
     def __init__(self, name: str) -> None:
-        # Threshold 0: decoding a large chunk is no livelock worth a warning.
+        # Threshold 0: to wait for the interpreter's lock is no livelock worth a warning.
         self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
         self._loop = asyncio.get_running_loop()
         self.net.start()

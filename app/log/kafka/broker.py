@@ -6,15 +6,14 @@ thread and back costs more than all the rest of an append.
 
 import asyncio
 from asyncio import Transport
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
 import structlog
 
 from app.domain.errors import LogUnavailableError
+from app.log.kafka.in_flight import InFlight
 from app.log.kafka.lines import Batch
 from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected
 from app.log.kafka.produce_wire import ANSWER_BYTES_MAX, Answers, read_answer
@@ -46,12 +45,6 @@ class Owner(Protocol):
         """There is no connection to it: it may be elsewhere, or not lead any more."""
 
 
-@dataclass(slots=True, eq=False)
-class _Request:
-    correlation: int
-    batches: Sequence[Batch]
-
-
 class Broker:
     """Sends produce requests and reads their answers, which come in the same order.
 
@@ -65,13 +58,11 @@ class Broker:
         self._node = node
         self._owner = owner
         self._tasks = tasks
-        self._patience = Patience(answer_timeout)
         self._connect_patience = Patience(CONNECT_TIMEOUT)
         self._link: Link | None = None
         self._transport: Transport | None = None
         self._connecting = False
-        self._in_flight: deque[_Request] = deque()
-        self._correlation = 0
+        self._in_flight: InFlight[Sequence[Batch]] = InFlight(answer_timeout, self._too_late)
         self._preparing = 0
 
     @property
@@ -101,12 +92,9 @@ class Broker:
 
     def send(self, frame: Callable[[int], bytes], batches: Sequence[Batch]) -> None:
         """Send the frame that it makes of a correlation id; only while it `is_open`."""
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-        request = _Request(self._correlation, batches)
-        self._in_flight.append(request)
-        self._patience.begin(request, self._too_late)
+        correlation = self._in_flight.begin(batches)
         if self._transport is not None:
-            self._transport.write(frame(request.correlation))
+            self._transport.write(frame(correlation))
 
     def close(self) -> None:
         """Close the connection; what is in flight fails."""
@@ -117,12 +105,8 @@ class Broker:
 
     def hear(self, frame: bytes) -> None:
         """An answer came; MalformedAnswerError if it is not the next one's."""
-        correlation, answers = read_answer(frame)
-        if not self._in_flight or self._in_flight[0].correlation != correlation:
-            raise MalformedAnswerError(f"an answer to request {correlation}, which was not next")
-        request = self._in_flight.popleft()
-        self._patience.end(request)
-        self._owner.answered(request.batches, answers)
+        _, answers = read_answer(frame)
+        self._owner.answered(self._in_flight.answered(frame), answers)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
         """Nothing that comes after it can be trusted."""
@@ -134,10 +118,7 @@ class Broker:
         if link is not self._link:
             return
         self._link = self._transport = None
-        lost, self._in_flight = self._in_flight, deque()
-        for request in lost:
-            self._patience.end(request)
-        batches = [batch for request in lost for batch in request.batches]
+        batches = [batch for request in self._in_flight.lost() for batch in request]
         error = LogUnavailableError(f"Kafka did not acknowledge: {exc or 'connection closed'}")
         self._owner.lost(batches, error)
 

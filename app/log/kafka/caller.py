@@ -2,7 +2,6 @@
 
 import asyncio
 from asyncio import Transport
-from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
@@ -11,8 +10,9 @@ import structlog
 
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.client import NotSentError
+from app.log.kafka.in_flight import InFlight
 from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected
-from app.log.kafka.wire import MalformedAnswerError, correlation_of
+from app.log.kafka.wire import MalformedAnswerError
 from app.log.patience import Patience
 
 # A partition's first batch comes whole, however large: a topic may allow that much.
@@ -35,13 +35,11 @@ class Caller:
     ) -> None:
         self._node = node
         self._address = address
-        self._patience = Patience(answer_timeout)
         self._connect_patience = Patience(CONNECT_TIMEOUT)
         self._opening = asyncio.Lock()
         self._link: Link | None = None
         self._transport: Transport | None = None
-        self._asked: deque[tuple[int, _Answer]] = deque()
-        self._correlation = 0
+        self._asked: InFlight[_Answer] = InFlight(answer_timeout, self._too_late)
         self._closed = False
 
     async def ask(self, frame: Callable[[int], bytes]) -> bytes:
@@ -52,11 +50,8 @@ class Caller:
             LogUnavailableError: there was no answer.
         """
         transport = await self._opened()
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         answer: _Answer = asyncio.get_running_loop().create_future()
-        self._asked.append((self._correlation, answer))
-        self._patience.begin(answer, self._too_late)
-        transport.write(frame(self._correlation))
+        transport.write(frame(self._asked.begin(answer)))
         return await answer
 
     def close(self) -> None:
@@ -68,11 +63,7 @@ class Caller:
 
     def hear(self, frame: bytes) -> None:
         """As `Listener.hear`."""
-        correlation = correlation_of(frame)
-        if not self._asked or self._asked[0][0] != correlation:
-            raise MalformedAnswerError(f"an answer to request {correlation}, which was not next")
-        _, answer = self._asked.popleft()
-        self._patience.end(answer)
+        answer = self._asked.answered(frame)
         # Whoever asked may be gone.
         if not answer.done():
             answer.set_result(frame)
@@ -87,9 +78,7 @@ class Caller:
         if link is not self._link:
             return
         self._link = self._transport = None
-        asked, self._asked = self._asked, deque()
-        for _, answer in asked:
-            self._patience.end(answer)
+        for answer in self._asked.lost():
             if not answer.done():
                 message = f"Kafka did not answer: {exc or 'connection closed'}"
                 answer.set_exception(LogUnavailableError(message))

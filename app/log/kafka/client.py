@@ -1,7 +1,7 @@
 """A set of connections to the brokers, and which broker leads which partition.
 
-A broker answers one connection's requests in order, so whatever may wait long (the tail's polls,
-catch-up reads, appends, the rest) has a `Client` of its own. Everything here runs on the I/O
+A broker answers one connection's requests in order, so whatever may wait long (a membership, the
+look-ups that appends wait for, the rest) has a `Client` of its own. Everything here runs on the I/O
 thread.
 """
 

@@ -19,7 +19,7 @@ from app.log.kafka.client import (
     Deadline,
     reason,
 )
-from app.log.kafka.fetch_wire import by_topic
+from app.log.kafka.wire import by_topic
 
 COMMIT_TIMEOUT_S: Final = 3.0
 # A try that began in time may take a little longer.

@@ -5,12 +5,20 @@ too. Sessions are those of KIP-227.
 """
 
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from app.domain.message import Partition
-from app.log.kafka.wire import COUNT, MalformedAnswerError, correlation_of, request, string, text
+from app.log.kafka.wire import (
+    COUNT,
+    MalformedAnswerError,
+    by_topic,
+    correlation_of,
+    request,
+    string,
+    text,
+)
 
 FETCH: Final = (1, 11)
 NO_SESSION: Final = (0, -1)
@@ -58,14 +66,6 @@ class FetchAnswer(NamedTuple):
     error_code: int
     session_id: int
     parts: list[Part]
-
-
-def by_topic(partitions: Iterable[Partition]) -> Mapping[str, list[int]]:
-    """Partition numbers per topic."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return topics
 
 
 def fetch_frame(correlation: int, asked: FetchRequest, *, client: str) -> bytes:

@@ -4,8 +4,10 @@ Format: Kafka protocol guide; request header 1 and response header 0, those with
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+
+from app.domain.message import Partition
 
 FRAME_LENGTH: Final = struct.Struct(">i")
 COUNT: Final = struct.Struct(">i")
@@ -68,3 +70,11 @@ def frames(buffer: bytearray, *, bytes_max: int) -> Iterable[bytes]:
             frame = bytes(view[FRAME_LENGTH.size : end])
         del buffer[:end]
         yield frame
+
+
+def by_topic(partitions: Iterable[Partition]) -> Mapping[str, list[int]]:
+    """Partition numbers per topic: requests name them so."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return topics

@@ -1,0 +1,59 @@
+"""The requests that a connection has not answered so far: a broker answers them in their order."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from app.log.kafka.wire import MalformedAnswerError, correlation_of
+from app.log.patience import Patience
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Request(Generic[T]):
+    correlation: int
+    what: T
+
+
+class InFlight(Generic[T]):
+    """What was asked, by the correlation ids that it went with.
+
+    `too_late` is called for each request that has no answer within `answer_timeout`.
+    """
+
+    def __init__(self, answer_timeout: timedelta, too_late: Callable[[], object]) -> None:
+        self._patience = Patience(answer_timeout)
+        self._too_late = too_late
+        self._requests: deque[_Request[T]] = deque()
+        self._correlation = 0
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._requests)
+
+    def begin(self, what: T) -> int:
+        """Wait for the answer to `what`, which goes with the correlation id that is returned."""
+        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        request = _Request(self._correlation, what)
+        self._requests.append(request)
+        self._patience.begin(request, self._too_late)
+        return request.correlation
+
+    def answered(self, frame: bytes) -> T:
+        """What `frame` answers; MalformedAnswerError if it is not the next one."""
+        correlation = correlation_of(frame)
+        if not self._requests or self._requests[0].correlation != correlation:
+            raise MalformedAnswerError(f"an answer to request {correlation}, which was not next")
+        request = self._requests.popleft()
+        self._patience.end(request)
+        return request.what
+
+    def lost(self) -> list[T]:
+        """The connection is gone: what no answer will come for any more."""
+        lost, self._requests = self._requests, deque()
+        for request in lost:
+            self._patience.end(request)
+        return [request.what for request in lost]
