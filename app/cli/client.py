@@ -16,7 +16,7 @@ from angelia_client import (
     UnreachableError,
 )
 from app.cli.environment import address, api_key
-from app.cli.errors import CliError, Exit
+from app.cli.errors import CliError, Exit, leaves
 from app.domain.errors import FieldProblem
 
 # Who waits for a job waits over the restart of an API, too.
@@ -63,13 +63,5 @@ def said_in_words() -> Iterator[None]:
     try:
         yield
     except* ClientError as group:
-        told = [in_words(each) for each in _leaves(group)]
+        told = [in_words(each) for each in leaves(group)]
         raise ExceptionGroup("the API did not do as asked", told) from group
-
-
-def _leaves(group: BaseExceptionGroup[ClientError]) -> Iterator[ClientError]:
-    for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
-            yield from _leaves(each)
-        else:
-            yield each

@@ -5,10 +5,13 @@
     CliError                    a failure in words for people, with the exit code it ends with
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from typing import TypeVar
 
 from app.domain.errors import FieldProblem
+
+E = TypeVar("E", bound=Exception)
 
 
 class Exit(IntEnum):
@@ -36,3 +39,12 @@ class CliError(Exception):
         self.hint = hint
         self.details = tuple(details)
         self.exit_code = exit_code
+
+
+def leaves(group: BaseExceptionGroup[E]) -> Iterator[E]:
+    """The errors of a group and of the groups in it, in their order."""
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from leaves(each)
+        else:
+            yield each

@@ -2,14 +2,13 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
 
 from app.cli import output
 from app.cli.environment import give_api_key
-from app.cli.errors import CliError
+from app.cli.errors import CliError, leaves
 from app.cli.loading import Entry, commands
 from app.domain.errors import AngeliaError
 
@@ -199,7 +198,7 @@ def run() -> None:
     try:
         app(prog_name="angelia")
     except* (CliError, AngeliaError) as group:
-        errors = list(_leaves(group))
+        errors = [_told(each) for each in leaves(group)]
         for error in errors:
             output.write_error(error)
         sys.exit(errors[0].exit_code)
@@ -209,12 +208,8 @@ def run() -> None:
         sys.exit(1)
 
 
-def _leaves(group: BaseExceptionGroup[CliError | AngeliaError]) -> Iterator[CliError]:
-    for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
-            yield from _leaves(each)
-        else:
-            yield each if isinstance(each, CliError) else CliError(each.message)
+def _told(error: CliError | AngeliaError) -> CliError:
+    return error if isinstance(error, CliError) else CliError(error.message)
 
 
 if __name__ == "__main__":
