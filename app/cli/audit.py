@@ -7,7 +7,7 @@ import typer
 
 from app.cli import output
 from app.cli.client import connected
-from app.cli.options import ApiOption, JsonOption, SinceOption, UntilOption
+from app.cli.options import ApiOption, JsonOption, LimitOption, SinceOption, UntilOption
 
 
 def audit(
@@ -19,7 +19,7 @@ def audit(
     actor: Annotated[str | None, typer.Option(help="Name of the key that was used.")] = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 100,
+    limit: LimitOption = 100,
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -10,7 +10,7 @@ from app.cli import output
 from app.cli.client import WAITING, connected
 from app.cli.completing import subscription_names, topic_names
 from app.cli.errors import CliError
-from app.cli.options import ApiOption, JsonOption, SinceOption, UntilOption
+from app.cli.options import ApiOption, JsonOption, LimitOption, SinceOption, UntilOption
 from app.cli.progress import filling
 
 jobs = typer.Typer(
@@ -29,7 +29,7 @@ def list_jobs(
     state: Annotated[
         str | None, typer.Option(help="REQUESTED, RUNNING, DONE, CANCELLED or FAILED.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 100,
+    limit: LimitOption = 100,
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,12 +9,17 @@ from angelia_client import DiscardQuery
 from app.cli import output
 from app.cli.client import connected
 from app.cli.completing import subscription_names
-from app.cli.options import ApiOption, JsonOption, SinceOption, TopicArgument, UntilOption
+from app.cli.options import (
+    ApiOption,
+    JsonOption,
+    LimitOption,
+    SinceOption,
+    TopicArgument,
+    UntilOption,
+)
 
 _BODY_SHOWN_MAX: Final = 200
 _PAGE_MAX: Final = 100
-
-LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]
 
 
 def messages(  # noqa: PLR0913 - each an option

@@ -61,3 +61,4 @@ SinceOption = Annotated[
 UntilOption = Annotated[
     datetime | None, typer.Option(parser=_moment, metavar="TIME", help="Before then.")
 ]
+LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]
