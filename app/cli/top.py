@@ -173,13 +173,11 @@ async def look(client: AsyncAngelia, shown: Shown) -> Sequence[Row] | str:
     """The rows as they are now; in words why there are none."""
     try:
         return await _rows(client, shown)
-    except ClientError as error:
-        return error.message
     except ExceptionGroup as group:
         if group.split(ClientError)[1]:
             raise
         # Of those that were asked at once one is enough: they fail for one reason.
-        return str(next(iter(group.exceptions)))
+        return str(group.exceptions[0])
 
 
 async def _rows(client: AsyncAngelia, shown: Shown) -> Sequence[Row]:
