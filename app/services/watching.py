@@ -137,10 +137,8 @@ class Watch:
             await StandingRepository(session).write(changed)
             alerts = AlertRepository(session)
             told = self._book.told(await alerts.active(), read, now)
-            for alert in told.cleared:
-                await alerts.clear(alert)
-            for alert in told.raised:
-                await alerts.raise_(alert)
+            await alerts.clear(told.cleared)
+            await alerts.raise_(told.raised)
         self._written = standings
         _say(told)
         return True

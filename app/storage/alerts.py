@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -38,25 +38,16 @@ class AlertRepository:
         query = query.where(Row.cleared_at.is_(None)) if active else query
         return [_alert_of(row) for row in await self._session.scalars(query)]
 
-    async def raise_(self, alert: Alert) -> None:
-        """Something is so, and is to be announced."""
-        await self._session.execute(
-            insert(Row).values(
-                id=alert.id,
-                kind=alert.kind.value,
-                subscription_id=alert.subscription_id,
-                topic=alert.topic,
-                subscription=alert.subscription,
-                description=alert.description,
-                details=dict(alert.details),
-                raised_at=alert.raised_at,
-            )
-        )
+    async def raise_(self, alerts: Sequence[Alert]) -> None:
+        """These are so, and are to be announced; in one go, however many they are."""
+        if alerts:
+            await self._session.execute(insert(Row), [_raised(alert) for alert in alerts])
 
-    async def clear(self, alert: Alert) -> None:
-        """It is over, which is to be announced."""
-        cleared = update(Row).where(Row.id == alert.id).values(cleared_at=alert.cleared_at)
-        await self._session.execute(cleared)
+    async def clear(self, alerts: Sequence[Alert]) -> None:
+        """These are over, which is to be announced; in one go, however many they are."""
+        if alerts:
+            over = [{"id": alert.id, "cleared_at": alert.cleared_at} for alert in alerts]
+            await self._session.execute(update(Row), over)
 
     async def unannounced(self) -> Sequence[Announcement]:
         """What is to be announced, in order; at most AT_ONCE."""
@@ -77,6 +68,19 @@ class AlertRepository:
         old = select(Row.id).where(Row.cleared_at < func.clock_timestamp() - kept).limit(AT_ONCE)
         dropped = delete(Row).where(Row.id.in_(old)).returning(Row.id)
         return len((await self._session.scalars(dropped)).all())
+
+
+def _raised(alert: Alert) -> dict[str, Any]:
+    return {
+        "id": alert.id,
+        "kind": alert.kind.value,
+        "subscription_id": alert.subscription_id,
+        "topic": alert.topic,
+        "subscription": alert.subscription,
+        "description": alert.description,
+        "details": dict(alert.details),
+        "raised_at": alert.raised_at,
+    }
 
 
 def _alert_of(row: Row) -> Alert:

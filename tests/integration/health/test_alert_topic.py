@@ -96,3 +96,20 @@ async def test_alerts_of_a_subscription_that_is_deleted_are_over(watched: Watche
     await watched.delete(subscription)
     await watch.look()
     assert watched.told() == [("SUSPENDED", "RAISED"), ("SUSPENDED", "CLEARED")]
+
+
+async def test_alerts_of_many_subscriptions_begin_and_are_over_together(watched: Watched) -> None:
+    names = {f"billing-{number}" for number in range(5)}
+    subscriptions = [await watched.subscription(name) for name in sorted(names)]
+    watch = watched.watch()
+    for each in subscriptions:
+        await watched.set_state(each, State.SUSPENDED, f"{GONE} ({each.name})")
+    await watch.look()
+    for each in subscriptions:
+        await watched.set_state(each, State.ACTIVE)
+    await watch.look()
+    events = [event["data"] for event in watched.announced()]
+    for state in ("RAISED", "CLEARED"):
+        said = {e["subscriptionName"]: e["description"] for e in events if e["state"] == state}
+        assert said == {name: f"Suspended: {GONE} ({name})" for name in names}
+    assert len(events) == 2 * len(names)
