@@ -10,7 +10,6 @@ from app.domain.audit import Action, Change
 from app.domain.commit import parse_progress
 from app.domain.errors import (
     JobEndedError,
-    LogUnavailableError,
     TopicNotFoundError,
     ValidationFailedError,
 )
@@ -35,6 +34,7 @@ from app.log.interface import Bounds, MessageLog
 from app.services.applied import AppliedChanges
 from app.services.audit import note
 from app.services.jobs import RUNNER_LIVE_WITHIN
+from app.services.log_places import EPOCH, bounds_of, offsets_at
 from app.services.subscriptions import APPLIED_WITHIN
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
@@ -44,7 +44,6 @@ from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.subscriptions import SubscriptionRepository
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT: Final = timedelta(milliseconds=1)
 _STREAMS: Final = (UNDELIVERED, TRACES)
 
@@ -146,9 +145,7 @@ class RetransmissionService:
         only = wanted.selection.only
         partitions = await self._log.partitions(subscription.topic)
         until = wanted.until or datetime.now(UTC)
-        bounds = await self._log.bounds(partitions)
-        if missing := [each for each in partitions if each not in bounds]:
-            raise LogUnavailableError(f"The log does not say where {missing[0]} ends")
+        bounds = await bounds_of(self._log, partitions)
         spans = await self._spans(bounds, wanted)
         if only is Only.MISSING:
             spans = await self._passed(subscription, partitions, spans)
@@ -171,8 +168,9 @@ class RetransmissionService:
             if unknown := sorted(asked.keys() - {each.index for each in partitions}):
                 raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
         else:
-            starts = await self._at(partitions, wanted.since or _EPOCH)
-            ends = {} if wanted.until is None else await self._at(partitions, wanted.until)
+            starts = await offsets_at(self._log, partitions, wanted.since or EPOCH)
+            until = wanted.until
+            ends = {} if until is None else await offsets_at(self._log, partitions, until)
             asked = {each.index: (starts[each], ends.get(each)) for each in partitions}
         spans = []
         for partition in partitions:
@@ -184,16 +182,6 @@ class RetransmissionService:
                 Span(topic=partition.topic, partition=partition.index, start=start, end=end)
             )
         return spans
-
-    async def _at(
-        self, partitions: Collection[Partition], moment: datetime
-    ) -> Mapping[Partition, int]:
-        # No message is older than the epoch; Kafka gives times before it a meaning of their own.
-        moment_ms = max((moment - _EPOCH) // timedelta(milliseconds=1), 0)
-        found = await self._log.offsets_at(partitions, moment_ms)
-        if missing := [each for each in partitions if each not in found]:
-            raise LogUnavailableError(f"The log does not say where {missing[0]} was then")
-        return found
 
     async def _passed(
         self, subscription: Subscription, partitions: Collection[Partition], spans: Sequence[Span]

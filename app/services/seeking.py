@@ -2,25 +2,23 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from app.domain.audit import Action, Change
 from app.domain.commit import parse_progress
-from app.domain.errors import LogUnavailableError, SubscriptionNotFoundError
+from app.domain.errors import SubscriptionNotFoundError
 from app.domain.message import Partition
 from app.domain.seek import Seek
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.applied import AppliedChanges
 from app.services.audit import note
+from app.services.log_places import offsets_at
 from app.services.subscriptions import APPLIED_WITHIN
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.subscriptions import SubscriptionRepository
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,22 +53,14 @@ class SeekService:
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
         partitions = await self._log.partitions(topic)
-        offsets = await self._offsets_at(partitions, to)
+        found = await offsets_at(self._log, partitions, to)
+        offsets = [found[partition] for partition in partitions]
         if dry_run:
             return Moved(topic=topic, offsets=offsets)
         replaced = await self._set_by_tools(known, partitions)
         change = await self._move(known, offsets, replaced)
         applied = await self._applied.wait(change, within=APPLIED_WITHIN)
         return Moved(topic=topic, offsets=offsets, applied=applied)
-
-    async def _offsets_at(self, partitions: Sequence[Partition], to: datetime) -> list[int]:
-        # No message is older than the epoch; Kafka gives times before it a meaning of their own.
-        moment_ms = max((to - _EPOCH) // timedelta(milliseconds=1), 0)
-        found = await self._log.offsets_at(partitions, moment_ms)
-        if missing := [partition for partition in partitions if partition not in found]:
-            message = f"The log does not say where {missing[0]} was then"
-            raise LogUnavailableError(message)
-        return [found[partition] for partition in partitions]
 
     async def _set_by_tools(
         self, subscription: Subscription, partitions: Collection[Partition]

@@ -27,6 +27,7 @@ from app.log.interface import Committed, MessageLog
 from app.services.applied import LIVE_WITHIN, AppliedChanges
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
+from app.services.log_places import bounds_of
 from app.services.oauth import require_provider
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
@@ -204,10 +205,7 @@ class SubscriptionService:
 
     async def _ends(self, topic: str) -> Mapping[Partition, int]:
         partitions = await self._log.partitions(topic)
-        bounds = await self._log.bounds(partitions)
-        if missing := [partition for partition in partitions if partition not in bounds]:
-            message = f"The log does not say where {missing[0]} ends"
-            raise LogUnavailableError(message)
+        bounds = await bounds_of(self._log, partitions)
         return {partition: bounds[partition].end for partition in partitions}
 
     async def _commit_start(
