@@ -72,14 +72,17 @@ class AvroSchema:
         return False
 
     def _require_bounded(self) -> None:
+        kinds = list(self._all_types(self.root))
         free: dict[str, int] = {}
-        for kind in self._all_types(self.root):
+        for kind in kinds:
             if problem := self._problem(kind):
                 raise _refused(problem)
             if self._free_values(kind, free, ()) > FREE_VALUES_MAX:
                 raise _refused("has a record of which too much takes no room in a message")
+        # Only now: whatever is free is small by then, and ends.
+        for kind in kinds:
             items = kind.get("items") if isinstance(kind, dict) else None
-            if items is not None and self._is_free(items, ()):
+            if items is not None and self._is_free(items):
                 raise _refused("has an array of items that take no room in a message")
 
     def _problem(self, kind: AvroType) -> str | None:
@@ -123,14 +126,13 @@ class AvroSchema:
             )
         return known[name]
 
-    def _is_free(self, kind: AvroType, above: tuple[str, ...]) -> bool:
+    def _is_free(self, kind: AvroType) -> bool:
         kind = self.resolved(kind)
         if kind == "null" or (isinstance(kind, dict) and kind.get("size") == 0):
             return True
-        if not isinstance(kind, dict) or kind["type"] not in RECORDS or kind["name"] in above:
+        if not isinstance(kind, dict) or kind["type"] not in RECORDS:
             return False
-        below = (*above, kind["name"])
-        return all(self._is_free(each["type"], below) for each in kind["fields"])
+        return all(self._is_free(each["type"]) for each in kind["fields"])
 
 
 def decimal_of(kind: Mapping[str, Any]) -> tuple[int, int] | None:

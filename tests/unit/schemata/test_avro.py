@@ -182,14 +182,26 @@ def test_what_is_no_avro_schema_or_a_dangerous_one_is_refused(schema: str, says:
     assert [each.path for each in refused.value.details] == ["schema"]
 
 
-def test_a_record_that_grows_out_of_nothing_is_refused() -> None:
-    inner: object = {"type": "record", "name": "R0", "fields": []}
+def doubling() -> Any:  # noqa: ANN401 - JSON is of any type
+    """A record with two of another, which has two of another, … and not a byte in all of them."""
+    inner: Any = {"type": "record", "name": "R0", "fields": []}
     for level in range(1, 20):
-        name = inner["name"] if isinstance(inner, dict) else inner
-        fields = [{"name": "a", "type": inner}, {"name": "b", "type": name}]
+        fields = [{"name": "a", "type": inner}, {"name": "b", "type": inner["name"]}]
         inner = {"type": "record", "name": f"R{level}", "fields": fields}
+    return inner
+
+
+def test_a_record_that_grows_out_of_nothing_is_refused() -> None:
     with pytest.raises(ValidationFailedError, match="too much takes no room"):
-        codec(inner)
+        codec(doubling())
+
+
+def test_an_array_of_what_grows_out_of_nothing_is_refused_before_it_is_looked_through() -> None:
+    many = {"name": "many", "type": {"type": "array", "items": "R19"}}
+    last = {"type": "record", "name": "Last", "fields": [many]}
+    fields = [{"name": "all", "type": doubling()}, {"name": "last", "type": last}]
+    with pytest.raises(ValidationFailedError, match="too much takes no room"):
+        codec({"type": "record", "name": "Root", "fields": fields})
 
 
 def test_a_message_nested_a_million_deep_is_an_error_and_no_crash() -> None:
