@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from angelia_client.reading import Answered, Instant, InstantMs, Said
-
-TopicName = Annotated[str, Said(name="topicName")]
+from angelia_client.reading import Answered, Instant, InstantMs, Said, TopicName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from angelia_client.reading import Answered, Instant, InstantSeconds, Said
+from angelia_client.reading import Answered, Instant, InstantSeconds, Said, TopicName
 
 State = Literal["PENDING", "ACTIVE", "SUSPENDED"]
 
@@ -60,7 +60,7 @@ class Subscription(Answered):
     SCHEMA: ClassVar[str] = "SubscriptionRead"
 
     name: str
-    topic: Annotated[str, Said(name="topicName")]
+    topic: TopicName
     endpoint: str
     description: str
     owner: Owner
@@ -133,7 +133,7 @@ class NamedSubscriptionMetrics(SubscriptionMetrics):
     SCHEMA: ClassVar[str] = "NamedSubscriptionMetricsRead"
 
     name: str
-    topic: Annotated[str, Said(name="topicName")]
+    topic: TopicName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Forecast(Answered):
 
     SCHEMA: ClassVar[str] = "ForecastRead"
 
-    topic: Annotated[str, Said(name="topicName")]
+    topic: TopicName
     subscription: Annotated[str, Said(name="subscriptionName")]
     as_of: Instant | None
     lag: int | None
@@ -200,7 +200,7 @@ class Alert(Answered):
 
     id: str
     kind: str
-    topic: Annotated[str, Said(name="topicName")]
+    topic: TopicName
     subscription: Annotated[str, Said(name="subscriptionName")]
     description: str
     details: Mapping[str, Any]

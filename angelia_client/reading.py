@@ -48,6 +48,7 @@ def instant_of_seconds(number: float) -> datetime:
 Instant = Annotated[datetime, Said(read=instant)]
 InstantMs = Annotated[datetime, Said(read=instant_of_ms)]
 InstantSeconds = Annotated[datetime, Said(read=instant_of_seconds)]
+TopicName = Annotated[str, Said(name="topicName")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

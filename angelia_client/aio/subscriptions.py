@@ -24,6 +24,7 @@ from angelia_client.requests import (
     creating,
     escaped,
     get,
+    query_of,
     subscription_path,
     time_text,
     topic_path,
@@ -135,12 +136,10 @@ class AsyncSubscriptions:
         where each partition goes on.
         """
         said = since if isinstance(since, str) else time_text(since)
-        path = f"{subscription_path(topic, name)}/retransmission"
-        query = "?dryRun=true" if dry_run else ""
-        answer = await self._sender.json(
-            with_json("PUT", path + query, {"retransmissionDate": said})
-        )
-        return _positions(answer)
+        query = query_of({"dryRun": True if dry_run else None})
+        path = f"{subscription_path(topic, name)}/retransmission{query}"
+        request = with_json("PUT", path, {"retransmissionDate": said})
+        return _positions(await self._sender.json(request))
 
     async def _set_state(self, topic: str, name: str, *, state: str) -> Subscription:
         request = with_json("PUT", f"{subscription_path(topic, name)}/state", state)
