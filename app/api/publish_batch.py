@@ -18,7 +18,7 @@ from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_headers import PublishHeaders, flag, media_type, query_value
 from app.api.publish_items import Form, Item, form_of, items
 from app.api.publish_topic import publish_topic, said_of_topic
-from app.api.publish_typed import SchemaCheck, stored
+from app.api.publish_typed import Asked, SchemaCheck, asked, stored
 from app.domain.errors import (
     AngeliaError,
     MessageTooLargeError,
@@ -110,13 +110,15 @@ class BatchRoute:
         caller = await self._gate.caller(token_of(headers.authorization))
         topic = await publish_topic(name, scope, self._directory)
         self._gate.require(caller, self._directory.known(name) or topic)
+        named = Asked()
         if topic.schemas:
-            topic = await self._schemas.known(topic, headers)
+            named = asked(headers)
+            topic = await self._schemas.known(topic, named)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
         outcomes = await _outcomes(
             _Batch(
                 topic=topic,
-                headers=headers,
+                named=named,
                 partition_key=headers.partition_key,
                 propagated=headers.propagated(topic),
                 body=body,
@@ -147,7 +149,7 @@ class BatchRoute:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
     topic: Topic
-    headers: PublishHeaders
+    named: Asked
     partition_key: bytes | None
     propagated: tuple[tuple[bytes, bytes], ...]
     body: bytes
@@ -219,7 +221,7 @@ def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
     )
     if batch.topic.schemas:
         try:
-            publication = stored(batch.topic, publication, batch.headers, now_ms=batch.now_ms)
+            publication = stored(batch.topic, publication, batch.named, now_ms=batch.now_ms)
         except AngeliaError as error:
             return Outcome(message_id, error=error)
     record = record_of(publication, now_ms=batch.now_ms)

@@ -1,5 +1,7 @@
 """Messages for topics with schemas: held against them on their way into the log."""
 
+from typing import NamedTuple
+
 from app.api.publish_headers import PublishHeaders, media_type
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
 from app.domain.topic import Topic
@@ -14,6 +16,13 @@ SCHEMA_ID = b"schema-id"
 _DIGITS_MAX = 18
 
 
+class Asked(NamedTuple):
+    """The version and the id of a schema that a publisher names; None: it names none."""
+
+    version: int | None = None
+    id: int | None = None
+
+
 class SchemaCheck:
     """Makes of publications what their topics store of them."""
 
@@ -25,35 +34,32 @@ class SchemaCheck:
         self, topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
     ) -> Publication:
         """The publication as it is stored; what `typed` raises, for a topic with schemas."""
-        topic = await self.known(topic, headers)
-        return stored(topic, publication, headers, now_ms=now_ms)
+        named = asked(headers)
+        topic = await self.known(topic, named)
+        return stored(topic, publication, named, now_ms=now_ms)
 
-    async def known(self, topic: Topic, headers: PublishHeaders) -> Topic:
+    async def known(self, topic: Topic, named: Asked) -> Topic:
         """The topic as it is known here, once its newest versions are looked up if need be.
 
-        They are where the headers name one that is not known.
+        They are where one is named that is not known.
         """
-        version, schema_id = asked(headers)
-        versions = {each.version for each in topic.schemas}
-        ids = {each.id for each in topic.schemas}
-        if version in {None, *versions} and schema_id in {None, *ids}:
+        version, schema_id = named
+        has_version = version is None or any(each.version == version for each in topic.schemas)
+        if has_version and (schema_id is None or any(e.id == schema_id for e in topic.schemas)):
             return topic
         await self._fresh.look(topic.name)
         return self._directory.known(topic.name) or topic
 
 
-def stored(
-    topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
-) -> Publication:
+def stored(topic: Topic, publication: Publication, named: Asked, *, now_ms: int) -> Publication:
     """As `SchemaCheck.checked`, by what is known of the topic."""
-    version, schema_id = asked(headers)
     given = Given(
         body=publication.body,
         media=media_type(publication.content_type),
         message_id=publication.id,
         now_ms=now_ms,
-        version=version,
-        id=schema_id,
+        version=named.version,
+        id=named.id,
     )
     found: Typed = typed(topic, given)
     if len(found.body) > topic.message_size_max:
@@ -66,9 +72,9 @@ def stored(
     )
 
 
-def asked(headers: PublishHeaders) -> tuple[int | None, int | None]:
-    """The version and the id that `Schema-Version` and `Schema-Id` name; ValidationFailedError."""
-    return _number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID)
+def asked(headers: PublishHeaders) -> Asked:
+    """What `Schema-Version` and `Schema-Id` name; ValidationFailedError."""
+    return Asked(_number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID))
 
 
 def _number(headers: PublishHeaders, name: bytes) -> int | None:

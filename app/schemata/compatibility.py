@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from app.domain.schema import ContentType
 from app.schemata.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
+from app.schemata.compiled import avro_codec
 
 # What else the values of a type may be read as.
 _WIDER: Final = {
@@ -26,7 +27,7 @@ def backward_problem(kind: ContentType, *, new: str, old: str) -> str | None:
     """
     if kind is ContentType.JSON:
         return None
-    reader, writer = AvroSchema(new), AvroSchema(old)
+    reader, writer = avro_codec(new).schema, avro_codec(old).schema
     return _Comparison(reader, writer).problem(reader.root, writer.root, "")
 
 

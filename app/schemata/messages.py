@@ -28,8 +28,9 @@ from app.schemata.problems import MismatchError
 AVRO: Final = b"avro/binary"
 JSON: Final = b"application/json"
 
+# Confluent's: a zero byte, and the id of the schema.
+PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
-_PREFIX_LENGTH: Final = 5
 _UNREAD: Final = object()
 
 
@@ -67,14 +68,9 @@ class AvroTopic:
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return body, self._named(version, record)
-        found = self.prefixed(body)
-        return (body[_PREFIX_LENGTH:], found) if found else (body, self.latest)
-
-    def prefixed(self, body: bytes) -> TopicSchema | None:
-        """The schema that a prefix names, if there is one and it is of this topic."""
-        if len(body) < _PREFIX_LENGTH or body[:1] != _PREFIX:
-            return None
-        return self._ids.get(int.from_bytes(body[1:_PREFIX_LENGTH]))
+        number = prefix_id(body)
+        found = None if number is None else self._ids.get(number)
+        return (body[PREFIX_LENGTH:], found) if found else (body, self.latest)
 
     def _named(self, version: bytes, record: Record) -> TopicSchema | None:
         found = self._versions.get(version)
@@ -188,6 +184,13 @@ Reading = Callable[[Record, Partition], Message]
 def reading(topic: Topic) -> Reading:
     """Makes messages of the topic's records, as whoever looks at their bodies sees them."""
     return AvroTopic(topic).message if topic.content_type is ContentType.AVRO else Message
+
+
+def prefix_id(body: bytes) -> int | None:
+    """The id of a schema that a prefix names; None: there is no prefix."""
+    if len(body) < PREFIX_LENGTH or body[:1] != _PREFIX:
+        return None
+    return int.from_bytes(body[1:PREFIX_LENGTH])
 
 
 def _is_avro(record: Record) -> bool:

@@ -13,7 +13,7 @@ from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.schemata.avro import AvroError
 from app.schemata.compiled import avro_codec, json_schema
-from app.schemata.messages import AvroTopic
+from app.schemata.messages import PREFIX_LENGTH, prefix_id
 from app.schemata.problems import MismatchError
 from app.schemata.versions import schema_asked
 
@@ -96,10 +96,11 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
     """Avro, by the version that was named, or that a prefix names, or by the newest."""
     if given.version is None and given.id is None:
         # Only a body that is a whole message behind the prefix is taken to have one.
-        prefixed = AvroTopic(topic).prefixed(given.body)
+        number = prefix_id(given.body)
+        prefixed = next((each for each in reversed(topic.schemas) if each.id == number), None)
         if prefixed is not None and not prefixed.retired:
             try:
-                return _read(prefixed, given.body[5:])
+                return _read(prefixed, given.body[PREFIX_LENGTH:])
             except AvroError:
                 pass  # the prefix is the beginning of a message
     try:
