@@ -3,7 +3,7 @@
 Times are seconds since the epoch.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -69,19 +69,13 @@ class Arrivals:
         """
         if not self._points:
             raise ValueError("nothing is known of the partition")
-        place = bisect_left(self._points, offset, key=_offset_of)
-        # The last of those that say the same: it had not arrived then.
-        while place + 1 < len(self._points) and self._points[place + 1].offset <= offset:
-            place += 1
-        if place == len(self._points):
-            return self._points[-1].at
-        if self._points[place].offset > offset:
-            place -= 1
-        if place < 0:
+        # Of those that say the same the last is the one before: it had not arrived then.
+        after = bisect_right(self._points, offset, key=_offset_of)
+        if after == 0:
             return self._points[0].at
-        if place + 1 == len(self._points):
-            return self._points[place].at
-        return _between(self._points[place], self._points[place + 1], offset)
+        if after == len(self._points):
+            return self._points[-1].at
+        return _between(self._points[after - 1], self._points[after], offset)
 
     def since(self, offset: float) -> list[Point]:
         """From the arrival of the message at `offset` to the last point; ValueError as above."""

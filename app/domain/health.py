@@ -71,18 +71,13 @@ class Signs:
 def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors: bool) -> Signs:
     """What the workers' reports of a subscription show."""
     counted = [(load.counts, load.window.total_seconds()) for load in loads if load.window]
-    timeouts = sum(counts.timeouts / window for counts, window in counted)
-    other_errors = sum(counts.other_errors / window for counts, window in counted)
-    codes_4xx = sum(counts.codes_4xx / window for counts, window in counted)
-    codes_5xx = sum(counts.codes_5xx / window for counts, window in counted)
-    fine = sum((counts.codes_2xx + counts.codes_other) / window for counts, window in counted)
     return Signs(
         lag=lag,
-        rate=fine + timeouts + other_errors + codes_4xx + codes_5xx,
-        timeouts=timeouts,
-        other_errors=other_errors,
-        codes_4xx=codes_4xx,
-        codes_5xx=codes_5xx,
+        rate=sum(counts.attempts / window for counts, window in counted),
+        timeouts=sum(counts.timeouts / window for counts, window in counted),
+        other_errors=sum(counts.other_errors / window for counts, window in counted),
+        codes_4xx=sum(counts.codes_4xx / window for counts, window in counted),
+        codes_5xx=sum(counts.codes_5xx / window for counts, window in counted),
         is_down=any(load.output.mode is Mode.HEARTBEAT for load in loads),
         client_errors_matter=client_errors,
     )

@@ -67,6 +67,12 @@ class AttemptCounts:
     retries: int = 0
     bytes: int = 0
 
+    @property
+    def attempts(self) -> int:
+        """All of them, whatever came of them: a retry is one, too."""
+        answered = self.codes_2xx + self.codes_4xx + self.codes_5xx + self.codes_other
+        return answered + self.timeouts + self.other_errors
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:

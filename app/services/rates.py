@@ -126,9 +126,8 @@ def _rates(loads: Iterable[SubscriptionLoad]) -> Mapping[str, float]:
 
 def _counted(load: SubscriptionLoad) -> Mapping[str, int]:
     counts = load.counts
-    answered = counts.codes_2xx + counts.codes_4xx + counts.codes_5xx + counts.codes_other
     return {
-        "rate": answered + counts.timeouts + counts.other_errors,
+        "rate": counts.attempts,
         "throughput": counts.bytes,
         "timeouts": counts.timeouts,
         "other_errors": counts.other_errors,

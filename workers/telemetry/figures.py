@@ -133,7 +133,7 @@ def _read_lines(capped: CappedReadings, names: Labels, lines: Sequence[DeliveryL
         capped.add(catalogue.STATUS_CODES, count, names, status)
     capped.add(catalogue.INFLIGHT, sum(line.in_air for line in lines), names)
     if lines[0].subscription.batching is not None:
-        capped.add(catalogue.BATCHES, _requests(attempts), names)
+        capped.add(catalogue.BATCHES, attempts.attempts, names)
 
 
 def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
@@ -142,11 +142,6 @@ def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
     return AttemptCounts(
         **{each.name: sum(getattr(c, each.name) for c in counts) for each in fields(AttemptCounts)}
     )
-
-
-def _requests(counts: AttemptCounts) -> int:
-    answered = counts.codes_2xx + counts.codes_4xx + counts.codes_5xx + counts.codes_other
-    return answered + counts.timeouts + counts.other_errors
 
 
 def _finished(finished: Finished) -> Iterator[tuple[catalogue.Metric, Value]]:
@@ -159,7 +154,7 @@ def _finished(finished: Finished) -> Iterator[tuple[catalogue.Metric, Value]]:
 def _attempts(counts: AttemptCounts) -> Iterator[tuple[catalogue.Metric, Value]]:
     yield catalogue.TIMEOUTS, counts.timeouts
     yield catalogue.OTHER_ERRORS, counts.other_errors
-    yield catalogue.FAILURES, _requests(counts) - counts.codes_2xx
+    yield catalogue.FAILURES, counts.attempts - counts.codes_2xx
     yield catalogue.RETRIES, counts.retries
 
 

@@ -97,7 +97,7 @@ async def consumer_groups(
 ) -> Response:
     """Offsets and lag in each partition, and the workers that have them: one group, of one log."""
     group = await services.consumer_groups.of(topic, name)
-    return answer([consumer_group_read(group, await services.topics.get(topic)).answered()])
+    return answer([consumer_group_read(group).answered()])
 
 
 def _number(text: str) -> int | None:

@@ -5,7 +5,6 @@ from pydantic import Field
 from app.api.schemas.base import Schema
 from app.domain.message import Message
 from app.domain.operations import DATACENTER
-from app.domain.topic import Topic
 from app.services.consumer_groups import ConsumerGroup, GroupMember, GroupPartition
 
 CONTENT_MAX = 10 * 1024
@@ -70,29 +69,29 @@ class ConsumerGroupRead(Schema):
     partitions: list[GroupPartitionRead] = Field(description="all, whoever has them")
 
 
-def consumer_group_read(group: ConsumerGroup, topic: Topic) -> ConsumerGroupRead:
+def consumer_group_read(group: ConsumerGroup) -> ConsumerGroupRead:
     """The answer for a subscription's group."""
     return ConsumerGroupRead(
         group_id=group.id,
         state="Stable" if group.members else "Empty",
-        members=[_member_read(each, topic) for each in group.members],
-        partitions=[_partition_read(each, topic) for each in group.partitions],
+        members=[_member_read(each) for each in group.members],
+        partitions=[_partition_read(each) for each in group.partitions],
     )
 
 
-def _member_read(member: GroupMember, topic: Topic) -> GroupMemberRead:
+def _member_read(member: GroupMember) -> GroupMemberRead:
     return GroupMemberRead(
         consumer_id=member.worker,
         client_id=member.worker,
         host=member.host,
-        partitions=[_partition_read(each, topic) for each in member.partitions],
+        partitions=[_partition_read(each) for each in member.partitions],
     )
 
 
-def _partition_read(standing: GroupPartition, topic: Topic) -> GroupPartitionRead:
+def _partition_read(standing: GroupPartition) -> GroupPartitionRead:
     return GroupPartitionRead(
         partition=standing.partition.index,
-        topic=topic.name,
+        topic=standing.partition.topic,
         current_offset=standing.current,
         log_end_offset=standing.end,
         lag=standing.lag,
