@@ -6,6 +6,7 @@ own then; such a message is sent again, and has its end in its trace like all ot
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,9 @@ class Account:
         self.traces: dict[str, Entries] = {}
         self._refused: set[str] = set()
 
-    async def of(self, service: Service, *, workers: int, upset: Upset) -> None:
+    async def of(
+        self, service: Service, *, workers: int, upset: Upset, crashed: bool = False
+    ) -> None:
         """Publish several times the payloads, so that it happens in the middle; wait for all."""
         async with Subscriber(self.script) as receiver:
             await service.topic(TOPIC, partitions=4, **ALL)
@@ -75,10 +78,13 @@ class Account:
             await upset(service, path, started)
             self._refused = {i for i, body in published.items() if body in self.events.refused}
             delivered = len(published) - len(self._refused)
-            await agree(service, path, delivered=delivered, refused=sorted(self._refused))
+            told = partial(
+                agree, delivered=delivered, refused=sorted(self._refused), crashed=crashed
+            )
+            await told(service, path)
             # The receiver has answered all of them by now, and nobody sends any again.
             self.traces = await traces_when(service, path, published, complete=self._is_complete)
-            await agree(service, path, delivered=delivered, refused=sorted(self._refused))
+            await told(service, path)
 
     def _is_complete(self, message_id: str, entries: Entries) -> bool:
         """Whether its publication is there, and all since it was last read from the log."""
@@ -111,7 +117,7 @@ async def test_after_a_kill_each_message_has_its_end_and_all_that_is_counted_agr
 ) -> None:
     account = Account()
     async with running(configuration, logs, workers=0) as service:
-        await account.of(service, workers=workers, upset=upset)
+        await account.of(service, workers=workers, upset=upset, crashed=True)
     # That each has its last attempts was waited for: only of what was sent again some are missing.
     for message_id in account.unsaid():
         answers = account.script.answers[message_id]

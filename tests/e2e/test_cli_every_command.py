@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 import typer.main
 
-from app.cli.loading import Deferred
 from app.cli.main import app
+from tests.architecture.cli_page import loaded
 from tests.e2e.cli import PATIENCE_S, Place, wait_until
 
 # Each command is a process of its own, and there are many.
@@ -67,7 +67,7 @@ def shop() -> Iterator[Shop]:
 
 def leaves(command: Any, path: Sequence[str] = ()) -> Iterator[str]:  # noqa: ANN401 - typer names none of its classes
     for name, entry in command.commands.items():
-        below = entry.loaded() if isinstance(entry, Deferred) else entry
+        below = loaded(entry)
         if hasattr(below, "commands"):
             yield from leaves(below, (*path, name))
         else:

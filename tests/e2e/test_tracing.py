@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,16 @@ def assert_in_order(entries: Entries, answers: list[Attempt], *, end: str) -> No
     assert times == sorted(times)
 
 
+def ended(refused: Collection[str]) -> Callable[[str, Entries], bool]:
+    """Whether a trace says how it ended, which for those is that it was discarded."""
+
+    def is_complete(message_id: str, entries: Entries) -> bool:
+        end = "DISCARDED" if message_id in refused else "SUCCESS"
+        return len(entries) > 2 and entries[-1]["status"] == end
+
+    return is_complete
+
+
 async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
@@ -91,11 +101,7 @@ async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
         refused = [each for each, body in published.items() if body in events.refused]
         await agree(service, path, delivered=len(published) - len(refused), refused=refused)
 
-        def is_complete(message_id: str, entries: Entries) -> bool:
-            end = "DISCARDED" if message_id in refused else "SUCCESS"
-            return len(entries) > 2 and entries[-1]["status"] == end
-
-        traces = await traces_when(service, path, published, complete=is_complete)
+        traces = await traces_when(service, path, published, complete=ended(refused))
         for message_id, entries in traces.items():
             end = "DISCARDED" if message_id in refused else ""
             assert_in_order(entries, script.answers[message_id], end=end)
@@ -162,11 +168,7 @@ async def test_each_message_of_a_batch_has_the_trace_of_its_batch(
         assert len(refused) >= len(events.refused)
         await agree(service, path, delivered=len(published) - len(refused), refused=refused)
 
-        def is_complete(message_id: str, entries: Entries) -> bool:
-            end = "DISCARDED" if message_id in refused else "SUCCESS"
-            return len(entries) > 2 and entries[-1]["status"] == end
-
-        traces = await traces_when(service, path, published, complete=is_complete)
+        traces = await traces_when(service, path, published, complete=ended(refused))
     for message_id, entries in traces.items():
         end = "DISCARDED" if message_id in refused else ""
         assert_in_order(entries, script.answers[message_id], end=end)

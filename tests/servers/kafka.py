@@ -63,7 +63,7 @@ def install() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _jars_present():
             require_commands("java", "mvn")
-            _fetch_jars()
+            fetch_jars(CACHE, _POM, what=f"Kafka {VERSION}", install=INSTALL_JARS)
         else:
             require_commands("java")
     return CACHE / "libs"
@@ -97,21 +97,24 @@ def _java_version() -> int:
     return int(found.group(1)) if found else 0
 
 
-def _fetch_jars() -> None:
-    """Fetch the jars; the file `complete` is written last, so a broken fetch is repeated."""
-    pom = CACHE / "pom.xml"
-    pom.write_text(_POM)
+def fetch_jars(cache: Path, pom_text: str, *, what: str, install: str) -> None:
+    """Have Maven put what the POM depends on into `libs` of that folder; MissingError.
+
+    The file `complete` is written last, so a broken fetch is repeated. `install` is the line to
+    run, should it fail.
+    """
+    pom = cache / "pom.xml"
+    pom.write_text(pom_text)
     command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), "dependency:copy-dependencies"]
     fetched = subprocess.run(
-        [*command, f"-DoutputDirectory={CACHE / 'libs'}", "-DincludeScope=runtime"],
+        [*command, f"-DoutputDirectory={cache / 'libs'}", "-DincludeScope=runtime"],
         capture_output=True,
         text=True,
         check=False,
     )
     if fetched.returncode:
-        message = f"Maven could not fetch Kafka {VERSION}; run: {INSTALL_JARS}\n{fetched.stdout}"
-        raise MissingError(message)
-    (CACHE / "complete").touch()
+        raise MissingError(f"Maven could not fetch {what}; run: {install}\n{fetched.stdout}")
+    (cache / "complete").touch()
 
 
 class Cluster:

@@ -6,13 +6,12 @@ it.
 """
 
 import fcntl
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.servers.kafka import MissingError, require_commands
+from tests.servers.kafka import MissingError, fetch_jars, require_commands
 
 VERSION: Final = "4.2.0"
 CACHE: Final = Path(__file__).resolve().parents[2] / "build" / f"spark-kafka-{VERSION}"
@@ -42,29 +41,16 @@ def jars() -> Sequence[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (CACHE / "complete").exists():
             require_commands("java", "mvn")
-            _fetch()
+            fetch_jars(CACHE, _pom(), what="Spark's connector", install=INSTALL)
     return sorted((CACHE / "libs").glob("*.jar"))
 
 
-def _fetch() -> None:
+def _pom() -> str:
     wanted = "".join(
         _DEPENDENCY.format(group=group, name=name, version=version)
         for (group, name), version in _JARS.items()
     )
-    pom = CACHE / "pom.xml"
-    pom.write_text(_POM.format(dependencies=wanted))
-    command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), "dependency:copy-dependencies"]
-    fetched = subprocess.run(
-        [*command, f"-DoutputDirectory={CACHE / 'libs'}", "-DincludeScope=runtime"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if fetched.returncode:
-        message = f"Maven could not fetch Spark's connector; run: {INSTALL}\n{fetched.stdout}"
-        raise MissingError(message)
-    # Last, so a broken fetch is repeated.
-    (CACHE / "complete").touch()
+    return _POM.format(dependencies=wanted)
 
 
 if __name__ == "__main__":
