@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from workers.consumer.crowding import Crowding
+
 # A backlog is delivered as fast as the CPU allows, but a turn of the loop in which that happens is
 # to take about so long, whatever else is in it: a live delivery waits for a few turns.
 TURN_SECONDS: Final = 0.001
@@ -15,6 +17,11 @@ STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
 # Who had a live delivery will soon have another.
 LIVE_SECONDS: Final = 1.0
+# Where processes wait for cores, each turn of a backlog is followed by a rest of so many times its
+# length. Live messages pass through all of them: a loop that is always ready to run is the last
+# that they wait for, and a backlog has time.
+RESTS_PER_TURN: Final = 2.0
+REST_SECONDS_MAX: Final = 0.010
 # Filters run for so long in one turn, however many messages that are: some cost a thousand times
 # as much as others.
 FILTERS_PER_TURN: Final = 4096
@@ -33,11 +40,17 @@ def starts_after(starts: int, *, took_s: float, all_used: bool, live: bool) -> i
     return min(STARTS_MAX, starts + starts // 4) if all_used else starts
 
 
+def rest_after(took_s: float, *, crowded: bool, live: bool) -> float:
+    """How long nothing of a backlog is begun after a turn that took so long; seconds."""
+    return min(REST_SECONDS_MAX, RESTS_PER_TURN * took_s) if crowded and live else 0.0
+
+
 class Turns:
     """A budget of deliveries per turn of the loop; the rest wait for the next one.
 
     With `seconds` nothing more is begun in a turn after that time, either. If it `adapts`, the
-    budget follows how long turns take, by `starts_after`.
+    budget follows how long turns take, by `starts_after`, and turns are apart by `rest_after`.
+    `clock` and `cpu_clock` are seconds of the world, and of the CPU of this thread.
     """
 
     def __init__(
@@ -48,14 +61,18 @@ class Turns:
         seconds: float | None = None,
         adapts: bool = False,
         clock: Callable[[], float] = time.perf_counter,
+        cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._loop = loop
         self._starts = starts
         self._seconds = seconds
         self._adapts = adapts
         self._clock = clock
+        self._cpu_clock = cpu_clock
+        self._crowding = Crowding()
         self._left = starts
         self._begun = 0.0
+        self._cpu_begun = 0.0
         self._live = False
         self._live_until = 0.0
         self._armed = False
@@ -84,6 +101,8 @@ class Turns:
     def _begin(self) -> None:
         self._left = self._starts
         self._begun = self._clock()
+        if self._adapts:
+            self._cpu_begun = self._cpu_clock()
 
     def _has_room(self) -> bool:
         if self._left <= 0:
@@ -91,8 +110,15 @@ class Turns:
         return self._seconds is None or self._clock() < self._begun + self._seconds
 
     def _next_turn(self) -> None:
-        if self._adapts:
-            self._adapt(self._clock())
+        rest = self._adapted(self._clock()) if self._adapts else 0.0
+        if rest:
+            # Still armed, and nothing left: who asks meanwhile waits for the end of it.
+            self._left = 0
+            self._loop.call_later(rest, self._go_on)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
         self._begin()
         self._armed = False
         for _ in range(len(self._deferred)):
@@ -104,13 +130,12 @@ class Turns:
             self._armed = True
             self._loop.call_soon(self._next_turn)
 
-    def _adapt(self, now: float) -> None:
+    def _adapted(self, now: float) -> float:
+        """Set the budget by the turn that is over; the seconds to rest before the next one."""
         if self._live:
             self._live = False
             self._live_until = now + LIVE_SECONDS
-        self._starts = starts_after(
-            self._starts,
-            took_s=now - self._begun,
-            all_used=self._left <= 0,
-            live=now < self._live_until,
-        )
+        live, took = now < self._live_until, now - self._begun
+        self._crowding.ran(took_s=took, cpu_s=self._cpu_clock() - self._cpu_begun)
+        self._starts = starts_after(self._starts, took_s=took, all_used=self._left <= 0, live=live)
+        return rest_after(took, crowded=self._crowding.is_crowded(), live=live)

@@ -56,7 +56,7 @@ def test_turns_settle_at_the_time_they_may_take(each_us: int) -> None:
 
 async def test_less_is_begun_in_a_turn_while_turns_are_long_and_others_are_live() -> None:
     clock, begun = Clock(), list[int]()
-    turns = Turns(asyncio.get_running_loop(), adapts=True, clock=clock)
+    turns = Turns(asyncio.get_running_loop(), adapts=True, clock=clock, cpu_clock=clock)
 
     async def until(count: int, *, took_s: float, live: bool) -> None:
         while len(begun) < count:
