@@ -1,25 +1,18 @@
 """Bodies that are a time: as text, as a JSON string, or in an object (Hermes' three forms)."""
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from starlette.requests import Request
 
 from app.api.body import MANAGEMENT_BODY_MAX, json_of, media_type, read_body
 from app.api.errors import RequestRefusedError
-from app.api.media import JsonRequest, instant_of, is_strict
+from app.api.media import JsonRequest, is_strict
 from app.api.schemas.base import json_object
 from app.domain.errors import ValidationFailedError
 
 FIELD: Final = "retransmissionDate"
 
-_AGO: Final = re.compile(r"-([0-9]{1,6})([mhd])")
-_UNITS: Final = {
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
 # As JSON neither of them is anything: `-6h`, and a date.
 _BARE: Final = re.compile(rb"\s*(-[0-9]+[mhd]|[0-9]{4}-[0-9]{2}-[0-9]{2}\S*)\s*")
 # What clients send that say nothing of their bodies: curl's `-d`, and those without any header.
@@ -47,16 +40,3 @@ def _object_in(raw: bytes, *, is_json: bool) -> dict[str, object]:
         raise ValidationFailedError.of(FIELD, "must be a time like 2026-01-31T12:00:00, or -6h")
     body = json_of(raw)
     return {FIELD: body} if isinstance(body, str) else json_object(body)
-
-
-def moment_of(text: str, *, now: datetime, path: str = FIELD) -> datetime:
-    """The time that a text names: RFC 3339, ms, or `-30m`, `-6h`, `-2d`; ValidationFailedError."""
-    if ago := _AGO.fullmatch(text):
-        try:
-            return now - int(ago[1]) * _UNITS[ago[2]]
-        except OverflowError:
-            return datetime.min.replace(tzinfo=UTC)
-    moment = instant_of(text, path=path)
-    if moment is None:
-        raise ValidationFailedError.of(path, "must not be empty")
-    return moment

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -101,24 +100,6 @@ def status_code_of(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) == 3):  # noqa: PLR2004 - as 404
         raise ValidationFailedError.of("status", "must be DISCARDED, or a status code as 404")
     return int(text)
-
-
-def instant_of(text: str | None, *, path: str) -> datetime | None:
-    """A query parameter that is an RFC 3339 time (UTC unless it has an offset) or epoch ms."""
-    if text is None:
-        return None
-    try:
-        return _instant(text)
-    except (ValueError, OverflowError, OSError) as exc:
-        message = "must be a time like 2026-01-31T12:00:00Z, or milliseconds since the epoch"
-        raise ValidationFailedError.of(path, message) from exc
-
-
-def _instant(text: str) -> datetime:
-    if text.isascii() and text.isdigit():
-        return datetime.fromtimestamp(int(text) / 1000, UTC)
-    parsed = datetime.fromisoformat(text)
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def is_strict(request: Request) -> bool:

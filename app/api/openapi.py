@@ -29,7 +29,7 @@ from app.api.schemas.redrive import RedriveBody
 from app.api.schemas.retransmission import RetransmissionBody
 from app.api.schemas.retransmissions import RetransmitBody
 from app.api.schemas.signing import SigningSecretBody
-from app.api.schemas.subscription import SubscriptionBody
+from app.api.schemas.subscription import NewSubscriptionBody, SubscriptionBody
 from app.api.schemas.topic import TopicBody
 
 _JSON: Final = "application/json"
@@ -39,6 +39,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     GroupBody,
     TopicBody,
     SubscriptionBody,
+    NewSubscriptionBody,
     SigningSecretBody,
     FilterTrialBody,
     QueryBody,

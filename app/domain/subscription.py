@@ -199,7 +199,7 @@ class Subscription:
     `id` names this incarnation: a subscription deleted and created again under its old name has
     another one, so that nothing of the old one (commits, counters, undelivered messages) is taken
     for the new one's. `change` is the number of the change that last touched it. `start` is the
-    first offset of each partition that belongs to it: the end of the topic when it was created. A
+    first offset of each partition that belongs to it, as it was when it was created. A
     partition that is not in it was added later and belongs to it from its beginning. It gets the
     messages that pass all its `filters`, in the order that `ordering` asks for; `fetch` says when
     they are taken out of the log.

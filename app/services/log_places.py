@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, assert_never
 
+from app.domain.beginning import Beginning, Edge
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.log.interface import Bounds, MessageLog
@@ -31,3 +32,25 @@ async def offsets_at(
     if missing := [each for each in partitions if each not in found]:
         raise LogUnavailableError(f"The log does not say where {missing[0]} was then")
     return found
+
+
+async def begun_at(
+    log: MessageLog, partitions: Collection[Partition], beginning: Beginning
+) -> Mapping[Partition, int]:
+    """Where whoever begins there reads on: no message that is published from now on is before it.
+
+    LogUnavailableError.
+    """
+    # The ends come first. Kafka looks for a time, and then, where there is nothing since, for the
+    # end: what is published between the two was never in either.
+    bounds = await bounds_of(log, partitions)
+    match beginning:
+        case Edge.EARLIEST:
+            return {each: bounds[each].start for each in partitions}
+        case Edge.LATEST:
+            return {each: bounds[each].end for each in partitions}
+        case datetime():
+            found = await offsets_at(log, partitions, beginning)
+            return {each: min(found[each], bounds[each].end) for each in partitions}
+        case _:
+            assert_never(beginning)

@@ -13,7 +13,7 @@ from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.applied import AppliedChanges
 from app.services.audit import note
-from app.services.log_places import offsets_at
+from app.services.log_places import begun_at
 from app.services.subscriptions import APPLIED_WITHIN
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
@@ -53,7 +53,7 @@ class SeekService:
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
         partitions = await self._log.partitions(topic)
-        found = await offsets_at(self._log, partitions, to)
+        found = await begun_at(self._log, partitions, to)
         offsets = [found[partition] for partition in partitions]
         if dry_run:
             return Moved(topic=topic, offsets=offsets)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from app.domain.audit import Action, Change
+from app.domain.beginning import FIELD, Beginning, Edge, beginning_text
 from app.domain.commit import initial_metadata
 from app.domain.egress import EgressPolicy
 from app.domain.errors import (
@@ -27,7 +28,7 @@ from app.log.interface import Committed, MessageLog
 from app.services.applied import LIVE_WITHIN, AppliedChanges
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
-from app.services.log_places import bounds_of
+from app.services.log_places import begun_at
 from app.services.oauth import require_provider
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
@@ -92,8 +93,8 @@ class SubscriptionService:
         taken_up = any(worker.applied_change >= found.change for worker in workers)
         return found, visible_state(found, taken_up=taken_up)
 
-    async def create(self, draft: Subscription) -> Acknowledged:
-        """Create it, to get every message published from now on.
+    async def create(self, draft: Subscription, beginning: Beginning = Edge.LATEST) -> Acknowledged:
+        """Create it, to get every message published from now on, and those since `beginning`.
 
         TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, ValidationFailedError for
         its endpoint, its dead-letter topic or its OAuth provider; then nothing is created.
@@ -103,9 +104,9 @@ class SubscriptionService:
             topic = await TopicRepository(session).get(draft.topic)
         require_content(draft, topic)
         # Read before anyone can see the row: what is published after the answer lies behind these
-        # ends, and so belongs to it.
-        ends = await self._ends(topic.name)
-        start = {partition.index: end for partition, end in ends.items()}
+        # places, and so belongs to it.
+        begins = await begun_at(self._log, await self._log.partitions(topic.name), beginning)
+        start = {partition.index: offset for partition, offset in begins.items()}
         async with self._database.transaction() as session:
             # Its unique name comes before the commit to the log, which would else move the offsets
             # of one that exists.
@@ -113,9 +114,9 @@ class SubscriptionService:
             await require_dead_letter(created, TopicRepository(session))
             await require_provider(created, OAuthProviderRepository(session))
             event = self._change(Action.CREATED, after=created)
-            await note(AuditRepository(session), event)
+            await note(AuditRepository(session), _with_beginning(event, beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
-            await self._commit_start(created, ends)
+            await self._commit_start(created, begins)
         applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
         return Acknowledged(subscription=created, applied=applied)
 
@@ -203,16 +204,11 @@ class SubscriptionService:
                 "endpoint", f"cannot be delivered to: {problem}; {_HOW_TO_ALLOW}"
             )
 
-    async def _ends(self, topic: str) -> Mapping[Partition, int]:
-        partitions = await self._log.partitions(topic)
-        bounds = await bounds_of(self._log, partitions)
-        return {partition: bounds[partition].end for partition in partitions}
-
     async def _commit_start(
-        self, subscription: Subscription, ends: Mapping[Partition, int]
+        self, subscription: Subscription, begins: Mapping[Partition, int]
     ) -> None:
         metadata = initial_metadata(subscription.id)
-        start = {partition: Committed(end, metadata) for partition, end in ends.items()}
+        start = {partition: Committed(at, metadata) for partition, at in begins.items()}
         if failed := await self._log.commit({subscription.group: start}):
             message = f"The log did not take the first offsets: {next(iter(failed.values()))}"
             raise LogUnavailableError(message)
@@ -241,6 +237,12 @@ async def _stored(
         # Also where its secrets cannot be written, or not be read.
         return await subscriptions.set_state(wanted)
     return await subscriptions.update(wanted)
+
+
+def _with_beginning(event: Change, beginning: Beginning) -> Change:
+    if beginning is Edge.LATEST:
+        return event
+    return replace(event, after={**(event.after or {}), FIELD: beginning_text(beginning)})
 
 
 def visible_state(subscription: Subscription, *, taken_up: bool) -> State:

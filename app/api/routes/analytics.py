@@ -8,7 +8,7 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf
 from app.api.documented import answers, errors
-from app.api.media import LIMIT_MAX, answer, instant_of, limit_of
+from app.api.media import LIMIT_MAX, answer, limit_of
 from app.api.schemas.analytics import (
     FailureAnalysisRead,
     UndeliveredAnalysisRead,
@@ -16,6 +16,7 @@ from app.api.schemas.analytics import (
     failure_analysis,
     undelivered_analysis,
 )
+from app.api.schemas.moments import instant_of
 from app.domain.access import Role
 from app.services.analytics import Question
 

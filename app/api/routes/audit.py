@@ -8,9 +8,10 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf
 from app.api.documented import LINK_HEADER, answers, errors
-from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, limit_of
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
 from app.api.pages import next_link
 from app.api.schemas.audit import AuditEventRead, action_of, audit_event_read, event_id_of
+from app.api.schemas.moments import instant_of
 from app.domain.access import Role
 from app.domain.audit import AuditFilter
 

@@ -10,7 +10,7 @@ from app.api.access import CallerOf, requires
 from app.api.dependencies import Services, ServicesOf
 from app.api.documented import IGNORED_HEADER, LINK_HEADER, answers, errors, refusal, takes
 from app.api.idempotency import RepeatableRoute
-from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, json_request, limit_of
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import next_link
 from app.api.schemas.job import (
     JobBody,
@@ -20,6 +20,7 @@ from app.api.schemas.job import (
     job_state_of,
     jobs_read,
 )
+from app.api.schemas.moments import instant_of
 from app.domain.access import Caller, Role
 from app.domain.job import JobKind, Scope
 from app.services.access import Target

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf
 from app.api.documented import IGNORED_HEADER, LINK_HEADER, answers, errors, takes
-from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, json_request, limit_of
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import next_link
 from app.api.schemas.key import (
     EXAMPLE,
@@ -22,6 +22,7 @@ from app.api.schemas.key import (
     made_key_read,
     scopes_of,
 )
+from app.api.schemas.moments import instant_of
 from app.domain.access import Role
 from app.services.keys import KeyDraft
 

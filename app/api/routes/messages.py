@@ -9,9 +9,10 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, TopicName
 from app.api.documented import answers, errors
-from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, limit_of
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
 from app.api.pages import next_link
 from app.api.schemas.message import MessageRead, message_read
+from app.api.schemas.moments import instant_of
 from app.domain.access import Role
 from app.services.searching import Sought
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from app.api.access import requires
-from app.api.dated_body import FIELD, dated_request, moment_of
+from app.api.dated_body import FIELD, dated_request
 from app.api.dependencies import Services, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import (
     APPLIED_HEADER,
@@ -17,9 +17,10 @@ from app.api.documented import (
     takes,
 )
 from app.api.idempotency import RepeatableRoute
-from app.api.media import AnswerNotes, JsonRequest, answer, instant_of
+from app.api.media import AnswerNotes, JsonRequest, answer
 from app.api.routes.retransmissions import requested
 from app.api.schemas.base import OtherFields, Rules, ignored_paths, parse
+from app.api.schemas.moments import instant_of, moment_of
 from app.api.schemas.redrive import (
     RedriveBody,
     RedriveRead,
@@ -181,7 +182,7 @@ async def _moved(
 ) -> Moved:
     rules = Rules(others=OtherFields(), strict=asked.strict)
     wanted = parse(RetransmissionBody, asked.body, rules)
-    moment = moment_of(wanted.retransmission_date, now=datetime.now(UTC))
+    moment = moment_of(wanted.retransmission_date, now=datetime.now(UTC), path=FIELD)
     return await services.seeking.seek(*named, to=moment, dry_run=dry_run)
 
 

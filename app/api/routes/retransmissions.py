@@ -7,10 +7,10 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from app.api.access import requires
-from app.api.dated_body import moment_of
 from app.api.dependencies import Services, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, errors, refusal
-from app.api.media import LIMIT_MAX, AnswerNotes, JsonRequest, answer, instant_of, limit_of
+from app.api.media import LIMIT_MAX, AnswerNotes, JsonRequest, answer, limit_of
+from app.api.schemas.moments import instant_of, moment_of
 from app.api.schemas.retransmissions import (
     RetransmissionRead,
     ignored_in_retransmission,

@@ -18,8 +18,10 @@ from app.api.documented import (
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request, json_string
 from app.api.pages import NamePageOf, TrackedOnly, names_answer
+from app.api.schemas.beginning import beginning_in
 from app.api.schemas.metrics import LifetimeRead, SubscriptionMetricsRead
 from app.api.schemas.subscription import (
+    NewSubscriptionBody,
     SubscriptionBody,
     SubscriptionRead,
     changed_subscription,
@@ -63,21 +65,24 @@ async def list_subscriptions(
     dependencies=[requires(Role.CREATOR)],
     status_code=201,
     responses=answers(SubscriptionRead, status=201, headers=_NOTED) | errors(400, 404, 413, 415),
-    openapi_extra=takes(SubscriptionBody, _EXAMPLE),
+    openapi_extra=takes(NewSubscriptionBody, _EXAMPLE),
 )
 async def create_subscription(
     request: Request, topic: TopicName, services: ServicesOf, *, caller: CallerOf
 ) -> Response:
-    """Create a subscription: it gets every message that is published after the answer."""
+    """Create a subscription: it gets every message that is published after the answer.
+
+    With `startFrom` it gets those first that the log has since then, and none of them twice.
+    """
     asked = await json_request(request)
     draft = new_subscription(topic, asked.body, strict=asked.strict)
     if topic == ALERTS:
         await services.announcer.make_topic()
     await services.access.require_new_subscription(caller, draft)
     await _require_dead_letter(services, caller, draft.dead_letter)
-    made = await services.subscriptions.create(draft)
+    made = await services.subscriptions.create(draft, beginning_in(asked.body))
     notes = AnswerNotes(
-        ignored=ignored_in_subscription(asked.body),
+        ignored=ignored_in_subscription(asked.body, new=True),
         applied=made.applied,
         extra={
             "Location": f"/topics/{topic}/subscriptions/{draft.name}",

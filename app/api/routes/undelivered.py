@@ -9,8 +9,9 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, errors
-from app.api.media import LIMIT_MAX, AnswerNotes, answer, instant_of, limit_of, status_code_of
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of, status_code_of
 from app.api.pages import next_link
+from app.api.schemas.moments import instant_of
 from app.api.schemas.undelivered import UndeliveredRead, undelivered_read
 from app.domain.access import Role
 from app.domain.undelivered import Undelivered, UndeliveredFilter

@@ -21,6 +21,7 @@ from app.api.schemas.base import (
     only,
     parse,
 )
+from app.api.schemas.beginning import start_from
 from app.api.schemas.circuit import CircuitBreakerBody
 from app.api.schemas.client_certificate import (
     READ_ONLY as CERTIFICATE_READ_ONLY,
@@ -296,6 +297,19 @@ class SubscriptionBody(Schema):
         return Owner(id=team)
 
 
+class NewSubscriptionBody(SubscriptionBody):
+    """A subscription to create, and where in its topic it begins."""
+
+    start_from: Annotated[str, checked(start_from)] | None = Field(
+        default=None,
+        description=(
+            "the messages that were published since: RFC 3339, ms, or -30m, -6h, -2d; or earliest,"
+            " all that the log has; or latest (as without it), none"
+        ),
+        examples=["-6h", "earliest"],
+    )
+
+
 def _circuit_breaker_body(subscription: Subscription) -> CircuitBreakerBody | None:
     wanted = subscription.circuit_breaker
     return CircuitBreakerBody.of(wanted) if wanted else None
@@ -415,7 +429,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
 def new_subscription(topic: str, body: JsonObject, *, strict: bool) -> Subscription:
     """The subscription a creation body describes; ValidationFailedError with every problem."""
     rules = Rules(others=OTHER_FIELDS, fixed={"topicName": topic}, strict=strict)
-    wanted = parse(SubscriptionBody, _with_defaults(merged({}, body)), rules)
+    wanted = parse(NewSubscriptionBody, _with_defaults(merged({}, body)), rules)
     base = Subscription(id=uuid4().hex, topic=topic, name=wanted.name, endpoint=wanted.endpoint)
     return wanted.to_domain(base)
 
@@ -441,9 +455,10 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
     return parse(SubscriptionBody, wanted, rules).to_domain(current)
 
 
-def ignored_in_subscription(body: JsonObject) -> tuple[str, ...]:
-    """The fields of a subscription body that have no effect."""
-    return ignored_paths(SubscriptionBody, body, OTHER_FIELDS)
+def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[str, ...]:
+    """The fields of a subscription body, or of that of a `new` one, that have no effect."""
+    model = NewSubscriptionBody if new else SubscriptionBody
+    return ignored_paths(model, body, OTHER_FIELDS)
 
 
 def _with_defaults(body: JsonObject) -> JsonObject:
