@@ -30,7 +30,7 @@ class Monitoring:
 
 def require_metadata(given: Mapping[str, Any], *, path: str) -> None:
     """ValidationFailedError for a map that is too large to keep, or cannot be stored."""
-    text = json.dumps(given)
+    text = json.dumps(given) if given else ""
     if len(text) > METADATA_LENGTH_MAX:
         message = f"must be at most {METADATA_LENGTH_MAX} characters of JSON"
         raise ValidationFailedError.of(path, message)

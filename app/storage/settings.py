@@ -7,13 +7,13 @@ not stored has its default, and one that is not known (written by a newer versio
 """
 
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import Field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from app.domain.secrets import is_secret
 from app.storage.models import Json
@@ -35,10 +35,7 @@ def to_json(
 
 def from_json(kind: type, stored: Json, *, sealing: Sealing | None = None) -> dict[str, Any]:
     """Keyword arguments for the dataclass `kind`, each of the type its field is declared with."""
-    return _Decoder(sealing).fields(kind, stored)
-
-
-_hints = cache(get_type_hints)
+    return _read(kind, stored, _Place(sealing))
 
 
 class _Encoder:
@@ -78,43 +75,109 @@ class _Encoder:
                 return self.fields(value, None, f"{path}.") if is_dataclass(value) else value
 
 
-class _Decoder:
-    def __init__(self, sealing: Sealing | None) -> None:
-        self._sealing = sealing
+class _Plan(NamedTuple):
+    """How one field is read. `decode`: None for what is stored as it is."""
 
-    def fields(self, kind: type, stored: Json, path: str = "") -> dict[str, Any]:
-        hints = _hints(kind)
-        known = (field for field in fields(kind) if field.name in stored)
+    name: str
+    secret: bool
+    decode: "_Decode | None"
+
+
+@cache
+def _plan(kind: type) -> tuple[_Plan, ...]:
+    """Made once for each kind: looking at types takes longer than reading a value."""
+    hints = get_type_hints(kind)
+    return tuple(
+        _Plan(each.name, is_secret(each), _decoder(hints[each.name])) for each in fields(kind)
+    )
+
+
+def _read(kind: type, stored: Json, place: "_Place") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, secret, decode in _plan(kind):
+        if name not in stored:
+            continue
+        value = stored[name]
+        if value is not None and secret:
+            value = place.below(name).opened(value)
+        elif value is not None and decode is not None:
+            value = decode(value, place, name)
+        found[name] = value
+    return found
+
+
+class _Place(NamedTuple):
+    """Where in a row a value is, and what opens the secrets there."""
+
+    sealing: Sealing | None
+    path: str = ""
+
+    def below(self, name: object) -> "_Place":
+        return _Place(self.sealing, f"{self.path}.{name}" if self.path else str(name))
+
+    def opened(self, stored: Any) -> str:  # noqa: ANN401 - JSON in
+        return _required(self.sealing, self.path).open(stored, self.path)
+
+
+_Decode = Callable[[Any, _Place, object], Any]
+"""A value that is not null to one of its type: as stored, where that is, and its name there."""
+
+
+@cache
+def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - a type
+    """None: values of that type are stored as they are."""
+    if get_origin(kind) in {Union, types.UnionType}:
+        # Null is passed over before.
+        return _decoder(_not_none(kind))
+    if get_origin(kind) is not None:
+        return _collection(get_origin(kind), get_args(kind))
+    if not isinstance(kind, type):
+        return None
+    if is_dataclass(kind):
+        return lambda stored, place, name: kind(**_read(kind, stored, place.below(name)))
+    return _scalar(kind)
+
+
+def _scalar(kind: type) -> _Decode | None:
+    if kind is timedelta:
+        return lambda stored, _place, _name: timedelta(seconds=stored)
+    if kind is datetime:
+        return lambda stored, _place, _name: datetime.fromtimestamp(stored, UTC)
+    if issubclass(kind, Enum):
+        members = {each.value: each for each in kind}
+        # Of a value that is none, the enum says so.
+        return lambda stored, _place, _name: members.get(stored) or kind(stored)
+    if issubclass(kind, float):
+        return lambda stored, _place, _name: kind(stored)
+    return None
+
+
+def _collection(origin: Any, of: Sequence[Any]) -> _Decode | None:  # noqa: ANN401 - a type
+    if issubclass(origin, Mapping):
+        return _mapping(_decoder(of[1]))
+    decode, make = _decoder(of[0]), frozenset if issubclass(origin, AbstractSet) else tuple
+    if decode is None:
+        return lambda stored, _place, _name: make(stored)
+    return lambda stored, place, name: make(_items(decode, stored, place.below(name)))
+
+
+def _mapping(decode: _Decode | None) -> _Decode | None:
+    if decode is None:
+        return None
+
+    def mapping(stored: Json, place: _Place, name: object) -> Json:
+        below = place.below(name)
         return {
-            field.name: self._opened(stored[field.name], f"{path}{field.name}")
-            if is_secret(field)
-            else self._decoded(hints[field.name], stored[field.name], f"{path}{field.name}")
-            for field in known
+            key: None if value is None else decode(value, below, key)
+            for key, value in stored.items()
         }
 
-    def _opened(self, stored: Any, path: str) -> str | None:  # noqa: ANN401 - JSON in
-        return None if stored is None else _required(self._sealing, path).open(stored, path)
+    return mapping
 
-    def _decoded(self, kind: Any, stored: Any, path: str) -> Any:  # noqa: ANN401 - JSON in
-        if get_origin(kind) in {Union, types.UnionType}:
-            return None if stored is None else self._decoded(_not_none(kind), stored, path)
-        if get_origin(kind) is not None:
-            return self._collection(kind, stored, path)
-        if isinstance(kind, type) and is_dataclass(kind):
-            return kind(**self.fields(kind, stored, f"{path}."))
-        if kind is timedelta:
-            return timedelta(seconds=stored)
-        if kind is datetime:
-            return datetime.fromtimestamp(stored, UTC)
-        return kind(stored) if issubclass(kind, Enum | float) else stored
 
-    def _collection(self, kind: Any, stored: Any, path: str) -> Any:  # noqa: ANN401 - JSON in
-        origin, of = get_origin(kind), get_args(kind)
-        if issubclass(origin, Mapping):
-            values = stored.items()
-            return {key: self._decoded(of[1], value, f"{path}.{key}") for key, value in values}
-        items = (self._decoded(of[0], item, f"{path}.{at}") for at, item in enumerate(stored))
-        return frozenset(items) if issubclass(origin, AbstractSet) else tuple(items)
+def _items(decode: _Decode, stored: Iterable[Any], place: _Place) -> Iterator[Any]:
+    for at, value in enumerate(stored):
+        yield None if value is None else decode(value, place, at)
 
 
 def _required(sealing: Sealing | None, path: str) -> Sealing:
