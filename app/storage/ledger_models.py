@@ -1,0 +1,79 @@
+"""The tables of ledgers, beside those in `retransmission_models`."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, Boolean, ForeignKey, Index, Integer
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.models import Base, Json
+from app.storage.retransmission_models import metadata as metadata  # noqa: PLC0414 - of all tables
+
+
+class LedgerRequestRow(Base):
+    """What a job is to make an entry of; how far that is, its job's row says."""
+
+    __tablename__ = "ledger_requests"
+    __table_args__ = (Index("ix_ledger_requests_subscription_id", "subscription_id"),)
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    subscription_id: Mapped[str]
+    topic: Mapped[str]
+    subscription: Mapped[str]
+    request: Mapped[Json]
+
+
+class LedgerCountRow(Base):
+    """Records of the log that one taking of a job has counted: see `spark.transforms.ledger`."""
+
+    __tablename__ = "ledger_counts"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("ledger_requests.job_id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer)
+    carried: Mapped[bool] = mapped_column(Boolean)
+    passed: Mapped[bool] = mapped_column(Boolean)
+    whose: Mapped[str]
+    messages: Mapped[int] = mapped_column(BigInteger)
+    first: Mapped[int] = mapped_column(BigInteger)
+
+
+class LedgerDiscardRow(Base):
+    """Recorded discards that one taking of a job has counted."""
+
+    __tablename__ = "ledger_discards"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("ledger_requests.job_id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer)
+    reason: Mapped[str]
+    status: Mapped[int | None] = mapped_column(Integer)
+    messages: Mapped[int] = mapped_column(BigInteger)
+
+
+class LedgerEntryRow(Base):
+    """An entry, never changed. `content` is the very text that its hash is of.
+
+    It outlives its subscription and its job.
+    """
+
+    __tablename__ = "ledger_entries"
+    __table_args__ = (Index("ix_ledger_entries_to_at", "to_at"),)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    job_id: Mapped[str]
+    from_at: Mapped[datetime]
+    to_at: Mapped[datetime]
+    content: Mapped[str]
+    previous: Mapped[str]
+    hash: Mapped[str]
