@@ -29,7 +29,7 @@ TOOK_S = 0.002
 def test_a_turn_is_rested_from_twice_as_long_if_cores_are_waited_for_and_others_are_live(
     took_s: float,
     crowded: bool,  # noqa: FBT001 - columns of the table
-    live: bool,  # noqa: FBT001
+    live: bool,  # noqa: FBT001 - another
     rest_s: float,
 ) -> None:
     assert rest_after(took_s, crowded=crowded, live=live) == rest_s
