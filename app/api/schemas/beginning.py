@@ -7,7 +7,7 @@ from app.api.schemas.moments import moment_of
 from app.domain.beginning import FIELD, Beginning, Edge, require_reached
 
 
-def start_from(text: str) -> str:
+def place_text(text: str) -> str:
     """`text`, if it names a place; ValidationFailedError."""
     beginning_of(text, now=datetime.now(UTC))
     return text

@@ -21,7 +21,7 @@ from app.api.schemas.base import (
     only,
     parse,
 )
-from app.api.schemas.beginning import start_from
+from app.api.schemas.beginning import place_text
 from app.api.schemas.circuit import CircuitBreakerBody
 from app.api.schemas.client_certificate import (
     READ_ONLY as CERTIFICATE_READ_ONLY,
@@ -300,7 +300,7 @@ class SubscriptionBody(Schema):
 class NewSubscriptionBody(SubscriptionBody):
     """A subscription to create, and where in its topic it begins."""
 
-    start_from: Annotated[str, checked(start_from)] | None = Field(
+    start_from: Annotated[str, checked(place_text)] | None = Field(
         default=None,
         description=(
             "the messages that were published since: RFC 3339, ms, or -30m, -6h, -2d; or earliest,"
