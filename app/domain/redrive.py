@@ -1,7 +1,6 @@
 """Sending discarded messages again: which ones, and as what records."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -42,10 +41,10 @@ class RedriveFilter:
 class Redrivable:
     """A message that may be sent again, without what is sent: its body has `size` bytes.
 
-    `rows` are those of its discard: after a crash a message may be discarded twice.
+    `row` is that of its discard.
     """
 
-    rows: tuple[int, ...]
+    row: int
     message_id: str
     discarded_at: datetime
     reason: str
@@ -53,16 +52,6 @@ class Redrivable:
     partition: int
     offset: int
     size: int
-
-
-def each_once(found: Sequence[Redrivable]) -> list[Redrivable]:
-    """Every message once, with all the rows that it has in `found`."""
-    merged: dict[tuple[int, int, str], Redrivable] = {}
-    for each in found:
-        place = (each.partition, each.offset, each.message_id)
-        known = merged.get(place)
-        merged[place] = each if known is None else replace(known, rows=known.rows + each.rows)
-    return list(merged.values())
 
 
 def redrive_record(undelivered: Undelivered, addressed: Addressed, *, now_ms: int) -> NewRecord:

@@ -17,7 +17,6 @@ from app.domain.redrive import (
     REDRIVE_MESSAGES_MAX,
     Redrivable,
     RedriveFilter,
-    each_once,
     redrive_record,
 )
 from app.domain.subscription import Subscription
@@ -67,7 +66,7 @@ class RedriveService:
                 subscription.id, wanted, limit=_LOOKED_AT, claim=False
             )
             chosen = _fitting(found, await TopicRepository(session).get(topic))
-        return Redriven(id=None, messages=chosen, more=_more(found, chosen))
+        return Redriven(id=None, messages=chosen, more=len(chosen) < len(found))
 
     async def redrive(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
         """Send the wanted discards again, as many as one request may, whatever the state is.
@@ -84,7 +83,7 @@ class RedriveService:
             addressed = Addressed(subscription.id, uuid4().hex)
             sent: list[Redrivable] = []
             for call in _calls(_fitting(found, told)):
-                discards = await redrives.read([each.rows[0] for each in call])
+                discards = await redrives.read([each.row for each in call])
                 try:
                     await self._append(told, discards, addressed)
                 except AngeliaError:
@@ -93,14 +92,14 @@ class RedriveService:
                     break  # what was sent is marked all the same, or it would be sent twice
                 # Only after the log has acknowledged them: a crash before this is committed has
                 # the next redrive send them again; the other way round they would be lost.
-                await redrives.mark([row for each in call for row in each.rows], addressed.job_id)
+                await redrives.mark([each.row for each in call], addressed.job_id)
                 sent += call
             if sent:
                 event = _change(subscription, addressed.job_id, sent)
                 await note(AuditRepository(session), event)
         _log.info("redriven", topic=topic, subscription=name, messages=len(sent))
         job_id = addressed.job_id if sent else None
-        return Redriven(id=job_id, messages=sent, more=_more(found, sent))
+        return Redriven(id=job_id, messages=sent, more=len(sent) < len(found))
 
     async def _append(
         self, topic: Topic, discards: Sequence[Undelivered], addressed: Addressed
@@ -120,8 +119,8 @@ def _change(subscription: Subscription, redrive_id: str, sent: Sequence[Redrivab
 
 
 def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
-    """The first of them, each once: as many as one request sends and the topic takes."""
-    chosen = each_once(found[:REDRIVE_MESSAGES_MAX])
+    """The first of them: as many as one request sends and the topic takes."""
+    chosen = found[:REDRIVE_MESSAGES_MAX]
     if chosen and chosen[0].size > topic.message_size_max:
         raise _too_large(chosen[0], topic)
     sizes = accumulate(each.size for each in chosen)
@@ -129,10 +128,6 @@ def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
         if each.size > topic.message_size_max or size > REDRIVE_BYTES_MAX:
             return chosen[:place]
     return chosen
-
-
-def _more(found: Sequence[Redrivable], sent: Sequence[Redrivable]) -> bool:
-    return sum(len(each.rows) for each in sent) < len(found)
 
 
 def _calls(chosen: Sequence[Redrivable]) -> Iterator[Sequence[Redrivable]]:

@@ -217,18 +217,14 @@ class CircuitRow(Base):
 
 
 class UndeliveredRow(Base):
-    """One discard. Kept when its subscription is deleted."""
+    """How a message at its place in the log ended. Kept when its subscription is deleted."""
 
     __tablename__ = "undelivered"
     __table_args__ = (
-        # What makes recording a discard twice the same as recording it once.
+        # What makes one of a message that is discarded again. Its id tells apart what stood at one
+        # offset before a log was made anew, and after that.
         UniqueConstraint(
-            "subscription_id",
-            "partition",
-            "offset",
-            "message_id",
-            "discarded_at",
-            name="uq_undelivered_discard",
+            "subscription_id", "partition", "offset", "message_id", name="uq_undelivered_place"
         ),
         Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
         Index("ix_undelivered_topic", "topic", "discarded_at", "id"),

@@ -46,7 +46,7 @@ class RedriveRepository:
         rows = (await self._session.execute(query)).all()
         return [
             Redrivable(
-                rows=(row,),
+                row=row,
                 message_id=message_id,
                 discarded_at=discarded_at,
                 reason=reason,

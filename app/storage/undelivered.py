@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, select, tuple_
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import CTE, ColumnElement, case, delete, func, null, select, true, tuple_
+from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
@@ -27,6 +28,10 @@ MESSAGE_ID_MAX: Final = 500
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+# What a discard is of: one message of one subscription, at its place in the log.
+_PLACE: Final = ("subscription_id", "partition", "offset", "message_id")
+_OF_END: Final = ("discarded_at", "reason", "status", "attempts", "body", "headers", "key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +53,15 @@ class UndeliveredRepository:
     ) -> bool:
         """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
 
-        False when that was recorded before; then nothing changes. What PostgreSQL's text cannot
-        hold (zero characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX
-        characters.
+        False when that was recorded before; then nothing changes. A message that is discarded
+        again, because its worker died before that was committed, or somebody went back in the log,
+        stays one row, which says how it ended last. What PostgreSQL's text cannot hold (zero
+        characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX characters.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
         if rows:
-            await self._session.execute(
-                insert(UndeliveredRow).on_conflict_do_nothing(),
-                [_values(row) for row in rows],
-            )
+            await self._session.execute(_newest_end(), [_values(row) for row in rows])
         return True
 
     async def last(self, subscription_id: str) -> Undelivered | None:
@@ -71,8 +74,9 @@ class UndeliveredRepository:
     ) -> UndeliveredPage:
         """The newest `limit` (at most PAGE_MAX) of those that are asked for, from `after` on.
 
-        What is recorded while someone pages moves nothing from page to page. ValidationFailedError:
-        `after` is not from a page.
+        What is recorded while someone pages moves nothing from page to page; only a message that is
+        discarded again meanwhile moves to the first. ValidationFailedError: `after` is not from a
+        page.
         """
         size = max(1, min(limit, PAGE_MAX))
         newest = (UndeliveredRow.discarded_at, UndeliveredRow.id)
@@ -90,18 +94,48 @@ class UndeliveredRepository:
     async def drop_older(self, kept: timedelta) -> int:
         """Drop discards from before that time, at most DROP_MAX; how many there were.
 
-        They are looked for among those recorded first, so one that was recorded late may stay a
-        little longer.
+        They are looked for topic by topic, in the order of an index: it costs what is dropped, and
+        a look for each topic, however many are kept.
         """
-        first = select(UndeliveredRow.id, UndeliveredRow.discarded_at).order_by(UndeliveredRow.id)
-        oldest = first.limit(DROP_MAX).cte("oldest")
+        topics, row = _topics(), aliased(UndeliveredRow)
+        old = (
+            select(row.id)
+            .where(row.topic == topics.c.topic, row.discarded_at < func.now() - kept)
+            .order_by(row.discarded_at)
+            .limit(DROP_MAX)
+            .lateral("old")
+        )
+        oldest = select(old.c.id).select_from(topics.join(old, true())).limit(DROP_MAX)
         dropped = (
             delete(UndeliveredRow)
-            .where(UndeliveredRow.id == oldest.c.id)
-            .where(oldest.c.discarded_at < func.clock_timestamp() - kept)
+            .where(UndeliveredRow.id.in_(oldest))
             .returning(UndeliveredRow.id)
+            .execution_options(synchronize_session=False)
         )
         return len((await self._session.scalars(dropped)).all())
+
+
+def _newest_end() -> Insert:
+    new = insert(UndeliveredRow)
+    end, row = new.excluded, UndeliveredRow
+    # What was sent again before this end has ended so: it may be sent again.
+    sent = row.redriven_at > end.discarded_at
+    return new.on_conflict_do_update(
+        index_elements=_PLACE,
+        set_={
+            **{name: end[name] for name in _OF_END},
+            "redriven_at": case((sent, row.redriven_at), else_=null()),
+            "redrive_id": case((sent, row.redrive_id), else_=null()),
+        },
+        where=end.discarded_at > row.discarded_at,
+    )
+
+
+def _topics() -> CTE:
+    """The topics that have discards: each is the next after the one before it, in an index."""
+    found = select(func.min(UndeliveredRow.topic).label("topic")).cte("topics", recursive=True)
+    following = select(func.min(UndeliveredRow.topic)).where(UndeliveredRow.topic > found.c.topic)
+    return found.union_all(select(following.scalar_subquery()).where(found.c.topic.is_not(None)))
 
 
 def _encoded(row: UndeliveredRow) -> str:

@@ -90,12 +90,11 @@ async def agree(
     *,
     delivered: int,
     refused: Sequence[str],
-    crashed: bool = False,
 ) -> None:
     """Have the counters, and the list of undelivered messages, say what became of all.
 
-    If a worker was `crashed`, a message that was refused, recorded and not committed by then was
-    refused and recorded again: it counts once all the same, and may be listed more than once.
+    Also of what was refused and recorded, not committed when its worker was killed, and refused
+    and recorded again.
     """
     metrics = await service.accounted(path, delivered + len(refused))
     assert (metrics["delivered"], metrics["discarded"]) == (delivered, len(refused))
@@ -106,4 +105,4 @@ async def agree(
         return set(listed) >= set(refused)
 
     await eventually(all_listed)
-    assert sorted(set(listed) if crashed else listed) == sorted(refused)
+    assert sorted(listed) == sorted(refused)

@@ -64,9 +64,7 @@ class Account:
         self.traces: dict[str, Entries] = {}
         self._refused: set[str] = set()
 
-    async def of(
-        self, service: Service, *, workers: int, upset: Upset, crashed: bool = False
-    ) -> None:
+    async def of(self, service: Service, *, workers: int, upset: Upset) -> None:
         """Publish several times the payloads, so that it happens in the middle; wait for all."""
         async with Subscriber(self.script) as receiver:
             await service.topic(TOPIC, partitions=4, **ALL)
@@ -78,9 +76,7 @@ class Account:
             await upset(service, path, started)
             self._refused = {i for i, body in published.items() if body in self.events.refused}
             delivered = len(published) - len(self._refused)
-            told = partial(
-                agree, delivered=delivered, refused=sorted(self._refused), crashed=crashed
-            )
+            told = partial(agree, delivered=delivered, refused=sorted(self._refused))
             await told(service, path)
             # The receiver has answered all of them by now, and nobody sends any again.
             self.traces = await traces_when(service, path, published, complete=self._is_complete)
@@ -117,7 +113,7 @@ async def test_after_a_kill_each_message_has_its_end_and_all_that_is_counted_agr
 ) -> None:
     account = Account()
     async with running(configuration, logs, workers=0) as service:
-        await account.of(service, workers=workers, upset=upset, crashed=True)
+        await account.of(service, workers=workers, upset=upset)
     # That each has its last attempts was waited for: only of what was sent again some are missing.
     for message_id in account.unsaid():
         answers = account.script.answers[message_id]

@@ -104,7 +104,7 @@ async def test_each_message_counts_once_whatever_dies(
         await has_all(receiver, messages)
         refused = [each for each, body in messages.items() if body in events.refused]
         good = {each: body for each, body in messages.items() if body not in events.refused}
-        await agree(service, path, delivered=len(good), refused=refused, crashed=True)
+        await agree(service, path, delivered=len(good), refused=refused)
         read, of_worker = await scraped(service.http), await scraped(page)
     assert life(read) == (len(good), len(refused), sum(map(len, good.values())))
     assert 0 < of_worker.value(f"{OF_WORKER}delivered_total") < len(good)

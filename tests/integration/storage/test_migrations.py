@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from alembic import command
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine, inspect, text
 
 from app.domain.errors import StorageUnavailableError
 from app.storage.database import open_database
@@ -29,6 +29,28 @@ def test_migrations_can_be_taken_back_and_made_again(postgres_url: str) -> None:
     upgrade(postgres_url)
     assert tables(postgres_url) == migrated
     command.check(alembic_config(postgres_url))
+
+
+def test_of_a_message_that_was_recorded_several_times_its_last_end_is_kept(
+    postgres_url: str,
+) -> None:
+    command.downgrade(alembic_config(postgres_url), "0024-1")
+    engine = create_engine(sqlalchemy_url(postgres_url))
+    insert = """
+    INSERT INTO undelivered (subscription_id, topic, subscription, message_id, discarded_at, reason,
+      attempts, partition, "offset", body, headers)
+    SELECT 's', 'g.t', 'n', 'm' || o, '2026-01-01'::timestamptz + n * interval '1 h', n, 1, 0, o,
+      '', '[]' FROM generate_series(1, 3) o, unnest(ARRAY[1, 3, 2]) n WHERE n <= o
+    """
+    try:
+        with engine.begin() as connection:
+            connection.execute(text(insert))
+        upgrade(postgres_url)
+        with engine.begin() as connection:
+            kept = connection.execute(text('SELECT "offset", reason FROM undelivered ORDER BY 1'))
+            assert kept.all() == [(1, "1"), (2, "2"), (3, "3")]
+    finally:
+        engine.dispose()
 
 
 def test_several_processes_may_migrate_at_once(empty_postgres_url: str) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,7 +16,7 @@ from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
 from app.storage.statuses import StatusRepository
-from app.storage.undelivered import DROP_MAX, UndeliveredRepository
+from app.storage.undelivered import DROP_MAX, PAGE_MAX, UndeliveredRepository
 from app.storage.workers import WorkerRepository
 from tests.integration.storage.builders import (
     TOPIC,
@@ -70,6 +71,24 @@ async def test_circuits_that_nobody_changed_for_a_day_are_dropped(database: Data
     await Pruner(database, undelivered_kept=MONTH).prune()
     async with database.transaction() as session:
         assert [each.name for each in await CircuitRepository(session).read(names)] == ["new"]
+
+
+async def test_discards_of_all_topics_are_dropped_at_their_time_whenever_they_were_recorded(
+    database: Database,
+) -> None:
+    now = datetime.now(UTC)
+    first = [an_undelivered(n, discarded_at=now - MONTH - DAY) for n in range(DROP_MAX)]
+    others = [replace(each, topic=f"shop.{each.offset}", subscription_id="s-2") for each in first]
+    again = [replace(each, discarded_at=now - DAY) for each in first]
+    async with database.transaction() as session:
+        repository = UndeliveredRepository(session)
+        for end, discards in enumerate((first, others, again), 1):
+            await repository.record(discards, STREAM, end)
+    await Pruner(database, undelivered_kept=MONTH).prune()
+    async with database.transaction() as session:
+        page = await UndeliveredRepository(session).page(UndeliveredFilter(), limit=PAGE_MAX)
+    assert {each.subscription_id for each in page.items} == {"s-1"}
+    assert len(page.items) == len(again)
 
 
 async def test_more_discards_than_one_statement_drops_are_all_dropped(database: Database) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -6,9 +7,11 @@ import pytest
 
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
+from app.domain.redrive import RedriveFilter
 from app.domain.undelivered import UndeliveredFilter
 from app.storage.database import Database
 from app.storage.recorder_positions import RecorderPositions
+from app.storage.redrives import RedriveRepository
 from app.storage.undelivered import MESSAGE_ID_MAX, UndeliveredRepository
 from tests.integration.storage.builders import NOON, TOPIC, an_undelivered
 
@@ -57,6 +60,61 @@ async def test_a_batch_that_overlaps_another_adds_what_is_new(database: Database
     await record(database, 1, 2, next_offset=10)
     assert await record(database, 2, 3, next_offset=11)
     assert await offsets(database) == [3, 2, 1]
+
+
+async def test_a_message_that_is_discarded_again_is_listed_once_as_it_ended_last(
+    database: Database,
+) -> None:
+    first = an_undelivered(3, status=503, attempts=9, body=b"1")
+    again = replace(
+        first, discarded_at=first.discarded_at + timedelta(hours=1), status=400, attempts=2
+    )
+    await record(database, 4)
+    for next_offset, discards in enumerate(([first], [again, again], [first]), 101):
+        async with database.transaction() as session:
+            await UndeliveredRepository(session).record(discards, STREAM, next_offset)
+    async with database.transaction() as session:
+        page = await UndeliveredRepository(session).page(OF_S1, limit=100)
+    assert page.items == (again, an_undelivered(4))
+
+
+async def test_a_message_of_another_place_is_another_discard(database: Database) -> None:
+    first = an_undelivered(3)
+    others = [
+        replace(first, subscription_id="s-2"),
+        replace(first, partition=1),
+        replace(first, offset=4),
+        # In a log that was made anew.
+        replace(first, message_id="m-4"),
+    ]
+    async with database.transaction() as session:
+        repository = UndeliveredRepository(session)
+        await repository.record([first, *others], STREAM, 5)
+        page = await repository.page(UndeliveredFilter(topic=TOPIC), limit=100)
+    assert sorted(page.items, key=repr) == sorted([first, *others], key=repr)
+
+
+@pytest.mark.parametrize("minutes", [1, -1], ids=["discarded-after", "discarded-before"])
+async def test_what_is_discarded_again_was_sent_again_only_if_that_came_after(
+    database: Database, minutes: int
+) -> None:
+    first = an_undelivered(3)
+    async with database.transaction() as session:
+        await UndeliveredRepository(session).record([first], STREAM, 1)
+        redrives = RedriveRepository(session)
+        (chosen,) = await redrives.choose("s-1", RedriveFilter(), limit=1)
+        await redrives.mark([chosen.row], "r")
+    async with database.transaction() as session:
+        sent = await UndeliveredRepository(session).last("s-1")
+        assert sent is not None
+        assert sent.redriven_at is not None
+        again = replace(first, discarded_at=sent.redriven_at + timedelta(minutes=minutes))
+        await UndeliveredRepository(session).record([again], STREAM, 2)
+    async with database.transaction() as session:
+        told = await UndeliveredRepository(session).last("s-1")
+        left = await RedriveRepository(session).choose("s-1", RedriveFilter(), limit=1)
+    assert told == replace(again, redriven_at=None if minutes > 0 else sent.redriven_at)
+    assert bool(left) == (minutes > 0)
 
 
 async def test_two_recorders_of_one_stream_record_once(database: Database) -> None:

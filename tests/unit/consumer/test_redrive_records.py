@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.addressed import Addressed, addressed_to
 from app.domain.message import Message, Partition, Record
-from app.domain.redrive import Redrivable, each_once, redrive_record
+from app.domain.redrive import redrive_record
 from app.domain.undelivered import Undelivered, from_record, to_record
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -83,23 +83,3 @@ def test_a_record_of_a_version_that_kept_no_key_has_none() -> None:
     assert older != described
     found = from_record(Record(0, 0, new.key, new.value, [(name, older)]))
     assert found == an_undelivered(key=None)
-
-
-def a_redrivable(row: int, *, offset: int, message_id: str = "m") -> Redrivable:
-    return Redrivable(
-        rows=(row,),
-        message_id=message_id,
-        discarded_at=NOON,
-        reason="no",
-        status=400,
-        partition=0,
-        offset=offset,
-        size=1,
-    )
-
-
-def test_a_message_that_was_discarded_twice_after_a_crash_is_sent_once() -> None:
-    found = [a_redrivable(row, offset=offset) for row, offset in ((1, 5), (2, 6), (3, 5), (4, 5))]
-    found.append(a_redrivable(9, offset=6, message_id="of a topic made anew"))
-    once = each_once(found)
-    assert [each.rows for each in once] == [(1, 3, 4), (2,), (9,)]
