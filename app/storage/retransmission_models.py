@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, ForeignKey, Index, Integer, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.health_models import metadata as metadata  # noqa: PLC0414 - of all tables, these included
+from app.storage.archive_models import metadata as metadata  # noqa: PLC0414 - of all tables, these included
 from app.storage.models import Base, Json
 
 

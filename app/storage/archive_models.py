@@ -1,0 +1,86 @@
+"""The tables of the archive, beside those in `models`."""
+
+from datetime import date, datetime
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Date,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    func,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.health_models import metadata as metadata  # noqa: PLC0414 - of all tables
+from app.storage.models import Base, Json
+
+# A folder is read while it is KEPT.
+WRITING: Final = "WRITING"
+KEPT: Final = "KEPT"
+DROPPED: Final = "DROPPED"
+
+
+class ArchiveFolderRow(Base):
+    """Parquet files of one topic, by one taking of a job.
+
+    `spans` maps a partition's index to the first offset that is in it, and that after the last.
+    """
+
+    __tablename__ = "archive_folders"
+    __table_args__ = (
+        CheckConstraint("state IN ('WRITING', 'KEPT', 'DROPPED')", name="state"),
+        Index(
+            "ix_archive_folders_topic", "topic", "begun_at", postgresql_where=text("state = 'KEPT'")
+        ),
+    )
+
+    job_id: Mapped[str] = mapped_column(primary_key=True)
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    # A topic that is created again is another one, with offsets of its own.
+    topic_created_at: Mapped[datetime]
+    path: Mapped[str]
+    spans: Mapped[Json]
+    state: Mapped[str] = mapped_column(server_default=text(f"'{WRITING}'"))
+    begun_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    dropped_at: Mapped[datetime | None]
+
+
+class ArchivePieceRow(Base):
+    """What a folder has of a day and a partition; offsets in between may be of other days."""
+
+    __tablename__ = "archive_pieces"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["job_id", "attempt", "topic"],
+            ["archive_folders.job_id", "archive_folders.attempt", "archive_folders.topic"],
+            ondelete="CASCADE",
+        ),
+    )
+
+    job_id: Mapped[str] = mapped_column(primary_key=True)
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    start: Mapped[int] = mapped_column(BigInteger)
+    end: Mapped[int] = mapped_column(BigInteger)
+    first_ms: Mapped[int] = mapped_column(BigInteger)
+    last_ms: Mapped[int] = mapped_column(BigInteger)
+    messages: Mapped[int] = mapped_column(BigInteger)
+    size: Mapped[int] = mapped_column(BigInteger)
+
+
+class ArchivePositionRow(Base):
+    """How far a partition is archived: the next offset."""
+
+    __tablename__ = "archive_positions"
+
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    topic_created_at: Mapped[datetime] = mapped_column(primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    next_offset: Mapped[int] = mapped_column(BigInteger)
