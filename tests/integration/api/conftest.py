@@ -6,7 +6,9 @@ import pytest
 from pydantic import SecretStr
 
 from app.config import Settings
+from app.log.interface import MessageLog
 from app.main import create_app
+from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
@@ -22,11 +24,24 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
+@pytest.fixture(params=["embedded", "kafka"])
+async def real_log(request: pytest.FixtureRequest, postgres_url: str) -> AsyncIterator[MessageLog]:
+    """Either of the logs that the service runs on, empty.
+
+    A module whose `log` is this one runs its tests on both, instead of on the log in memory.
+    """
+    harness: Harness = PostgresHarness(postgres_url)
+    if request.param == "kafka":
+        harness = KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
+    async with harness.opened() as opened:
+        yield opened
+
+
 @pytest.fixture
 async def api(
-    settings: Settings, postgres_url: str, log: MemoryLog
+    settings: Settings, postgres_url: str, log: MessageLog
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """The whole API on a real database, and a log in memory."""
+    """The whole API on a real database, and a log in memory unless a module has another."""
     async with serving(create_app(settings, database_url=postgres_url, log=given(log))) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Hermes' REST contract as a table: every route and every code, over real HTTP.
+"""Hermes' REST contract as a table: every route and every code, over real HTTP, on both logs.
 
 What each does in depth is shown elsewhere. Here each is there, under its path and its method, with
 its status and the shape of its answer.
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
@@ -18,7 +19,7 @@ from app.api.routes import status as status_routes
 from app.domain import errors
 from app.domain.errors import AngeliaError, MessageTooLargeError
 from app.domain.message import NewRecord
-from tests.fakes.memory_log import MemoryLog
+from app.log.interface import MessageLog
 
 TOPIC = "/topics/shop.orders"
 MINE = f"{TOPIC}/subscriptions/billing"
@@ -83,6 +84,12 @@ SUBSCRIPTION_FIELDS = {
     *("profilingEnabled", "profilingThresholdMs"),
 }
 ROLES = ["any", "admin"]
+
+
+@pytest.fixture
+def log(real_log: MessageLog) -> MessageLog:
+    """The embedded log, and a real Kafka."""
+    return real_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +234,7 @@ def complaint(row: Row, answer: httpx.Response) -> str | None:
 
 
 async def test_every_route_of_the_contract_answers_as_it_has_it(
-    api: httpx.AsyncClient, log: MemoryLog
+    api: httpx.AsyncClient, log: MessageLog
 ) -> None:
     complaints = {}
     for row in CONTRACT:
