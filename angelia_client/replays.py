@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from angelia_client.reading import Answered, Instant, Said
-from angelia_client.requests import time_text
+from angelia_client.requests import moment_text, time_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Replay:
         """As the API's body."""
         given: dict[str, Any] = {
             "only": self.only,
-            "from": self.since if isinstance(self.since, str) else time_text(self.since),
+            "from": moment_text(self.since),
             "to": None if self.until is None else time_text(self.until),
             "statusCodes": list(self.status_codes),
             "messageIds": list(self.message_ids),

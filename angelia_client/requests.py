@@ -145,6 +145,11 @@ def time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()
 
 
+def moment_text(moment: datetime | str) -> str:
+    """A time, or what says how long ago it is (`-6h`)."""
+    return moment if isinstance(moment, str) else time_text(moment)
+
+
 def _text(value: str | float | datetime) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -25,9 +25,9 @@ from angelia_client.requests import (
     creating,
     escaped,
     get,
+    moment_text,
     query_of,
     subscription_path,
-    time_text,
     topic_path,
     with_json,
 )
@@ -70,12 +70,16 @@ class Subscriptions:
         endpoint: str,
         *,
         settings: Mapping[str, Any] | None = None,
+        start_from: datetime | str | None = None,
     ) -> Subscription:
         """Subscribe `endpoint`: it gets what is published from now on.
 
-        `settings` are as in the API's subscription body, which asks for an `owner`.
+        `settings` are as in the API's subscription body, which asks for an `owner`. It gets what
+        was published since `start_from` first: a time, how long ago (`-6h`), or `earliest`.
         """
         body = {**(settings or {}), "topicName": topic, "name": name, "endpoint": endpoint}
+        if start_from is not None:
+            body["startFrom"] = moment_text(start_from)
         path = f"{topic_path(topic)}/subscriptions"
         return Subscription.of(self._sender.json(creating(path, body, key=str(uuid4()))))
 
@@ -137,7 +141,7 @@ class Subscriptions:
         was delivered, messages before it are skipped. With `dry_run` nothing is moved. Answers
         where each partition goes on.
         """
-        said = since if isinstance(since, str) else time_text(since)
+        said = moment_text(since)
         query = query_of({"dryRun": True if dry_run else None})
         path = f"{subscription_path(topic, name)}/retransmission{query}"
         request = with_json("PUT", path, {"retransmissionDate": said})

@@ -19,7 +19,7 @@ from app.cli.async_client import connected_async
 from app.cli.bodies import subscription_settings, topic_settings
 from app.cli.errors import CliError
 from app.cli.interrupt import run_until_told
-from app.cli.options import ApiOption, Json, JsonOption
+from app.cli.options import ApiOption, Json, JsonOption, StartFromOption
 from app.cli.receiver import Answer, Received, receiving
 
 Body = Json | list[Any] | float | str | None
@@ -35,11 +35,12 @@ class Listening:
     host: str
     port: int
     status: int
+    start_from: str | None
     keep: bool
     as_json: bool
 
 
-def listen(
+def listen(  # noqa: PLR0913 - each an option
     *,
     topic: Annotated[str, typer.Option(help="Topic to subscribe to; created when missing.")],
     name: Annotated[
@@ -51,6 +52,7 @@ def listen(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to receive at; 0: any.")] = 0,
     api: ApiOption = None,
     status: Annotated[int, typer.Option(min=200, max=599, help="Status to answer with.")] = 200,
+    start_from: StartFromOption = None,
     keep: Annotated[bool, typer.Option("--keep", help="Stay subscribed at the end.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,6 +63,7 @@ def listen(
         host=host,
         port=port,
         status=status,
+        start_from=start_from,
         keep=keep,
         as_json=as_json,
     )
@@ -100,7 +103,9 @@ async def _subscribed(
         await client.subscriptions.change(topic, name, patch={"endpoint": endpoint})
     else:
         settings = subscription_settings()
-        await client.subscriptions.create(topic, name, endpoint, settings=settings)
+        await client.subscriptions.create(
+            topic, name, endpoint, settings=settings, start_from=listening.start_from
+        )
     try:
         yield
     finally:

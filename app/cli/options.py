@@ -19,6 +19,10 @@ def _moment(text: str) -> datetime:
         raise typer.BadParameter(str(exc)) from exc
 
 
+def _beginning(text: str) -> str:
+    return text if text in {"earliest", "latest"} else _moment(text).isoformat()
+
+
 def _json_object(text: str) -> Json:
     try:
         value = json.loads(text)
@@ -57,6 +61,15 @@ PatchArgument = Annotated[
 SinceOption = Annotated[
     datetime | None,
     typer.Option(parser=_moment, metavar="TIME", help="Not before: 2026-01-31T12:00, or -6h."),
+]
+StartFromOption = Annotated[
+    str | None,
+    typer.Option(
+        parser=_beginning,
+        metavar="PLACE",
+        help="Begin with what was published since 2026-01-31T12:00 or -6h, or `earliest`, all"
+        " that the log has.",
+    ),
 ]
 UntilOption = Annotated[
     datetime | None, typer.Option(parser=_moment, metavar="TIME", help="Before then.")

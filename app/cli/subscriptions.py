@@ -14,6 +14,7 @@ from app.cli.options import (
     JsonOption,
     PatchArgument,
     SettingsOption,
+    StartFromOption,
     SubscriptionArgument,
     TopicArgument,
 )
@@ -47,22 +48,25 @@ def list_subscriptions(
 
 
 @subscriptions.command()
-def create(
+def create(  # noqa: PLR0913 - each an option
     topic: TopicArgument,
     name: Annotated[str, typer.Argument(help="Name of the subscription.")],
     endpoint: Annotated[str, typer.Argument(help="URL that messages are POSTed to.")],
     *,
     description: Annotated[str, typer.Option(help="What it is for.")] = "",
     rate: Annotated[int | None, typer.Option(min=1, help="Requests a second, at most.")] = None,
+    start_from: StartFromOption = None,
     settings: SettingsOption = None,
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Subscribe an endpoint to a topic: it gets what is published from now on."""
+    """Subscribe an endpoint to a topic: it gets what is published from now on, or has been."""
     policy: Json = {} if rate is None else {"rate": rate}
     usual = subscription_settings(description=description, policy=policy)
     with connected(api) as client:
-        made = client.subscriptions.create(topic, name, endpoint, settings=usual | (settings or {}))
+        made = client.subscriptions.create(
+            topic, name, endpoint, settings=usual | (settings or {}), start_from=start_from
+        )
     output.write_done(f"Subscribed {name} to {topic}", made.raw, as_json=as_json)
 
 

@@ -16,6 +16,9 @@ def test_processes_of_one_home_share_its_database(place: Place) -> None:
             assert place.run("publish", TOPIC, '{"order": 1}').returncode == 0
             listen.says('"order": 1')
             listen.interrupt()
+        with place.started("listen", "--topic", TOPIC, "--start-from", "earliest") as listen:
+            listen.says('"order": 1')
+            listen.interrupt()
         assert worker.interrupt() == 0, worker.output
         assert api.interrupt() == 0, api.output
 

@@ -118,7 +118,8 @@ def test_schemas(shop: Shop, tmp_path: Path) -> None:
 
 def test_subscriptions(shop: Shop) -> None:
     command = ("subscription", "create", TOPIC, "billing", "http://127.0.0.1:1/")
-    assert shop.json(*command, "--rate", "7")["subscriptionPolicy"]["rate"] == 7
+    begun = ("--rate", "7", "--start-from", "-6h")
+    assert shop.json(*command, *begun)["subscriptionPolicy"]["rate"] == 7
     billing = (TOPIC, "billing")
     patch = '{"subscriptionPolicy": {"rate": 8}}'
     changed = shop.json("subscription", "change", *billing, patch)
@@ -221,6 +222,18 @@ def test_how_subscriptions_do(shop: Shop) -> None:
     assert shop.json("subscription", "health", *ME)["status"] in {"HEALTHY", "NO_DATA"}
     assert isinstance(shop.json("alerts", "--all"), list)
     assert "SINCE" in shop.says("alerts")
+
+
+def test_ledgers(shop: Shop) -> None:
+    job = shop.json("ledger", "request", *ME)
+    assert job["kind"] == "LEDGER"
+    assert job["id"] in [each["id"] for each in shop.json("jobs", "list")]
+    shop.json("jobs", "cancel", job["id"])
+    assert shop.json("ledger", "show", *ME, "--since", "-1h")["entries"] == []
+    assert "PUBLISHED" in shop.says("ledger", "show", *ME)
+    assert shop.json("ledger", "check", *ME)["intact"]
+    kept = ("--number", "3", "--hash", "0" * 64)
+    assert "Entry 3" in shop.says("ledger", "check", *ME, *kept, code=1)
 
 
 def test_jobs(shop: Shop) -> None:

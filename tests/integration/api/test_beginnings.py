@@ -17,7 +17,7 @@ BODY = {"name": "billing", "endpoint": "http://h.test/"}
 
 
 @pytest.fixture
-async def filled(api: httpx.AsyncClient, topic: str, log: MemoryLog) -> str:
+async def filled(topic: str, log: MemoryLog) -> str:
     """The topic, with a message in each partition three hours ago, and two now."""
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     for ago in (timedelta(hours=3), timedelta(), timedelta()):

@@ -1,7 +1,7 @@
 """Every call of the client, against the real API; its figures need workers: see tests/e2e."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -18,6 +18,7 @@ from angelia_client import (
 )
 
 TOPIC = "shop.orders"
+DAY = timedelta(days=1)
 OWNER = {"owner": {"source": "Plaintext", "id": "tests"}}
 
 
@@ -50,6 +51,11 @@ async def test_subscriptions_are_made_shown_changed_and_deleted(angelia: AsyncAn
     made = await subscriptions.create(TOPIC, "billing", "http://example.com/", settings=OWNER)
     assert (made.topic, made.name, made.owner.id) == (TOPIC, "billing", "tests")
     assert await subscriptions.names(TOPIC) == ["billing"]
+    for place in (datetime.now(UTC), "-6h", "earliest"):
+        await subscriptions.create(TOPIC, "late", "http://e.com/", settings=OWNER, start_from=place)
+        await subscriptions.delete(TOPIC, "late")
+    with pytest.raises(InvalidError, match="startFrom"):
+        await subscriptions.create(TOPIC, "late", "http://e.com/", settings=OWNER, start_from="x")
     patch = {"subscriptionPolicy": {"rate": 7}}
     changed = await subscriptions.change(TOPIC, "billing", patch=patch)
     assert changed.policy["rate"] == 7
@@ -131,6 +137,18 @@ async def test_a_ping_without_a_worker_is_refused(angelia: AsyncAngelia) -> None
     with pytest.raises(ServiceError) as caught:
         await angelia.subscriptions.ping(TOPIC, "billing")
     assert caught.value.code == "NO_WORKER"
+
+
+async def test_ledgers_are_asked_for_shown_and_checked(angelia: AsyncAngelia) -> None:
+    await angelia.topics.create(TOPIC)
+    await angelia.subscriptions.create(TOPIC, "billing", "http://example.com/", settings=OWNER)
+    job = await angelia.ledgers.request(TOPIC, "billing")
+    assert (job.kind, job.scope.subscription) == ("LEDGER", "billing")
+    ledger = await angelia.ledgers.get(TOPIC, "billing", start=datetime.now(UTC) - DAY)
+    assert (ledger.entries, ledger.sums.published, ledger.proved) == ([], 0, False)
+    check = await angelia.ledgers.check(TOPIC, "billing", number=1, hash_="0" * 64)
+    assert (check.intact, check.broken, check.entries) == (False, 1, 0)
+    assert (await angelia.ledgers.check(TOPIC, "billing")).intact
 
 
 async def test_jobs_are_asked_for_listed_and_cancelled(angelia: AsyncAngelia) -> None:
