@@ -45,6 +45,7 @@ from app.services.activity import LOOK_EVERY, ActivityService
 from app.services.alerting import Announcer
 from app.services.analytics import AnalyticsService
 from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
+from app.services.archiving import ASK_EVERY, ArchiveSchedule
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
 from app.services.catalogue_figures import CatalogueFigures, Describes
@@ -217,6 +218,7 @@ def _chores(core: _Core, announce: Announce) -> Iterator[Coroutine[Any, Any, Non
     database, settings = core.database, core.settings
     forgetter = IdForgetter(database, core.directory)
     yield repeat(_pruner(settings, database).prune, every=PRUNE_EVERY, name="prune")
+    yield repeat(ArchiveSchedule(database).look, every=ASK_EVERY, name="ask_for_archive")
     yield repeat(core.activity.look, every=LOOK_EVERY, name="look_for_activity")
     yield repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids")
     yield repeat(KeyUse(database, core.keys).note, every=USED_EVERY, name="note_keys_used")

@@ -11,13 +11,14 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobResult
 from app.storage.urls import libpq_url
-from spark.jobs import retransmission, undelivered_analytics
+from spark.jobs import archive, retransmission, undelivered_analytics
 from spark.session import new_session
 from spark.work import LogPlace, Progress, Work
 
 JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.UNDELIVERED_ANALYTICS: undelivered_analytics.run,
     JobKind.RETRANSMISSION: retransmission.run,
+    JobKind.ARCHIVE: archive.run,
 }
 
 _log = structlog.get_logger(__name__)
@@ -57,6 +58,7 @@ class SparkEngine:
             scope=job.scope,
             # A folder for each attempt: none finds half of another's files in its own.
             output=f"{self._settings.spark_results}/{job.kind.lower()}/{job.id}/{job.attempt}",
+            archive=f"{self._settings.spark_results}/archive",
             claim=job.claim,
             progress=progress,
             log=LogPlace(

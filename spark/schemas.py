@@ -5,6 +5,7 @@ from typing import Final
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DateType,
     IntegerType,
     LongType,
     StringType,
@@ -50,6 +51,17 @@ MESSAGES: Final = StructType(
             ),
         ),
         StructField("undelivered", LongType()),
+    ]
+)
+# Messages of the archive: the record as it was, its body's size, and its message's id, if that is
+# text. The folders that it is in are called by `day` and `hour` (UTC) of its time.
+ARCHIVED: Final = StructType(
+    [
+        *(field for field in MESSAGES if field.name != "undelivered"),
+        StructField("message_id", StringType()),
+        StructField("size", LongType(), nullable=False),
+        StructField("day", DateType(), nullable=False),
+        StructField("hour", IntegerType(), nullable=False),
     ]
 )
 # Messages that are to be sent again. `size` is that of the body.

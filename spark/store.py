@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
 from app.storage.analytics import AnalyticsRepository
+from app.storage.archives import ArchiveRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.notices import Notices
@@ -51,6 +52,7 @@ class DatabaseJobs:
                 return False
             chosen = RetransmissionRepository(session).chosen
             await chosen(claim, result.counts, result.samples)
+            await ArchiveRepository(session).keep(claim)
             return True
 
     async def fail(self, claim: Claim, reason: str) -> bool:

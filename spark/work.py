@@ -71,6 +71,8 @@ class LogPlace:
 class Work:
     """One job to do. `output` is the folder (or URI) for its Parquet files.
 
+    `archive` is that of the archive.
+
     `database_url` is as psycopg has it.
 
     Without a `claim` nothing is written into the database: only Parquet.
@@ -82,3 +84,4 @@ class Work:
     claim: Claim | None
     progress: Progress
     log: LogPlace = field(default_factory=LogPlace)
+    archive: str = ""

@@ -44,7 +44,7 @@ def list_jobs(
 
 @jobs.command()
 def request(
-    kind: Annotated[str, typer.Argument(help="What to do: UNDELIVERED_ANALYTICS.")],
+    kind: Annotated[str, typer.Argument(help="What to do: UNDELIVERED_ANALYTICS, or ARCHIVE.")],
     *,
     since: SinceOption = None,
     until: UntilOption = None,

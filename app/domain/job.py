@@ -22,6 +22,8 @@ class JobKind(StrEnum):
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
     # Asked for by its subscription (app.domain.retransmission).
     RETRANSMISSION = "RETRANSMISSION"
+    # Of all archived topics, or one; it looks at no times (app.domain.archive).
+    ARCHIVE = "ARCHIVE"
 
 
 class JobState(StrEnum):

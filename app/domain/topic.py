@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from app.domain.archive import OfflineStorage
 from app.domain.errors import ValidationFailedError
 from app.domain.headers import require_header_names
 from app.domain.names import group_of, topic_name
@@ -101,6 +102,7 @@ class Topic:
     subscribing_restricted: bool = False
     content_type: ContentType = ContentType.JSON
     schemas: tuple[TopicSchema, ...] = ()
+    offline_storage: OfflineStorage = field(default_factory=OfflineStorage)
     created_at: datetime | None = None
     modified_at: datetime | None = None
     change: int = 0

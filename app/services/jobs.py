@@ -6,12 +6,15 @@ from datetime import timedelta
 from typing import Final
 
 from app.domain.audit import Action, Change
+from app.domain.errors import ValidationFailedError
 from app.domain.job import Job, JobKind, JobState, Scope
+from app.domain.topic import Topic
 from app.services.audit import note
 from app.storage.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.topics import TopicRepository
 
 # A runner says every two seconds that it lives.
 RUNNER_LIVE_WITHIN: Final = timedelta(seconds=15)
@@ -32,8 +35,13 @@ class JobService:
         self._database = database
 
     async def request(self, kind: JobKind, scope: Scope) -> JobsSeen:
-        """Have it done as soon as a runner is free; JobQueueFullError."""
+        """Have it done as soon as a runner is free; JobQueueFullError.
+
+        ARCHIVE of one topic: TopicNotFoundError, and ValidationFailedError unless it is archived.
+        """
         async with self._database.transaction() as session:
+            if kind is JobKind.ARCHIVE and scope.topic is not None:
+                _require_archived(await TopicRepository(session).get(scope.topic))
             job = await JobRepository(session).add(kind, scope)
             await note(AuditRepository(session), _change(Action.REQUESTED, job))
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
@@ -65,6 +73,11 @@ class JobService:
             await note(AuditRepository(session), _change(Action.CANCELLED, job))
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         return JobsSeen(jobs=[job], runner_live=live)
+
+
+def _require_archived(topic: Topic) -> None:
+    if not topic.offline_storage.enabled:
+        raise ValidationFailedError.of("topic", "must have offlineStorage.enabled")
 
 
 def _change(action: Action, job: Job) -> Change:

@@ -46,7 +46,9 @@ JobId = Annotated[str, Path(description="id of the job")]
     "",
     dependencies=[requires(Role.CREATOR)],
     status_code=202,
-    responses=answers(JobRead, status=202, headers=IGNORED_HEADER) | errors(400, 413, 415) | _FULL,
+    responses=answers(JobRead, status=202, headers=IGNORED_HEADER)
+    | errors(400, 404, 413, 415)
+    | _FULL,
     openapi_extra=takes(JobBody, {"kind": "UNDELIVERED_ANALYTICS", "from": "2026-01-31T00:00:00Z"}),
 )
 async def request_job(request: Request, services: ServicesOf, caller: CallerOf) -> Response:

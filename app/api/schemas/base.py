@@ -66,11 +66,6 @@ def never(_given: object) -> bool:
     return False
 
 
-def unless_enabled(given: object) -> bool:
-    """Harmless as long as it is an object that does not say `"enabled": true`."""
-    return isinstance(given, dict) and given.get("enabled", False) is False
-
-
 UNKNOWN: Final = Unsupported(harmless=never)
 
 

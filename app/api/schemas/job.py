@@ -24,12 +24,12 @@ NO_RUNNER: Final = (
     " PySpark, and says how to install what is missing)"
 )
 
-Kind = Literal["UNDELIVERED_ANALYTICS"]
+Kind = Literal["UNDELIVERED_ANALYTICS", "ARCHIVE"]
 State = Literal["REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED"]
 
 
 class JobBody(Schema):
-    """A job that is asked for; without times, the last 24 hours."""
+    """A job that is asked for; without times, the last 24 hours. ARCHIVE takes what is new."""
 
     kind: Kind
     from_: Text | None = Field(default=None, alias="from", description="RFC 3339 or ms, inclusive")
@@ -51,7 +51,7 @@ class JobRead(Schema):
     """A job as it stands."""
 
     id: str
-    kind: Literal["UNDELIVERED_ANALYTICS", "RETRANSMISSION"]
+    kind: Literal["UNDELIVERED_ANALYTICS", "RETRANSMISSION", "ARCHIVE"]
     scope: ScopeRead
     state: State
     cancelling: bool = Field(description="its runner has still to hear that it is cancelled")
@@ -71,7 +71,18 @@ class JobRead(Schema):
 
 def job_body(body: Mapping[str, Any], *, strict: bool) -> JobBody:
     """What a body asks for; ValidationFailedError."""
-    return parse(JobBody, body, Rules(others=OTHER_FIELDS, strict=strict))
+    asked = parse(JobBody, body, Rules(others=OTHER_FIELDS, strict=strict))
+    if asked.kind == "ARCHIVE":
+        _require_none(asked)
+    return asked
+
+
+def _require_none(asked: JobBody) -> None:
+    """No part of a topic is archived without the rest."""
+    given = (("from", asked.from_), ("to", asked.to), ("subscription", asked.subscription))
+    for path, value in given:
+        if value is not None:
+            raise ValidationFailedError.of(path, "must not be given: ARCHIVE takes all that is new")
 
 
 def ignored_in_job(body: JsonObject) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from app.api.schemas.base import (
     off,
     only,
     parse,
-    unless_enabled,
 )
 from app.api.schemas.owner import OwnerBody
 from app.api.schemas.tracking import (
@@ -30,6 +29,7 @@ from app.api.schemas.tracking import (
     by_enabled,
     tracking_of,
 )
+from app.domain.archive import RETENTION_DAYS_MAX, OfflineStorage
 from app.domain.errors import ValidationFailedError
 from app.domain.headers import AUTHORIZATION, HEADERS_MAX
 from app.domain.names import topic_name
@@ -75,7 +75,6 @@ OTHER_FIELDS: Final = OtherFields(
         "jsonToAvroDryRun": Unsupported(harmless=off),
         "migratedFromJsonType": Unsupported(harmless=off),
         "fallbackToRemoteDatacenterEnabled": Unsupported(harmless=off),
-        "offlineStorage": Unsupported(harmless=unless_enabled),
         "labels": Unsupported(harmless=only([])),
         "chaos": Unsupported(harmless=_chaos_off, refused=True),
     },
@@ -179,6 +178,33 @@ class AuthBody(Schema):
         )
 
 
+class OfflineRetentionBody(Schema):
+    """How long the archive keeps messages: so many days, or for ever."""
+
+    duration: int | None = Field(default=0, ge=0, le=RETENTION_DAYS_MAX, description="days")
+    infinite: bool = False
+
+
+class OfflineStorageBody(Schema):
+    """The archive of a topic: Parquet files that Spark jobs write, every hour and when asked."""
+
+    enabled: bool = False
+    retention_time: OfflineRetentionBody = OfflineRetentionBody()
+
+    def to_domain(self) -> OfflineStorage:
+        """The setting it describes; ValidationFailedError."""
+        kept = self.retention_time
+        return OfflineStorage(
+            enabled=self.enabled, days=None if kept.infinite else kept.duration or 0
+        )
+
+    @classmethod
+    def of(cls, storage: OfflineStorage) -> "OfflineStorageBody":
+        """The body that describes `storage`."""
+        kept = OfflineRetentionBody(duration=storage.days, infinite=storage.days is None)
+        return cls(enabled=storage.enabled, retention_time=kept)
+
+
 class TopicBody(Schema):
     """A topic to create, or as changed."""
 
@@ -229,6 +255,7 @@ class TopicBody(Schema):
     subscribing_restricted: bool = Field(
         default=False, description="only owners of the topic, and admins, subscribe to it"
     )
+    offline_storage: OfflineStorageBody = OfflineStorageBody()
 
     def to_domain(self) -> Topic:
         """The topic it describes; ValidationFailedError. Hermes treats NONE as LEADER."""
@@ -249,6 +276,7 @@ class TopicBody(Schema):
             auth=self.auth.to_domain(),
             subscribing_restricted=self.subscribing_restricted,
             tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
+            offline_storage=self.offline_storage.to_domain(),
         )
 
     def _schemas(self) -> tuple[TopicSchema, ...]:
@@ -278,6 +306,7 @@ class TopicBody(Schema):
             auth=AuthBody.of(topic.auth),
             subscribing_restricted=topic.subscribing_restricted,
             tracking_mode=topic.tracking.value,
+            offline_storage=OfflineStorageBody.of(topic.offline_storage),
         )
 
 
@@ -288,20 +317,6 @@ def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
             message = "must not be Authorization: subscribers would get the publishers' keys"
             raise ValidationFailedError.of(f"propagatedHeaders.{index}", message)
     return tuple(names)
-
-
-class OfflineRetentionRead(Schema):
-    """How long messages would be kept in a storage beside the log."""
-
-    duration: int = 0
-    infinite: bool = False
-
-
-class OfflineStorageRead(Schema):
-    """Storage beside the log: there is none."""
-
-    enabled: bool = False
-    retention_time: OfflineRetentionRead = OfflineRetentionRead()
 
 
 class ChaosRead(Schema):
@@ -318,7 +333,6 @@ class TopicRead(TopicBody):
     )
     migrated_from_json_type: bool = False
     json_to_avro_dry_run: bool = False
-    offline_storage: OfflineStorageRead = OfflineStorageRead()
     chaos: ChaosRead = ChaosRead()
     fallback_to_remote_datacenter_enabled: bool = False
     created_at: float | None = None

@@ -63,5 +63,5 @@ def test_what_would_change_publishing_is_refused_and_named(extra: dict[str, Any]
 
 
 def test_a_topics_fields_without_effect_are_named() -> None:
-    body = TOPIC | {"offlineStorage": {"enabled": True}, "labels": [], "x": {"y": 1}}
-    assert ignored_in_topic(body) == ("offlineStorage", "x")
+    body = TOPIC | {"jsonToAvroDryRun": True, "labels": [], "x": {"y": 1}}
+    assert ignored_in_topic(body) == ("jsonToAvroDryRun", "x")

@@ -1,0 +1,37 @@
+"""Where topics begin and end, for whom blocks and has no log open: Spark's jobs."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+
+from app.domain.errors import TopicNotFoundError
+from app.log.interface import Bounds, MessageLog
+from app.log.kafka import kafka_log
+from app.log.postgres import postgres_log
+
+
+def topic_bounds(
+    url: str, topics: Collection[str], *, kafka_bootstrap: str | None, namespace: str
+) -> Mapping[str, Mapping[int, Bounds]]:
+    """The bounds of each topic by partition; one that the log does not have is left out.
+
+    Kafka is at `kafka_bootstrap`, else the log is in the database at `url`. LogUnavailableError.
+    """
+    if kafka_bootstrap is None:
+        return asyncio.run(_bounds(postgres_log(url, namespace=namespace), topics))
+    return asyncio.run(_bounds(kafka_log(kafka_bootstrap, namespace=namespace), topics))
+
+
+async def _bounds(
+    opened: AbstractAsyncContextManager[MessageLog], topics: Collection[str]
+) -> Mapping[str, Mapping[int, Bounds]]:
+    found: dict[str, Mapping[int, Bounds]] = {}
+    async with opened as log:
+        for topic in topics:
+            try:
+                partitions = await log.partitions(topic)
+            except TopicNotFoundError:
+                continue
+            bounds = await log.bounds(partitions)
+            found[topic] = {partition.index: each for partition, each in bounds.items()}
+    return found

@@ -1,0 +1,103 @@
+"""The archive as its jobs end: what counts from then on, and how far it reaches."""
+
+from datetime import datetime
+from typing import Final
+
+import structlog
+from sqlalchemy import func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.job import Claim, JobKind, JobState
+from app.storage.archive_models import KEPT, ArchiveFolderRow, ArchivePositionRow
+from app.storage.models import JobRow, TopicRow
+
+_LOCK: Final = "angelia archive"
+_OPEN: Final = (JobState.REQUESTED.value, JobState.RUNNING.value)
+
+_log = structlog.get_logger(__name__)
+
+
+class ArchiveRepository:
+    """Folders and positions of the archive; whoever changes them has them alone till the end."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def keep(self, claim: Claim) -> None:
+        """What that taking of a job has written counts from now on; other jobs have none.
+
+        A folder of which somebody archived a part in the meantime counts for nothing.
+        """
+        row = ArchiveFolderRow
+        written = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)
+        folders = list(await self._session.scalars(written))
+        if not folders:
+            return
+        await self._hold()
+        for folder in folders:
+            if await self._is_overtaken(folder):
+                _log.warning("archive_overtaken", topic=folder.topic, job=claim.job_id)
+            else:
+                await self._keep(folder)
+
+    async def last_asked(self) -> datetime | None:
+        """When the archive of all topics was asked for last; nobody else asks till the end."""
+        await self._hold()
+        query = select(func.max(JobRow.requested_at)).where(*_OF_ALL)
+        return await self._session.scalar(query)
+
+    async def is_asked(self) -> bool:
+        """Whether a job for all topics waits or runs."""
+        query = select(JobRow.id).where(*_OF_ALL, JobRow.state.in_(_OPEN)).limit(1)
+        return await self._session.scalar(query) is not None
+
+    async def is_wanted(self) -> bool:
+        """Whether there is anything to archive, or to drop."""
+        enabled = {"offline_storage": {"enabled": True}}
+        topics = select(TopicRow.name).where(TopicRow.settings.contains(enabled)).limit(1)
+        folders = select(ArchiveFolderRow.path).limit(1)
+        if await self._session.scalar(topics) is not None:
+            return True
+        return await self._session.scalar(folders) is not None
+
+    async def _hold(self) -> None:
+        lock = text("SELECT pg_advisory_xact_lock(hashtext(:name))")
+        await self._session.execute(lock, {"name": _LOCK})
+
+    async def _is_overtaken(self, folder: ArchiveFolderRow) -> bool:
+        row = ArchivePositionRow
+        query = select(row.partition, row.next_offset).where(
+            row.topic == folder.topic, row.topic_created_at == folder.topic_created_at
+        )
+        until = {each[0]: each[1] for each in await self._session.execute(query)}
+        return any(until.get(int(index), 0) > start for index, (start, _) in folder.spans.items())
+
+    async def _keep(self, folder: ArchiveFolderRow) -> None:
+        row = ArchiveFolderRow
+        same = (
+            row.job_id == folder.job_id,
+            row.attempt == folder.attempt,
+            row.topic == folder.topic,
+        )
+        await self._session.execute(update(row).where(*same).values(state=KEPT))
+        moved = insert(ArchivePositionRow).values(
+            [
+                {
+                    "topic": folder.topic,
+                    "topic_created_at": folder.topic_created_at,
+                    "partition": int(index),
+                    "next_offset": end,
+                }
+                for index, (_, end) in folder.spans.items()
+            ]
+        )
+        key = ["topic", "topic_created_at", "partition"]
+        new = {"next_offset": moved.excluded.next_offset}
+        await self._session.execute(moved.on_conflict_do_update(index_elements=key, set_=new))
+
+
+_OF_ALL: Final = (
+    JobRow.kind == JobKind.ARCHIVE.value,
+    JobRow.scope["topic"].astext.is_(None),
+)

@@ -1,0 +1,147 @@
+"""What is new in the log into the archive, each message once; and what was kept long enough goes.
+
+A folder is written first, and counts when the job is done: in that transaction the position, up to
+which its topic is archived, moves with it. What a runner leaves behind that was killed is read by
+nobody, and is removed a day later.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from app.domain.job import Claim, JobResult
+from app.domain.retransmission import Span
+from app.log.ends import topic_bounds
+from app.log.interface import Bounds
+from app.storage.archive_parts import (
+    ArchivedTopic,
+    Folder,
+    Patience,
+    Piece,
+    archived_topics,
+    archived_until,
+    begin_folder,
+    describe_folder,
+    expire_folders,
+    forget_folder,
+    removable_folders,
+)
+from spark.archives import read_archived, remove_folder, write_archived
+from spark.records import SPAN_MAX, messages
+from spark.transforms.archive import pieces, placed
+from spark.work import Work
+
+_TASKS_MAX: Final = 512
+
+
+class ArchiveDamagedError(Exception):
+    """What was written is not what was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _New:
+    """What of a topic is not archived. `missed`: offsets that the log lost before they were."""
+
+    topic: ArchivedTopic
+    spans: tuple[Span, ...]
+    missed: int
+
+
+def run(session: SparkSession, work: Work, *, patience: Patience | None = None) -> JobResult:
+    """Do it; WorkStoppedError, LogUnavailableError, StorageUnavailableError."""
+    if work.claim is None:
+        raise ValueError("The archive is written for a job of the database")
+    work.progress.step("Removing what was kept long enough", done=0.0)
+    removed = _tidied(session, work, patience or Patience())
+    new = _new(work)
+    written = [
+        piece
+        for number, each in enumerate(new)
+        for piece in _archived(session, work, each, claim=work.claim, done=number / len(new))
+    ]
+    counts = {
+        "topics": len(new),
+        "messages": sum(piece.messages for piece in written),
+        "bytes": sum(piece.size for piece in written),
+        "missed": sum(each.missed for each in new),
+        "removed": removed,
+    }
+    return JobResult(counts=counts, output=work.archive)
+
+
+def _new(work: Work) -> Sequence[_New]:
+    topics = archived_topics(work.database_url, work.scope.topic)
+    log = work.log
+    bounds = topic_bounds(
+        work.database_url,
+        [topic.name for topic in topics],
+        kafka_bootstrap=log.kafka_bootstrap,
+        namespace=log.namespace,
+    )
+    found = [_new_of(work, topic, bounds.get(topic.name, {})) for topic in topics]
+    return [each for each in found if each.spans]
+
+
+def _new_of(work: Work, topic: ArchivedTopic, bounds: Mapping[int, Bounds]) -> _New:
+    until = archived_until(work.database_url, topic)
+    missed, spans = 0, []
+    for index, bound in sorted(bounds.items()):
+        at = until.get(index, bound.start)
+        missed += max(0, bound.start - at)
+        start = max(at, bound.start)
+        if start < bound.end:
+            spans.append(Span(topic=topic.name, partition=index, start=start, end=bound.end))
+    if missed:
+        work.progress.say(
+            f"{missed} messages of {topic.name} left the log before they were archived"
+        )
+    return _New(topic=topic, spans=tuple(spans), missed=missed)
+
+
+def _archived(
+    session: SparkSession, work: Work, new: _New, *, claim: Claim, done: float
+) -> Sequence[Piece]:
+    """Write what is new of a topic; what is there then."""
+    url, name = work.database_url, new.topic.name
+    work.progress.step(f"Archiving {name}", done=done)
+    folder = Folder(
+        claim.job_id, claim.attempt, name, f"{work.archive}/{name}/{claim.job_id}-{claim.attempt}"
+    )
+    begin_folder(url, folder, new.topic, spans=new.spans)
+    offsets = sum(span.end - span.start for span in new.spans)
+    source = messages(session, url, log=work.log, spans=new.spans)
+    tasks = min(_TASKS_MAX, -(-offsets // SPAN_MAX))
+    write_archived(placed(source.coalesce(tasks)), folder.path)
+    # From the files: that is what there is to read.
+    found = [Piece(*row) for row in pieces(read_archived(session, folder.path)).collect()]
+    _require_each_once(new.spans, found)
+    describe_folder(url, folder, found)
+    return found
+
+
+def _require_each_once(spans: Sequence[Span], found: Sequence[Piece]) -> None:
+    """ArchiveDamagedError when there is more than was read."""
+    for span in spans:
+        parts = [piece for piece in found if piece.partition == span.partition]
+        inside = all(span.start <= piece.start and piece.end <= span.end for piece in parts)
+        if not inside or sum(piece.messages for piece in parts) > span.end - span.start:
+            raise ArchiveDamagedError(f"More than {span} was written: {parts}")
+
+
+def _tidied(session: SparkSession, work: Work, patience: Patience) -> int:
+    """Remove folders that nobody reads any more; how many are gone."""
+    expire_folders(work.database_url)
+    gone = 0
+    for folder in removable_folders(work.database_url, patience):
+        try:
+            remove_folder(session, folder.path)
+        except Py4JError as exc:
+            # It is tried again by the next job; this one has better to do.
+            work.progress.say(f"{folder.path} stays: {next(iter(str(exc).splitlines()), '')}")
+        else:
+            forget_folder(work.database_url, folder)
+            gone += 1
+    return gone

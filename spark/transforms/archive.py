@@ -1,0 +1,53 @@
+"""Messages as the archive has them. Input columns: `spark.schemas.MESSAGES`."""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from spark.schemas import ARCHIVED
+
+# A foreign producer gives a record any time: those beyond are in the first, or the last hour.
+_LAST_MS: Final = 253_402_300_799_999
+
+
+def placed(messages: DataFrame) -> DataFrame:
+    """The messages (columns ARCHIVED), those of one task in the order of their files.
+
+    A file so has offsets in their order, and one of it is open at a time.
+    """
+    time = F.timestamp_millis(_bounded(F.col("timestamp_ms")))
+    described = messages.select(
+        "partition",
+        "offset",
+        "timestamp_ms",
+        "key",
+        "value",
+        "headers",
+        F.expr("try_element_at(filter(headers, each -> each.key = 'id'), 1).value").alias("id"),
+        F.coalesce(F.octet_length("value"), F.lit(0)).cast("bigint").alias("size"),
+        F.to_date(time).alias("day"),
+        F.hour(time).alias("hour"),
+    )
+    named = described.withColumn("message_id", F.try_validate_utf8(F.col("id").cast("string")))
+    return named.select(*ARCHIVED.names).sortWithinPartitions("day", "hour", "partition", "offset")
+
+
+def pieces(archived: DataFrame) -> DataFrame:
+    """What there is of each day and partition: offsets from `start` to before `end`."""
+    return (
+        archived.groupBy("day", "partition")
+        .agg(
+            F.min("offset").alias("start"),
+            (F.max("offset") + 1).alias("end"),
+            F.min("timestamp_ms").alias("first_ms"),
+            F.max("timestamp_ms").alias("last_ms"),
+            F.count(F.lit(1)).alias("messages"),
+            F.sum("size").alias("size"),
+        )
+        .select("day", "partition", "start", "end", "first_ms", "last_ms", "messages", "size")
+    )
+
+
+def _bounded(milliseconds: Column) -> Column:
+    return F.least(F.greatest(milliseconds, F.lit(0)), F.lit(_LAST_MS))

@@ -1,0 +1,110 @@
+"""The archive as users have it: real processes, a real Spark, on both logs."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from app.domain.job import JobKind
+from app.services.jobs import JobService
+from app.storage.database import Database
+from tests.contract.harness import PostgresHarness
+from tests.contract.logs import eventually
+from tests.e2e.service import Service, created
+from tests.e2e.service import eventually as in_time
+from tests.spark.archives import SCOPE, archived, done, folders, kept_places
+from tests.spark.retransmissions import a_bench, places
+from tests.spark.test_retransmitting import TOPIC, a_runner
+from tests.spark.test_runner_process import PATIENCE_S, runner
+from tests.spark.test_undelivered_job import is_waiting_for_the_lock
+
+pytestmark = pytest.mark.timeout(600)
+
+MESSAGES = 3_000
+STORAGE = {"enabled": True, "retentionTime": {"duration": 60}}
+
+
+async def published(service: Service, first: int, end: int) -> None:
+    lines = b"\n".join(b'{"n":%d}' % n for n in range(first, end))
+    headers = {"Content-Type": "application/x-ndjson"}
+    created(await service.http.post(f"/topics/{TOPIC}/batch", content=lines, headers=headers))
+
+
+async def job_done(service: Service, topic: str | None = None) -> dict[str, Any]:
+    body = {"kind": "ARCHIVE", **({} if topic is None else {"topic": topic})}
+    asked_for = await service.http.post("/jobs", json=body)
+    assert asked_for.status_code == 202, asked_for.text
+    seen: dict[str, Any] = {}
+
+    async def has_ended() -> bool:
+        answer = await service.http.get(asked_for.headers["Location"])
+        seen.update(answer.raise_for_status().json())
+        return seen["state"] in {"DONE", "FAILED", "CANCELLED"}
+
+    await in_time(has_ended)
+    assert seen["state"] == "DONE", seen
+    return seen
+
+
+async def kept_paths(url: str) -> list[str]:
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        cursor = await connection.execute("SELECT path FROM archive_folders WHERE state = 'KEPT'")
+        return [path for (path,) in await cursor.fetchall()]
+
+
+async def test_what_is_published_is_archived_once(
+    spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path
+) -> None:
+    async with Service(configuration, logs) as service:
+        await service.api()
+        await service.topic(TOPIC, partitions=4, offlineStorage=STORAGE)
+        refused = await service.http.put(
+            f"/topics/{TOPIC}", json={"offlineStorage": {"retentionTime": {"duration": 0}}}
+        )
+        assert refused.status_code == 400
+        async with a_runner(spark, configuration, tmp_path / "out"):
+            await published(service, 0, MESSAGES // 2)
+            first = await job_done(service, TOPIC)
+            await published(service, MESSAGES // 2, MESSAGES)
+            second = await job_done(service)
+            nothing = await job_done(service, TOPIC)
+        counts = [each["counts"]["messages"] for each in (first, second, nothing)]
+        assert counts == [MESSAGES // 2, MESSAGES // 2, 0]
+        paths = await kept_paths(configuration["ANGELIA_DATABASE_URL"])
+        # As anybody reads them, who knows nothing of us.
+        frames = [spark.read.parquet(path) for path in paths]
+        bodies = Counter(
+            bytes(row[0]) for frame in frames for row in frame.select("value").collect()
+        )
+        assert bodies == Counter(b'{"n":%d}' % n for n in range(MESSAGES))
+
+
+async def test_a_runner_killed_while_it_archives_leaves_nothing_that_is_read(
+    spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
+) -> None:
+    harness = PostgresHarness(postgres_url)
+    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as bench:
+        await archived(bench)
+        positions = await bench.publish(*(b"%d" % number for number in range(50)))
+        await JobService(database).request(JobKind.ARCHIVE, SCOPE)
+        async with await psycopg.AsyncConnection.connect(postgres_url) as blocking:
+            # The files are written, and it cannot say so: there it is killed.
+            await blocking.execute("LOCK TABLE archive_pieces IN SHARE MODE")
+            namespace = {"ANGELIA_NAMESPACE": harness.namespace}
+            async with runner(postgres_url, tmp_path, **namespace) as first:
+                waiting = partial(is_waiting_for_the_lock, database, "archive_pieces")
+                await eventually(waiting, seconds=PATIENCE_S)
+                first.kill()
+                await first.wait()
+        [left] = await folders(bench, state=None)
+        assert await asyncio.to_thread(lambda: list(Path(left).rglob("*.parquet")))
+        assert await kept_places(bench) == Counter()
+        result = await done(bench)
+        assert result.counts["messages"] == 50
+        assert await kept_places(bench) == Counter(places(positions))
