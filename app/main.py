@@ -117,12 +117,9 @@ def _spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
+    gc.enable()
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
     # uvicorn raises the signal again once it has stopped: then, too, what is open here is closed.
     sys.exit(0)
-
-
-if __name__ == "__main__":
-    serve(Settings())

@@ -27,7 +27,7 @@ def api(
     ] = None,
 ) -> None:
     """Run one API process: management, publishing, status."""
-    become("app.main", settings_with(only=only, host=host, port=port))
+    become("app", settings_with(only=only, host=host, port=port))
 
 
 def worker(

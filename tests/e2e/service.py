@@ -87,7 +87,7 @@ class Service:
 
     async def api(self) -> Process:
         """Start the API and wait until it is ready."""
-        process = await self._start("app.main")
+        process = await self._start("app")
         await eventually(self._is_ready)
         return process
 

@@ -39,7 +39,7 @@ def test_a_message_travels_from_curl_to_listen_and_ctrl_c_leaves_nothing(place: 
             assert subscriptions(place) == ["me"]
             assert listen.interrupt() == 0
         assert subscriptions(place) == []
-        assert len(place.processes("app.main")) == 1
+        assert len(place.processes("app")) == 1
         assert len(place.processes("workers")) == 1
         assert up.interrupt() == 0, up.output
         assert "Traceback" not in up.output
@@ -90,7 +90,7 @@ def test_an_api_that_is_killed_is_started_again(place: Place) -> None:
     with place.started("up") as up:
         up.says("Angelia is ready")
         place.run("topic", "create", TOPIC)
-        kill(place, "app.main")
+        kill(place, "app")
         up.says("The API ended (signal 9); starting it in 1 s.")
         wait_until(lambda: place.run("publish", TOPIC, "{}").returncode == 0, "no API again")
         assert up.interrupt() == 0, up.output

@@ -21,7 +21,7 @@ from app.storage.migrate import upgrade
 
 Notify = Callable[[str], None]
 
-_ALWAYS: Final = (("API", "app.main"), ("worker", "workers"))
+_ALWAYS: Final = (("API", "app"), ("worker", "workers"))
 _SPARK: Final = (("Spark runner", "spark"),)
 _LOOK_EVERY: Final = timedelta(milliseconds=50)
 _REMIND_EVERY: Final = timedelta(seconds=30)

@@ -150,7 +150,7 @@ async def test_the_process_answers_on_the_embedded_log_and_ends_when_told_to(
         "ANGELIA_AUTH": "off",
     }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "app.main", env=environment, stderr=asyncio.subprocess.DEVNULL
+        sys.executable, "-m", "app", env=environment, stderr=asyncio.subprocess.DEVNULL
     )
     try:
         url = f"http://127.0.0.1:{unused_port}"
