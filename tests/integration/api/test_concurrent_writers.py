@@ -5,12 +5,21 @@ import random
 from dataclasses import dataclass, field
 
 import httpx
+import pytest
+
+from app.log.interface import MessageLog
 
 PATH = "/topics/shop.orders/subscriptions"
 MINE = f"{PATH}/billing"
 BODY = {"name": "billing", "endpoint": "http://h.test/"}
 WRITERS = 3
 ROUNDS = 12
+
+
+@pytest.fixture
+def log(real_log: MessageLog) -> MessageLog:
+    """The embedded log, and a real Kafka: a subscription that is made again begins at its end."""
+    return real_log
 
 
 @dataclass(slots=True)
