@@ -26,7 +26,7 @@ from tests.spark.test_undelivered_job import is_waiting_for_the_lock
 
 pytestmark = pytest.mark.timeout(600)
 
-MESSAGES = 3_000
+MESSAGES = 2_000
 STORAGE = {"enabled": True, "retentionTime": {"duration": 60}}
 
 
