@@ -9,7 +9,7 @@ import structlog
 from app.config import Settings
 from app.storage.configured import database_url
 from app.telemetry import configure_logging
-from spark.engine import EngineLostError
+from spark.errors import EngineLostError
 from spark.main import run
 
 _log = structlog.get_logger(__name__)

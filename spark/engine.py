@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobResult
 from app.storage.urls import libpq_url
+from spark.errors import EngineLostError
 from spark.jobs import archive, retransmission, undelivered_analytics
 from spark.session import new_session
 from spark.work import LogPlace, Progress, Work
@@ -22,10 +23,6 @@ JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
 }
 
 _log = structlog.get_logger(__name__)
-
-
-class EngineLostError(Exception):
-    """Spark has ended, or its process: nothing works any more but to start anew."""
 
 
 class SparkEngine:

@@ -12,7 +12,7 @@ import structlog
 
 from app.domain.errors import StorageUnavailableError, UnavailableError
 from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
-from spark.engine import EngineLostError
+from spark.errors import EngineLostError
 from spark.work import Progress, WorkStoppedError
 
 # A database that is down ends no job for good, until it has done so this often.
@@ -87,7 +87,7 @@ class Runner:
             beating = tasks.create_task(self._beat())
             while not stopping.is_set():
                 if job := await self._taken():
-                    await self._carry_out(job, stopping)
+                    await self.carry_out(job, stopping)
                 else:
                     await self._rest(stopping)
             beating.cancel()
@@ -116,7 +116,11 @@ class Runner:
             for each in waits:
                 each.cancel()
 
-    async def _carry_out(self, job: Job, stopping: asyncio.Event) -> None:
+    async def carry_out(self, job: Job, stopping: asyncio.Event) -> None:
+        """Do a job that was taken, and write down how it ended; given back upon `stopping`.
+
+        EngineLostError (in a group).
+        """
         _log.info("job_taken", job=job.id, kind=job.kind, attempt=job.attempt)
         progress = Progress(job.progress.log)
         async with asyncio.TaskGroup() as tasks:

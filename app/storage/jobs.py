@@ -131,18 +131,30 @@ class JobRepository:
         values = _ending(JobState.CANCELLED) if waiting else {"cancel_requested": True}
         return await self._changed(job_id, values)
 
-    async def take(self, runner: str, lease: timedelta) -> Job | None:
-        """The job that has waited longest, now this runner's for `lease`; None when none waits."""
+    async def take(
+        self,
+        runner: str,
+        lease: timedelta,
+        *,
+        kind: JobKind | None = None,
+        job_id: str | None = None,
+    ) -> Job | None:
+        """The job that has waited longest, now this runner's for `lease`; None when none waits.
+
+        With a `kind` or an id: of those.
+        """
         await self._settle_abandoned()
         oldest = (
             select(JobRow.id)
             .where(_KNOWN, JobRow.state == JobState.REQUESTED.value)
+            .where(true() if kind is None else JobRow.kind == kind.value)
+            .where(true() if job_id is None else JobRow.id == job_id)
             .order_by(JobRow.requested_at)
             .limit(1)
             .with_for_update(skip_locked=True)
         )
-        job_id = await self._session.scalar(oldest)
-        if job_id is None:
+        found = await self._session.scalar(oldest)
+        if found is None:
             return None
         taken = {
             "state": JobState.RUNNING.value,
@@ -153,7 +165,7 @@ class JobRepository:
             "step": "",
             "done": 0.0,
         }
-        return await self._changed(job_id, taken)
+        return await self._changed(found, taken)
 
     async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> Standing:
         """Say how far it is, and keep it for another `lease`."""

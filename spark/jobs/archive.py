@@ -3,8 +3,13 @@
 A folder is written first, and counts when the job is done: in that transaction the position, up to
 which its topic is archived, moves with it. What a runner leaves behind that was killed is read by
 nobody, and is removed a day later.
+
+Also on its own, on any cluster, for the job that waits for a runner:
+
+    spark-submit spark/jobs/archive.py
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +17,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from app.domain.job import Claim, JobResult
+from app.domain.job import Claim, JobKind, JobResult
 from app.domain.retransmission import Span
 from app.log.ends import topic_bounds
 from app.log.interface import Bounds
@@ -31,6 +36,7 @@ from app.storage.archive_parts import (
 )
 from spark.archives import read_archived, remove_folder, write_archived
 from spark.records import SPAN_MAX, messages
+from spark.submitted import carry_out
 from spark.transforms.archive import pieces, placed
 from spark.work import Work
 
@@ -145,3 +151,7 @@ def _tidied(session: SparkSession, work: Work, patience: Patience) -> int:
             forget_folder(work.database_url, folder)
             gone += 1
     return gone
+
+
+if __name__ == "__main__":
+    carry_out(JobKind.ARCHIVE, run, sys.argv[1:])

@@ -1,5 +1,11 @@
-"""Which messages of a retransmission are to be sent again: a worker sends them."""
+"""Which messages of a retransmission are to be sent again: a worker sends them.
 
+Also on its own, on any cluster, for a retransmission that was requested:
+
+    spark-submit spark/jobs/retransmission.py --job 0123456789abcdef0123456789abcdef
+"""
+
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from app.domain.job import JobResult
+from app.domain.job import JobKind, JobResult
 from app.domain.retransmission import SAMPLES_MAX, Only, Span
 from app.storage.analytics_parts import RUNS
 from app.storage.retransmission_choosing import (
@@ -24,6 +30,7 @@ from app.storage.retransmission_choosing import (
 from app.storage.retransmission_rows import Discards
 from spark.records import finished, messages, unsent_discards
 from spark.sinks import spread_to_database
+from spark.submitted import carry_out
 from spark.transforms.retransmission import Choice, chosen, each_once, missing, runs
 from spark.work import Work
 
@@ -124,3 +131,7 @@ def _sample(row: Mapping[str, Any]) -> Mapping[str, Any]:
         "timestamp": row["timestamp_ms"],
         "size": row["size"],
     }
+
+
+if __name__ == "__main__":
+    carry_out(JobKind.RETRANSMISSION, run, sys.argv[1:])

@@ -10,7 +10,7 @@ from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.notices import JOBS, listen
 from app.storage.spark_runners import SparkRunnerRepository
-from spark.engine import EngineLostError
+from spark.errors import EngineLostError
 from spark.runner import ATTEMPTS_MAX, Pace, Runner
 from spark.store import DatabaseJobs
 from tests.contract.logs import eventually

@@ -68,6 +68,21 @@ async def test_a_job_that_is_not_there_is_said_not_to_be(database: Database) -> 
         await found(database, "none")
 
 
+async def test_who_does_one_job_alone_takes_that_and_leaves_the_others(database: Database) -> None:
+    first, second = [await requested(database) for _ in range(2)]
+
+    async def of(kind: JobKind, job_id: str | None = None) -> str | None:
+        async with database.transaction() as session:
+            job = await JobRepository(session).take("r-1", LEASE, kind=kind, job_id=job_id)
+        return job and job.id
+
+    assert await of(JobKind.RETRANSMISSION) is None
+    assert await of(JobKind.RETRANSMISSION, first.id) is None
+    assert await of(JobKind.UNDELIVERED_ANALYTICS, second.id) == second.id
+    assert await of(JobKind.UNDELIVERED_ANALYTICS, second.id) is None
+    assert await of(JobKind.UNDELIVERED_ANALYTICS) == first.id
+
+
 async def test_jobs_are_taken_in_the_order_of_their_requests(database: Database) -> None:
     jobs = [await requested(database) for _ in range(3)]
     order = [await claimed(database) for _ in range(3)]

@@ -1,0 +1,122 @@
+"""A requested job, done by a process that `spark-submit` has started: one, and as a runner does it.
+
+It is taken out of the database under a lease, kept by heartbeats, and given back or taken by
+another one when this process ends before it; what this one says then changes nothing.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from app.config import Settings
+from app.domain.errors import AngeliaError, JobNotFoundError
+from app.domain.job import Job, JobKind, JobResult, JobState
+from app.storage.database import Database, open_database
+from app.storage.jobs import JobRepository
+from app.storage.notices import JOBS, listen
+from app.storage.urls import libpq_url
+from app.telemetry import configure_logging
+from spark.runner import Pace, Runner
+from spark.session import submitted_session
+from spark.store import DatabaseJobs
+from spark.work import LogPlace, Progress, Work
+
+Do = Callable[[SparkSession, Work], JobResult]
+
+
+def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
+    """Do the job of that kind that is named, or has waited longest; SystemExit.
+
+    How it ended goes to standard output as JSON, the last line (`spark-submit` has standard error
+    there, too); the exit code is 0 when it is DONE.
+    """
+    wanted = _parser(kind).parse_args(arguments).job
+    settings = Settings()
+    configure_logging(settings.log_level)
+    # It tells of every connection that it closes.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    if settings.database_url is None:
+        raise SystemExit("Set ANGELIA_DATABASE_URL to the database that has the job.")
+    url = settings.database_url.get_secret_value()
+    # Before the job is taken: it must not wait for Spark to start, or fail to.
+    engine = SubmittedEngine(submitted_session(), settings, libpq_url(url), do)
+    try:
+        job = asyncio.run(_ended(url, engine, kind=kind, wanted=wanted))
+    except AngeliaError as error:
+        raise SystemExit(error.message) from error
+    said = {"id": job.id, "state": job.state, "counts": job.result.counts, "reason": job.reason}
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.exit(0 if job.state is JobState.DONE else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedEngine:
+    """Does the one job on the session of this process; its methods block."""
+
+    session: SparkSession
+    settings: Settings
+    database_url: str
+    do: Do
+
+    def run(self, job: Job, progress: Progress) -> JobResult:
+        """Do it: its result, or what it raises."""
+        self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark's
+        results = self.settings.spark_results
+        log = LogPlace(
+            kafka_bootstrap=self.settings.kafka_bootstrap, namespace=self.settings.namespace
+        )
+        work = Work(
+            database_url=self.database_url,
+            scope=job.scope,
+            output=f"{results}/{job.kind.lower()}/{job.id}/{job.attempt}",
+            archive=f"{results}/archive",
+            claim=job.claim,
+            progress=progress,
+            log=log,
+        )
+        return self.do(self.session, work)
+
+    def cancel(self, job: Job) -> None:
+        """End what Spark does for it."""
+        self.session.sparkContext.cancelJobGroup(job.id)
+
+
+async def _ended(url: str, engine: SubmittedEngine, *, kind: JobKind, wanted: str | None) -> Job:
+    """The job as this process leaves it; JobNotFoundError when there is none to take."""
+    name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with open_database(url) as database, listen(url, [JOBS]) as notices:
+        job = await _taken(database, name, kind=kind, wanted=wanted)
+        await Runner(DatabaseJobs(database, notices, name), engine).carry_out(job, stopping)
+        async with database.transaction() as session:
+            return await JobRepository(session).get(job.id)
+
+
+async def _taken(database: Database, name: str, *, kind: JobKind, wanted: str | None) -> Job:
+    lease = Pace().lease
+    async with database.transaction() as session:
+        jobs = JobRepository(session)
+        if job := await jobs.take(name, lease, kind=kind, job_id=wanted):
+            return job
+        if wanted is None:
+            raise JobNotFoundError(f"No job of kind {kind} waits")
+        known = await jobs.get(wanted)
+    raise JobNotFoundError(f"Job {wanted} does not wait: it is of kind {known.kind}, {known.state}")
+
+
+def _parser(kind: JobKind) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=f"Do a requested job of kind {kind}.")
+    parser.add_argument("--job", help="its id; the one that has waited longest")
+    return parser

@@ -1,0 +1,77 @@
+"""Requested jobs by `spark-submit` alone, without a runner."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.domain.retransmission import Retransmission, RetransmissionState
+from app.storage.database import Database
+from tests.architecture.tree import ROOT
+from tests.contract.harness import PostgresHarness
+from tests.spark.retransmissions import a_bench, places
+from tests.spark.small import FRUGAL
+
+# Spark starts, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
+PATIENCE_S = 180.0
+
+
+async def submitted(place: Path, asked: Retransmission, **settings: str) -> dict[str, Any]:
+    """What `spark-submit` of the job, as users write it, says at its end."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")} | {
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(place),
+        **settings,
+    }
+    conf = {**FRUGAL, "spark.ui.enabled": "false", "spark.local.dir": f"{place}/local"}
+    lines = "\n".join(f"{name} {value}" for name, value in conf.items())
+    (place / "spark-defaults.conf").write_text(lines)
+    submit = Path(sys.executable).with_name("spark-submit")
+    script = ROOT / "spark/jobs/retransmission.py"
+    command = (submit, "--master", "local[2]", "--driver-memory", "512m", script)
+    # Anywhere but in the project: the script finds its own.
+    process = await asyncio.create_subprocess_exec(
+        *command, "--job", asked.id, cwd=place, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            written, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0
+    said: dict[str, Any] = json.loads(written.splitlines()[-1])
+    return said
+
+
+async def test_a_requested_retransmission_is_chosen_by_spark_submit_alone(
+    database: Database, postgres_url: str, tmp_path: Path
+) -> None:
+    harness = PostgresHarness(postgres_url)
+    # This process has no Spark.
+    no_session: Any = None
+    async with a_bench(no_session, database, harness, url=postgres_url, output=tmp_path) as bench:
+        positions = await bench.publish(*(b"%d" % number for number in range(50)))
+        another = await bench.asked()
+        asked = await bench.asked()
+        said = await submitted(
+            tmp_path,
+            asked,
+            ANGELIA_DATABASE_URL=postgres_url,
+            ANGELIA_NAMESPACE=harness.namespace,
+        )
+        counts = {"messages": 50, "bytes": 90}
+        assert said == {"id": asked.id, "state": "DONE", "counts": counts, "reason": None}
+        seen = await bench.seen(asked)
+        assert (seen.state, seen.counts.matched) == (RetransmissionState.SENDING, 50)
+        assert await bench.places(asked) == places(positions)
+        # That one was requested before it, and nobody asked for it here.
+        assert (await bench.seen(another)).state is RetransmissionState.REQUESTED
