@@ -2,18 +2,19 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from app.domain.owner import Owner
 from app.domain.query import Query, paths_of
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
-from app.filtering.queries import Read, compiled, reader
+from app.filtering.queries import Holds, Read, compiled, reader
 from app.services.applied import LIVE_WITHIN
 from app.services.audit import Describe
 from app.services.subscriptions import visible_state
 from app.storage.catalogue import (
     PAGE,
+    PAGE_WHOLE,
     SUBSCRIPTIONS,
     TOPICS,
     Catalogue,
@@ -22,10 +23,13 @@ from app.storage.catalogue import (
     Hits,
     Key,
     Kind,
+    Within,
 )
+from app.storage.catalogue_narrowing import narrowed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
 from app.storage.topics import TopicRepository
+from app.storage.turns import made_of
 from app.storage.workers import WorkerRepository
 
 T = TypeVar("T")
@@ -42,6 +46,9 @@ class Page:
     within: str | None = None
 
 
+_ALL: Final = Page()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found(Generic[T]):
     """What was found, and the key to go on behind if there is more."""
@@ -55,18 +62,28 @@ class _Asked(Generic[T]):
 
     def __init__(self, kind: Kind[T], describe: Describe[T], query: Query) -> None:
         self.kind = kind
-        self.query = query
+        holds = compiled(query)
+        self.narrowed = narrowed(query, kind.columns)
+        # Nothing is looked at again where the database says it all.
+        self.holds: Holds = (lambda _: True) if self.narrowed.exact else holds
         self._describe = describe
-        paths = paths_of(query)
-        self._columns = sorted(paths) if paths <= kind.fields.keys() else None
+        looked_at = frozenset[str]() if self.narrowed.exact else paths_of(query)
+        self._columns = sorted(looked_at) if looked_at <= kind.columns.keys() else None
+        self.at_once = PAGE_WHOLE if self._columns is None else PAGE
 
-    async def some(self, catalogue: Catalogue[T], after: Key | None) -> Sequence[tuple[Key, Read]]:
-        """The next ones, with what the query may read of them."""
+    def within(self, home: str | None) -> Within:
+        """Where it may hold."""
+        return Within(home=home, where=self.narrowed.where)
+
+    async def some(
+        self, catalogue: Catalogue[T], after: Key | None, limit: int
+    ) -> Sequence[tuple[Key, Read]]:
+        """The next ones for which it may hold, with what it may read of them."""
         if self._columns is not None:
-            rows = await catalogue.values(self._columns, after=after)
+            rows = await catalogue.values(self._columns, after=after, limit=limit)
             return [(key, values.get) for key, values in rows]
-        whole = await catalogue.whole(after=after)
-        return [(key, reader(self._describe(each))) for key, each in whole]
+        whole = await catalogue.whole(after=after, limit=limit)
+        return await made_of(whole, lambda each: (each[0], reader(self._describe(each[1]))))
 
 
 class CatalogueService:
@@ -113,14 +130,12 @@ class CatalogueService:
 
     async def topics_of(self, owner: Owner) -> Sequence[Topic]:
         """All that the owner has."""
-        async with self._database.transaction() as session:
-            return await Catalogue(session, TOPICS).owned_by(owner)
+        return [each async for _, each in self._whole(TOPICS, Within(owner=owner))]
 
     async def subscriptions_of(self, owner: Owner) -> Sequence[Stated]:
         """All that the owner has."""
-        async with self._database.transaction() as session:
-            found = await Catalogue(session, SUBSCRIPTIONS).owned_by(owner)
-        return await self._stated(found)
+        found = self._whole(SUBSCRIPTIONS, Within(owner=owner))
+        return await self._stated([each async for _, each in found])
 
     async def search(self, text: str, *, limit: int) -> Hits:
         """What has `text`, in either case, in its name, its owner's id or its endpoint."""
@@ -145,14 +160,26 @@ class CatalogueService:
         return _Asked(SUBSCRIPTIONS, self._subscription, query)
 
     async def _found(self, asked: _Asked[T], page: Page) -> Found[T]:
+        if asked.narrowed.exact:
+            return await self._read(asked, page)
         keys = await self._keys(asked, page)
         more = page.limit is not None and len(keys) > page.limit
         shown = keys[: page.limit]
         items: list[T] = []
-        for first in range(0, len(shown), PAGE):
+        for first in range(0, len(shown), PAGE_WHOLE):
+            some = shown[first : first + PAGE_WHOLE]
             async with self._database.transaction() as session:
-                items += await Catalogue(session, asked.kind).named(shown[first : first + PAGE])
+                items += await Catalogue(session, asked.kind).named(some)
         return Found(items=items, after=shown[-1] if more else None)
+
+    async def _read(self, asked: _Asked[T], page: Page) -> Found[T]:
+        """What the database says that it holds for."""
+        found: list[tuple[Key, T]] = []
+        async for each in self._whole(asked.kind, asked.within(page.within), page):
+            if len(found) == page.limit:
+                return Found(items=[value for _, value in found], after=found[-1][0])
+            found.append(each)
+        return Found(items=[value for _, value in found])
 
     async def _keys(self, asked: _Asked[T], page: Page) -> Sequence[Key]:
         """Of those that it holds for: all, or one more than the page takes."""
@@ -164,12 +191,31 @@ class CatalogueService:
         return keys
 
     async def _matching(self, asked: _Asked[T], page: Page) -> AsyncIterator[Sequence[Key]]:
-        holds, after = compiled(asked.query), page.after
+        after, limit = page.after, asked.at_once
+        if asked.narrowed.exact and page.limit is not None:
+            limit = min(limit, page.limit + 1)
         while True:
             async with self._database.transaction() as session:
-                some = await asked.some(Catalogue(session, asked.kind, within=page.within), after)
-            yield [key for key, read in some if holds(read)]
-            if not some:
+                catalogue = Catalogue(session, asked.kind, within=asked.within(page.within))
+                some = await asked.some(catalogue, after, limit)
+            yield [key for key, read in some if asked.holds(read)]
+            if len(some) < limit:
+                return
+            after = some[-1][0]
+
+    async def _whole(
+        self, kind: Kind[T], within: Within, page: Page = _ALL
+    ) -> AsyncIterator[tuple[Key, T]]:
+        """All of them from there on, read as they are asked for."""
+        after = page.after
+        limit = PAGE_WHOLE if page.limit is None else min(PAGE_WHOLE, page.limit + 1)
+        while True:
+            async with self._database.transaction() as session:
+                catalogue = Catalogue(session, kind, within=within)
+                some = await catalogue.whole(after=after, limit=limit)
+            for each in some:
+                yield each
+            if len(some) < limit:
                 return
             after = some[-1][0]
 

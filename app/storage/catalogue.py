@@ -4,22 +4,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import Double, Select, cast, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
 from app.domain.owner import Owner
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.domain.trace import TrackingMode
+from app.storage.catalogue_fields import SUBSCRIPTION_COLUMNS, TOPIC_COLUMNS, Columns
 from app.storage.models import SubscriptionRow, TopicRow
 from app.storage.rows import subscription_of, topic_of
 from app.storage.sealing import vault_of
+from app.storage.turns import made_of
 from app.vault import Vault
 
 # Rows of one statement: between two, other requests have their turn.
 PAGE: Final = 1_000
-# Of whole resources, which take longer to make.
+# Of whole resources, which take longer to read.
 PAGE_WHOLE: Final = 200
 
 T = TypeVar("T")
@@ -27,106 +28,89 @@ Key = tuple[str, ...]
 """What a resource is ordered by: a topic's name; a subscription's topic and name."""
 
 
-def _epoch(column: InstrumentedAttribute[Any]) -> Any:  # noqa: ANN401 - SQLAlchemy's expression
-    return cast(func.extract("epoch", column), Double)
-
-
-def _owned(row: type[TopicRow] | type[SubscriptionRow]) -> dict[str, Any]:
-    return {
-        "description": row.description,
-        "owner.source": row.owner_source,
-        "owner.id": row.owner_id,
-        "createdAt": _epoch(row.created_at),
-        "modifiedAt": _epoch(row.modified_at),
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """What is in a catalogue.
-
-    `fields` have columns, by the names that they are answered with.
-    """
+    """What is in a catalogue."""
 
     row: Any
     key: tuple[Any, ...]
-    fields: Mapping[str, Any]
+    columns: Columns
     of: Callable[[Any, Vault], T]
 
 
 TOPICS: Final[Kind[Topic]] = Kind(
-    TopicRow,
-    (TopicRow.name,),
-    {"name": TopicRow.name, "partitions": TopicRow.partitions, **_owned(TopicRow)},
-    lambda row, _vault: topic_of(row),
+    TopicRow, (TopicRow.name,), TOPIC_COLUMNS, lambda row, _vault: topic_of(row)
 )
 SUBSCRIPTIONS: Final[Kind[Subscription]] = Kind(
     SubscriptionRow,
     (SubscriptionRow.topic, SubscriptionRow.name),
-    {
-        "name": SubscriptionRow.name,
-        "topicName": SubscriptionRow.topic,
-        # With a mask in place of its password.
-        "endpoint": SubscriptionRow.endpoint,
-        "contact": SubscriptionRow.contact,
-        "supportTeam": SubscriptionRow.owner_id,
-        **_owned(SubscriptionRow),
-    },
+    SUBSCRIPTION_COLUMNS,
     subscription_of,
 )
 
 
-class Catalogue(Generic[T]):
-    """The resources of one kind in the order of their keys; those of one group or topic, if said.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """A part of a catalogue.
 
-    `within` is the name of a topic's group, or of a subscription's topic.
+    `home`: the name of a topic's group, or of a subscription's topic. `where`: a condition of SQL.
     """
 
-    def __init__(self, session: AsyncSession, kind: Kind[T], *, within: str | None = None) -> None:
+    home: str | None = None
+    owner: Owner | None = None
+    where: ColumnElement[bool] | None = None
+
+
+_EVERYWHERE: Final = Within()
+
+
+class Catalogue(Generic[T]):
+    """The resources of one kind in the order of their keys; all, or those `within` a part."""
+
+    def __init__(
+        self, session: AsyncSession, kind: Kind[T], *, within: Within = _EVERYWHERE
+    ) -> None:
         self._session = session
         self._kind = kind
         self._within = within
 
     async def values(
-        self, fields: Sequence[str], *, after: Key | None
+        self, fields: Sequence[str], *, after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Mapping[str, Any]]]:
-        """The next PAGE of them: their keys, and these fields, each of which has a column."""
-        columns = [self._kind.fields[name] for name in fields]
-        page = self._next([*self._kind.key, *columns], after).limit(PAGE)
+        """The next ones: their keys, and these fields, each of which has a column."""
+        columns = [self._kind.columns[name].sql for name in fields]
+        page = self._next([*self._kind.key, *columns], after).limit(limit)
         rows = await self._session.execute(page)
         width = len(self._kind.key)
         return [
             (tuple(row[:width]), dict(zip(fields, row[width:], strict=True))) for row in rows.all()
         ]
 
-    async def whole(self, *, after: Key | None) -> Sequence[tuple[Key, T]]:
-        """The next PAGE_WHOLE of them, as they are."""
-        rows = await self._session.scalars(self._next([self._kind.row], after).limit(PAGE_WHOLE))
-        return [self._keyed(row) for row in rows]
+    async def whole(self, *, after: Key | None, limit: int) -> Sequence[tuple[Key, T]]:
+        """The next ones, as they are."""
+        rows = await self._session.scalars(self._next([self._kind.row], after).limit(limit))
+        return await made_of(rows, self._keyed)
 
     async def named(self, keys: Sequence[Key]) -> Sequence[T]:
         """Those of these keys that are there, in their order."""
         wanted = select(self._kind.row).where(tuple_(*self._kind.key).in_(keys))
         rows = await self._session.scalars(wanted.order_by(*self._kind.key))
-        return [self._keyed(row)[1] for row in rows]
-
-    async def owned_by(self, owner: Owner) -> Sequence[T]:
-        """All that the owner has."""
-        row = self._kind.row
-        owned = select(row).where(row.owner_source == owner.source, row.owner_id == owner.id)
-        rows = await self._session.scalars(owned.order_by(*self._kind.key))
-        return [self._keyed(each)[1] for each in rows]
+        return [value for _, value in await made_of(rows, self._keyed)]
 
     def _next(self, columns: Sequence[Any], after: Key | None) -> Select[Any]:
-        key = tuple_(*self._kind.key)
-        query = select(*columns).order_by(*self._kind.key)
+        query, row, within = (
+            select(*columns).order_by(*self._kind.key),
+            self._kind.row,
+            self._within,
+        )
         if after is not None:
-            query = query.where(key > tuple_(*after))
-        if self._within is not None:
-            row = self._kind.row
-            home = row.group_name if row is TopicRow else row.topic
-            query = query.where(home == self._within)
-        return query
+            query = query.where(tuple_(*self._kind.key) > tuple_(*after))
+        if within.home is not None:
+            query = query.where((row.group_name if row is TopicRow else row.topic) == within.home)
+        if within.owner is not None:
+            owner = within.owner
+            query = query.where(row.owner_source == owner.source, row.owner_id == owner.id)
+        return query if within.where is None else query.where(within.where)
 
     def _keyed(self, row: Any) -> tuple[Key, T]:  # noqa: ANN401 - a row of the kind
         key = tuple(getattr(row, column.key) for column in self._kind.key)

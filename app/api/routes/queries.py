@@ -21,8 +21,10 @@ from app.domain.errors import ValidationFailedError
 from app.domain.owner import Owner
 from app.domain.query import Query as Asked
 from app.domain.query import parsed_query
+from app.domain.topic import Topic
 from app.services.catalogue import Found, Page, Stated
 from app.services.catalogue_figures import Described
+from app.storage.turns import made_of
 
 router = APIRouter(tags=["search"])
 
@@ -75,8 +77,7 @@ async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> 
     """The topics for which a query holds, by name; `Link: rel="next"` leads to the next page."""
     found = await services.catalogue.topics(await _asked(request), _keyed(page, 1))
     link = next_link(request, "/".join(found.after)) if found.after else {}
-    topics = [topic_read(each).answered() for each in found.items]
-    return answer(topics, notes=AnswerNotes(extra=link))
+    return answer(await _topics(found.items), notes=AnswerNotes(extra=link))
 
 
 @router.post(
@@ -89,7 +90,7 @@ async def query_subscriptions(request: Request, services: ServicesOf, page: Page
     """The subscriptions for which a query holds, by topic and name, page by page as topics."""
     found = await services.catalogue.subscriptions(await _asked(request), _keyed(page, 2))
     link = next_link(request, "/".join(found.after)) if found.after else {}
-    return answer(_stated(found.items), notes=AnswerNotes(extra=link))
+    return answer(await _stated(found.items), notes=AnswerNotes(extra=link))
 
 
 @router.post(
@@ -159,7 +160,7 @@ async def query_subscription_names(
 async def topics_of_owner(source: SourceName, owner: OwnerId, services: ServicesOf) -> Response:
     """All topics of an owner, by name."""
     found = await services.catalogue.topics_of(Owner(source=source, id=owner))
-    return answer([topic_read(each).answered() for each in found])
+    return answer(await _topics(found))
 
 
 @router.get(
@@ -172,7 +173,7 @@ async def subscriptions_of_owner(
 ) -> Response:
     """All subscriptions of an owner, by topic and name."""
     found = await services.catalogue.subscriptions_of(Owner(source=source, id=owner))
-    return answer(_stated(found))
+    return answer(await _stated(found))
 
 
 @router.get(
@@ -228,5 +229,9 @@ def _keyed(page: Page, width: int) -> Page:
     return page
 
 
-def _stated(found: Sequence[Stated]) -> list[dict[str, Any]]:
-    return [subscription_read(each, state).answered() for each, state in found]
+async def _topics(found: Sequence[Topic]) -> list[dict[str, Any]]:
+    return await made_of(found, lambda each: topic_read(each).answered())
+
+
+async def _stated(found: Sequence[Stated]) -> list[dict[str, Any]]:
+    return await made_of(found, lambda each: subscription_read(*each).answered())
