@@ -26,8 +26,15 @@ FROM retransmissions r JOIN subscriptions s ON s.id = r.subscription_id WHERE r.
 _RECORDED: Final = sql.SQL("SELECT topic, partition, next_offset FROM recorder_positions")
 _LOST: Final = sql.SQL("SELECT coalesce(sum(entries), 0) FROM trace_losses WHERE at >= {since}")
 _TRACED: Final = sql.SQL("""
-SELECT t.partition, min(t."offset") FROM traces t JOIN trace_sources s ON s.id = t.source
-WHERE s.subscription_id = {subscription_id} AND t."offset" >= 0 GROUP BY t.partition
+WITH own AS (SELECT id FROM trace_sources WHERE subscription_id = {subscription_id}),
+traced AS (
+  SELECT t.partition, t."offset" FROM traces t JOIN own ON own.id = t.source WHERE t."offset" >= 0
+  UNION ALL
+  SELECT f.partition, f."offset" FROM trace_packs p,
+    unnest(p.sources, p.partitions, p.first_offsets) AS f(source, partition, "offset"), own
+  WHERE p.sources && ARRAY(SELECT id FROM own) AND f.source = own.id
+)
+SELECT partition, min("offset") FROM traced GROUP BY partition
 """)
 _TOTALS: Final = sql.SQL("""
 SELECT coalesce(sum(messages), 0), coalesce(sum(size), 0) FROM retransmission_runs

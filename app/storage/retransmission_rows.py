@@ -11,11 +11,14 @@ from typing import Any, Final
 from psycopg import sql
 
 from app.storage.copying import connected
+from app.storage.trace_packs import places_in
 
 # Of undelivered messages, with their bodies, so many are in memory at a time.
 SLICE: Final = 500
 PLACES_SLICE: Final = 10_000
-_ENDS: Final = ("SUCCESS", "DISCARDED", "FILTERED")
+# Of packs, which are 20 KB each as a rule.
+PACKS_SLICE: Final = 100
+_ENDS: Final = frozenset({"SUCCESS", "DISCARDED", "FILTERED"})
 
 _DISCARDS: Final = sql.SQL("""
 SELECT id, partition, "offset", (extract(epoch FROM discarded_at) * 1000)::bigint, message_id, key,
@@ -30,6 +33,10 @@ _FINISHED: Final = sql.SQL("""
 SELECT t.partition, t."offset" FROM traces t JOIN trace_sources s ON s.id = t.source
 WHERE s.subscription_id = {subscription_id} AND t.at >= {first} AND t.at < {end}
   AND t.status = ANY({ends}) AND t."offset" >= 0
+""")
+_PACKS: Final = sql.SQL("""
+SELECT body FROM trace_packs WHERE at >= {first} AND first_at < {end}
+  AND sources && ARRAY(SELECT id FROM trace_sources WHERE subscription_id = {subscription_id})
 """)
 _DISCARDED: Final = sql.SQL("""
 SELECT partition, "offset" FROM undelivered WHERE subscription_id = {subscription_id}
@@ -75,15 +82,20 @@ def finished_places(
     url: str, subscription_id: str, when: tuple[datetime, datetime] | None
 ) -> Iterator[Sequence[Any]]:
     """Places whose end was traced at that time; None: those that were discarded, at any time."""
-    query = _DISCARDED.format(subscription_id=subscription_id)
-    if when is not None:
-        first, end = when
-        query = _FINISHED.format(
-            subscription_id=subscription_id, first=first, end=end, ends=list(_ENDS)
-        )
+    if when is None:
+        yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)
+        return
+    asked = {"subscription_id": subscription_id, "first": when[0], "end": when[1]}
+    yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **asked), PLACES_SLICE)
+    for packs in _slices(url, _PACKS.format(**asked), PACKS_SLICE):
+        for (body,) in packs:
+            yield places_in(body, subscription_id, when=when, ends=_ENDS)
+
+
+def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]:
     with connected(url) as connection, connection.cursor(name="places", binary=True) as cursor:
         cursor.execute(query)
-        while rows := cursor.fetchmany(PLACES_SLICE):
+        while rows := cursor.fetchmany(size):
             yield rows
 
 

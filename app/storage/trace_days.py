@@ -1,4 +1,6 @@
-"""The partitions of `traces`, one a day (UTC): made ahead, and dropped when it is time.
+"""The partitions of `trace_packs`, one a day (UTC): made ahead, and dropped when it is time.
+
+Those of `traces`, which has what was recorded by rows, are dropped with them.
 
 They are dropped when their day is too long ago, and the oldest first when all of them together
 take more room on the disk than they may.
@@ -18,9 +20,12 @@ AHEAD: Final = timedelta(days=2)
 LOCK_TIMEOUT: Final = "2s"
 # An empty partition with its indexes; to drop it would free nothing.
 EMPTY_BYTES: Final = 64 * 1024
+# Of a row of `trace_packs`, so much stays where it is, which is all but the pack's body: what the
+# index leads to is not in a third place, and a scan costs what PostgreSQL believes.
+INLINE_BYTES: Final = 4_080
 
 _LOCK: Final = "angelia.traces"
-_PREFIX: Final = "traces_"
+_PARENT: Final = "trace_packs"
 _DAY: Final = timedelta(days=1)
 
 
@@ -50,25 +55,23 @@ class TraceDays:
 
     async def all(self) -> Sequence[TraceDay]:
         """Those there are, the oldest first."""
-        found = await self._session.execute(
-            text(
-                "SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i"
-                " JOIN pg_class c ON c.oid = i.inhrelid"
-                " WHERE i.inhparent = 'traces'::regclass ORDER BY c.relname"
-            )
-        )
-        return [TraceDay(_day_of(name), size) for name, size in found]
+        sizes: dict[date, int] = {}
+        for _, day, size in await self._partitions():
+            sizes[day] = sizes.get(day, 0) + size
+        return [TraceDay(day, sizes[day]) for day in sorted(sizes)]
 
     async def make(self, days: Sequence[date]) -> None:
         """Make those that are not there."""
-        there = {each.day for each in await self.all()}
+        there = {day for parent, day, _ in await self._partitions() if parent == _PARENT}
         for day in days:
             if day not in there:
                 await self._make(day)
 
     async def drop(self, day: date) -> None:
         """Drop that day with all its entries."""
-        await self._session.execute(text(f"DROP TABLE {_name(day)}"))
+        for parent, each, _ in await self._partitions():
+            if each == day:
+                await self._session.execute(text(f"DROP TABLE {_name(day, of=parent)}"))
 
     async def forget_before(self, moment: datetime) -> None:
         """Forget losses before then, and whose entries there were."""
@@ -84,13 +87,29 @@ class TraceDays:
             raise TypeError(now)
         return now.astimezone(UTC).date()
 
+    async def _partitions(self) -> Sequence[tuple[str, date, int]]:
+        """Their tables' names, their days and their sizes."""
+        found = await self._session.execute(
+            text(
+                "SELECT p.relname, c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i"
+                " JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent"
+                " WHERE p.oid IN ('trace_packs'::regclass, 'traces'::regclass)"
+            )
+        )
+        return [(parent, _day_of(name), size) for parent, name, size in found]
+
     async def _make(self, day: date) -> None:
         # Attached, and not made in place: that would wait for all who read or write.
         name = _name(day)
-        await self._session.execute(text(f"CREATE TABLE {name} (LIKE traces INCLUDING ALL)"))
         await self._session.execute(
             text(
-                f"ALTER TABLE traces ATTACH PARTITION {name}"
+                f"CREATE TABLE {name} (LIKE {_PARENT} INCLUDING ALL)"
+                f" WITH (toast_tuple_target = {INLINE_BYTES})"
+            )
+        )
+        await self._session.execute(
+            text(
+                f"ALTER TABLE {_PARENT} ATTACH PARTITION {name}"
                 f" FOR VALUES FROM ('{day.isoformat()} 00:00+00')"
                 f" TO ('{(day + _DAY).isoformat()} 00:00+00')"
             )
@@ -115,9 +134,9 @@ def over_budget(days: Sequence[TraceDay], today: date, *, bytes_max: int) -> dat
     return next((each.day for each in days if each.day < today and each.size > EMPTY_BYTES), None)
 
 
-def _name(day: date) -> str:
-    return f"{_PREFIX}{day:%Y%m%d}"
+def _name(day: date, *, of: str = _PARENT) -> str:
+    return f"{of}_{day:%Y%m%d}"
 
 
 def _day_of(name: str) -> date:
-    return datetime.strptime(name.removeprefix(_PREFIX), "%Y%m%d").replace(tzinfo=UTC).date()
+    return datetime.strptime(name.rpartition("_")[2], "%Y%m%d").replace(tzinfo=UTC).date()

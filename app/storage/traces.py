@@ -1,25 +1,29 @@
 """Traces: recorded by COPY, each entry once, and found by the message's id."""
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import psycopg
 from psycopg import AsyncConnection
-from sqlalchemy import Row, Select, delete, func, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition
-from app.domain.trace import TraceEntry, TraceSource, TraceStatus
+from app.domain.trace import TraceEntry, TraceSource
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.texts import storable
-from app.storage.trace_copy import COPY, HEADER, TRAILER
-from app.storage.trace_tables import TRACE_LOSSES, TRACE_SOURCES, TRACES, trace_key
+from app.storage.trace_packs import COPY, TYPES, PackRow, entries_in
+from app.storage.trace_rows import recorded_by_rows
+from app.storage.trace_tables import TRACE_LOSSES, TRACE_PACKS, TRACE_SOURCES, pack_key
 
-_MILLISECOND: Final = timedelta(milliseconds=1)
+# Of a message there are one or two as a rule; of one that is retried for hours there are hundreds.
+PACKS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ class TraceRepository:
 
     async def record(
         self,
-        parts: Sequence[bytes],
+        packs: Sequence[PackRow],
         losses: Sequence[TraceLoss],
         *,
         stream: Partition,
@@ -64,13 +68,13 @@ class TraceRepository:
     ) -> bool:
         """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
 
-        `parts` are rows as of `app.storage.trace_copy`. False when it was recorded before; then
-        nothing changes. StorageUnavailableError, also when a day of theirs has been dropped.
+        False when it was recorded before; then nothing changes. StorageUnavailableError, also when
+        a day of theirs has been dropped.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
-        if parts:
-            await self._copy(parts)
+        if packs:
+            await self._copy(packs)
         if losses:
             await self._session.execute(
                 insert(TRACE_LOSSES), [_loss_values(each) for each in losses]
@@ -97,16 +101,17 @@ class TraceRepository:
 
         Those of one topic, if it is given; of its subscriptions, only of one, if that is given.
         """
-        query = _entries().where(
-            TRACES.c.message_key == trace_key(message_id),
-            TRACES.c.message_id == storable(message_id),
-        )
-        if topic is not None:
-            query = query.where(TRACE_SOURCES.c.topic == topic)
-        if subscription_id is not None:
-            query = query.where(TRACE_SOURCES.c.subscription_id.in_(("", subscription_id)))
-        rows = await self._session.execute(query.order_by(TRACES.c.at).limit(limit))
-        return [_entry_of(row) for row in rows]
+
+        def wanted(entries: Iterable[TraceEntry]) -> Iterable[TraceEntry]:
+            return (each for each in entries if _is_of(each.source, topic, subscription_id))
+
+        rows = await recorded_by_rows(self._session, message_id, limit=limit)
+        found = list(wanted(rows))
+        async for body in self._packs_of(message_id):
+            found += wanted(entries_in(body, message_id))
+            if len(found) >= limit:
+                break
+        return sorted(found, key=lambda each: each.at)[:limit]
 
     async def lost(self, since: datetime, until: datetime) -> int:
         """How many entries of that time are known to be missing."""
@@ -115,21 +120,43 @@ class TraceRepository:
         )
         return int(await self._session.scalar(query) or 0)
 
-    async def _copy(self, parts: Sequence[bytes]) -> None:
+    async def _packs_of(self, message_id: str) -> AsyncIterator[bytes]:
+        """The bodies that speak of it, those with the oldest entries first as a rule."""
+        query = (
+            select(TRACE_PACKS.c.body)
+            .where(TRACE_PACKS.c.message_keys.contains([pack_key(message_id)]))
+            .order_by(TRACE_PACKS.c.at)
+            .limit(PACKS_AT_ONCE)
+        )
+        for first in itertools.count(step=PACKS_AT_ONCE):
+            bodies = (await self._session.scalars(query.offset(first))).all()
+            for body in bodies:
+                yield body
+                # To unpack one takes a millisecond: others come in between.
+                await asyncio.sleep(0)
+            if len(bodies) < PACKS_AT_ONCE:
+                return
+
+    async def _copy(self, packs: Sequence[PackRow]) -> None:
         connection = await (await self._session.connection()).get_raw_connection()
         driver = connection.driver_connection
         if not isinstance(driver, AsyncConnection):
             raise TypeError(driver)
         try:
             async with driver.cursor() as cursor, cursor.copy(COPY) as copy:
-                await copy.write(HEADER)
-                for part in parts:
-                    await copy.write(part)
-                await copy.write(TRAILER)
+                copy.set_types(TYPES)
+                for pack in packs:
+                    await copy.write_row(pack)
         except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
             raise StorageUnavailableError(f"The database failed: {_first_line(exc)}") from exc
         except psycopg.errors.CheckViolation as exc:
             raise StorageUnavailableError("A day of traces was dropped meanwhile") from exc
+
+
+def _is_of(source: TraceSource, topic: str | None, subscription_id: str | None) -> bool:
+    if topic is not None and source.topic != topic:
+        return False
+    return subscription_id is None or source.subscription_id in {"", subscription_id}
 
 
 def _first_line(error: Exception) -> str:
@@ -151,39 +178,3 @@ def _loss_values(loss: TraceLoss) -> dict[str, Any]:
         "worker": storable(loss.worker),
         "reason": storable(loss.reason),
     }
-
-
-def _entries() -> Select[Any]:
-    named = (TRACE_SOURCES.c.topic, TRACE_SOURCES.c.subscription_id, TRACE_SOURCES.c.subscription)
-    return select(TRACES, *named).join(TRACE_SOURCES, TRACE_SOURCES.c.id == TRACES.c.source)
-
-
-def _entry_of(row: Row[Any]) -> TraceEntry:
-    found = row._mapping  # noqa: SLF001 - its public name, in spite of the underscore
-    return TraceEntry(
-        source=TraceSource(
-            topic=found["topic"],
-            subscription_id=found["subscription_id"],
-            subscription=found["subscription"],
-        ),
-        message_id=found["message_id"],
-        at=found["at"].astimezone(UTC),
-        status=TraceStatus(found["status"]),
-        partition=found["partition"],
-        offset=found["offset"],
-        attempt=found["attempt"],
-        status_code=found["status_code"],
-        reason=found["reason"],
-        queued=_span(found["queued"]),
-        waited=_span(found["waited"]),
-        connect=_span(found["connect"]),
-        took=_span(found["took"]),
-        worker=found["worker"],
-        address=found["address"],
-        batch_id=found["batch_id"],
-        retransmission=found["retransmission"],
-    )
-
-
-def _span(milliseconds: float | None) -> timedelta | None:
-    return None if milliseconds is None else milliseconds * _MILLISECOND

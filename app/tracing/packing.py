@@ -53,7 +53,11 @@ PlainRow = tuple[
 
 
 class Pack(NamedTuple):
-    """What one process said at a time: `rows` whose `source` is a number in `sources`."""
+    """What one process said at a time: `rows` whose `source` is a number in `sources`.
+
+    A process means the same source by a number as long as it lives. `value` is the record's that
+    the pack came in, empty if it came in none.
+    """
 
     worker: str
     at: int
@@ -61,6 +65,7 @@ class Pack(NamedTuple):
     why: str
     sources: Mapping[int, TraceSource]
     rows: Sequence[Sequence[Any]]
+    value: bytes = b""
 
 
 def packed(pack: Pack) -> NewRecord:
@@ -82,8 +87,13 @@ def unpacked(record: Record) -> Pack | None:
     """The pack of a record, or None for one that is not of ours."""
     if record.header(HEADER_TRACES) != VERSION or not record.value:
         return None
+    return read_pack(record.value)
+
+
+def read_pack(value: bytes) -> Pack | None:
+    """The pack of a record's value, or None for one that is not of ours."""
     try:
-        text = zstandard.ZstdDecompressor().decompress(record.value, max_output_size=UNPACKED_MAX)
+        text = zstandard.ZstdDecompressor().decompress(value, max_output_size=UNPACKED_MAX)
         worker, at, lost, why, sources, rows = orjson.loads(text)
         named = {
             number: TraceSource(topic=topic, subscription_id=its_id, subscription=name)
@@ -91,7 +101,7 @@ def unpacked(record: Record) -> Pack | None:
         }
     except (zstandard.ZstdError, ValueError, TypeError):
         return None
-    return Pack(worker, at, lost, why, named, rows)
+    return Pack(worker, at, lost, why, named, rows, value)
 
 
 def _mended(row: Iterable[Any]) -> list[Any]:

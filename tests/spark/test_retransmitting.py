@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from app.storage.database import open_database
 from app.storage.notices import JOBS, listen
+from app.tracing.packing import packed, read_pack
 from spark.engine import SparkEngine
 from spark.runner import Pace, Runner
 from spark.store import DatabaseJobs
@@ -184,4 +185,13 @@ async def lose_traces(configuration: Mapping[str, str], ids: Collection[str]) ->
     async with await psycopg.AsyncConnection.connect(
         configuration["ANGELIA_DATABASE_URL"]
     ) as connection:
-        await connection.execute("DELETE FROM traces WHERE message_id = ANY(%s)", [list(ids)])
+        found = await connection.execute("SELECT ctid, tableoid, body FROM trace_packs")
+        packs = await found.fetchall()
+        for ctid, table, body in packs:
+            pack = read_pack(body)
+            assert pack is not None
+            left = pack._replace(rows=[row for row in pack.rows if row[3] not in ids])
+            await connection.execute(
+                "UPDATE trace_packs SET body = %s WHERE ctid = %s AND tableoid = %s",
+                [packed(left).value, ctid, table],
+            )

@@ -172,7 +172,12 @@ class Recorder(Generic[RowT]):
     async def _record(
         self, partition: Partition, records: Sequence[Record], *, next_offset: int
     ) -> None:
-        rows = [row for record in records if (row := self._read(record)) is not None]
+        rows: list[RowT] = []
+        for record in records:
+            if (row := self._read(record)) is not None:
+                rows.append(row)
+            # To read one may take a millisecond: deliveries come in between.
+            await asyncio.sleep(0)
         await self._store_rows(partition, rows, next_offset=next_offset)
 
     async def _store_rows(

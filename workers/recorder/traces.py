@@ -1,11 +1,10 @@
-"""The database as the place of traces: packs of the stream become rows, a day a partition."""
+"""The database as the place of traces: packs of the stream, stored as they came, by day."""
 
 import asyncio
-import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -13,17 +12,16 @@ from app.domain.message import Partition
 from app.domain.trace import TraceSource
 from app.storage.database import Database
 from app.storage.recorder_positions import RecorderPositions
-from app.storage.trace_copy import copied
 from app.storage.trace_days import TraceDays, outdated, over_budget, wanted_days
+from app.storage.trace_packs import PackRow, pack_row
 from app.storage.traces import TraceLoss, TraceRepository
 from app.tracing.buffer import ROWS_PER_PACK
 from app.tracing.packing import Pack
+from workers.recorder.packs import by_day, joined, require_readable
 
-# Of a pack about 500 entries: in one transaction about 10,000, which take half a second.
+# Of a pack about 500 entries: in one transaction about 10,000, which take some 50 ms.
 PACKS_MAX: Final = 20
-# Deliveries come in between: so many rows take half a millisecond.
-ROWS_PER_TURN: Final = 100
-# A transaction costs as much as a hundred entries and more.
+# A transaction costs as much as a thousand entries, and small packs are joined.
 LINGER: Final = timedelta(milliseconds=500)
 KEEP_EVERY: Final = timedelta(minutes=1)
 # Of the room that traces may take: beyond it the log warns.
@@ -37,9 +35,8 @@ WAITING: Final = "They waited in their worker when it was last heard of"
 UNREADABLE: Final = "Not in a form that this version knows"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_US: Final = 86_400_000_000
-# What rows of another form than ours raise.
-_UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, struct.error)
+# What packs of another form than ours raise.
+_UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError)
 _log = structlog.get_logger()
 
 
@@ -77,18 +74,23 @@ class DatabaseTraces:
     async def record(self, rows: Sequence[Pack], stream: Partition, next_offset: int) -> None:
         """Store the packs and the position, in one transaction; StorageUnavailableError."""
         ids = await self._source_ids(rows)
-        parts, losses = list[bytes](), list[TraceLoss]()
+        packs, losses = list[Pack](), list[TraceLoss]()
         for pack in rows:
-            try:
-                parts += await self._copied(pack, ids)
-                losses += self._losses(pack)
-            except _UNREADABLE as exc:
-                # Of another version, perhaps: it may cost its entries, and no more.
-                _log.error("traces_unreadable", worker=pack.worker, exc_info=exc)
-                losses.append(_loss(pack, len(pack.rows), UNREADABLE))
+            kept, why = self._parted(pack)
+            packs += kept
+            if pack.lost:
+                losses.append(_loss(pack, pack.lost, pack.why))
+            if missing := len(pack.rows) - sum(len(each.rows) for each in kept):
+                losses.append(_loss(pack, missing, why))
+            # Deliveries come in between.
+            await asyncio.sleep(0)
+        stored = list[PackRow]()
+        for pack in joined(packs):
+            stored.append(pack_row(pack, ids))
+            await asyncio.sleep(0)
         async with self._database.transaction() as session:
             await TraceRepository(session).record(
-                parts, losses, stream=stream, next_offset=next_offset
+                stored, losses, stream=stream, next_offset=next_offset
             )
 
     async def waiting(self, worker: str, entries: int) -> None:
@@ -134,30 +136,15 @@ class DatabaseTraces:
                 self._ids.update(await TraceRepository(session).source_ids(unknown))
         return self._ids
 
-    async def _copied(self, pack: Pack, ids: Mapping[TraceSource, int]) -> list[bytes]:
-        if self._full:
-            return []
-        sources = {number: ids[source] for number, source in pack.sources.items()}
-        rows, parts = self._storable(pack), list[bytes]()
-        for first in range(0, len(rows), ROWS_PER_TURN):
-            some = rows[first : first + ROWS_PER_TURN]
-            parts.append(copied(some, sources, worker=pack.worker))
-            await asyncio.sleep(0)
-        return parts
-
-    def _storable(self, pack: Pack) -> Sequence[Sequence[Any]]:
-        first, last = self._days.start * _DAY_US, self._days.stop * _DAY_US
-        if all(first <= row[1] < last for row in pack.rows):
-            return pack.rows
-        return [row for row in pack.rows if first <= row[1] < last]
-
-    def _losses(self, pack: Pack) -> Iterable[TraceLoss]:
-        if pack.lost:
-            yield _loss(pack, pack.lost, pack.why)
-        if self._full and pack.rows:
-            yield _loss(pack, len(pack.rows), NO_ROOM)
-        elif missing := len(pack.rows) - len(self._storable(pack)):
-            yield _loss(pack, missing, NO_DAY)
+    def _parted(self, pack: Pack) -> tuple[Sequence[Pack], str]:
+        """What of the pack is stored, and why the rest is not."""
+        try:
+            require_readable(pack)
+        except _UNREADABLE as exc:
+            # Of another version, perhaps: it may cost its entries, and no more.
+            _log.error("traces_unreadable", worker=pack.worker, exc_info=exc)
+            return (), UNREADABLE
+        return ((), NO_ROOM) if self._full else (by_day(pack, self._days), NO_DAY)
 
 
 def _loss(pack: Pack, entries: int, reason: str) -> TraceLoss:

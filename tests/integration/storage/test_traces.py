@@ -4,16 +4,22 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import insert, select, text
 
-from app.domain.message import Partition
+from app.domain.message import Partition, Record
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus, traced_id
 from app.storage.database import Database, open_database
 from app.storage.recorder_positions import RecorderPositions
+from app.storage.retransmission_choosing import first_traced
+from app.storage.retransmission_rows import finished_places
 from app.storage.trace_days import TraceDay, TraceDays, outdated, over_budget, wanted_days
-from app.storage.traces import TraceRepository
-from app.tracing.packing import Pack, Row
+from app.storage.trace_tables import TRACE_PACKS, TRACES, trace_key
+from app.storage.traces import PACKS_AT_ONCE, TraceRepository
+from app.storage.urls import libpq_url
+from app.tracing.packing import Pack, Row, packed, unpacked
 from tests.servers.postgres import PostgresServer
 from workers.recorder.traces import DatabaseTraces
 
@@ -98,6 +104,11 @@ def a_pack(*rows: Row, lost: int = 0) -> Pack:
     )
 
 
+def some_ids() -> Sequence[str]:
+    """So many that they take room."""
+    return [uuid4().hex for _ in range(2_000)]
+
+
 def a_store(database: Database, *, days: int = 7, bytes_max: int = GIB) -> DatabaseTraces:
     return DatabaseTraces(database, kept=timedelta(days=days), bytes_max=bytes_max)
 
@@ -157,7 +168,7 @@ async def test_what_postgres_cannot_hold_stops_nothing(database: Database) -> No
     message_id = traced_id(strange.encode())
     await stored(database, a_pack(a_row(message_id, reason="a\0b\ud800c")))
     (entry,) = await found(database, message_id)
-    assert entry.reason == "a\N{REPLACEMENT CHARACTER}b?c"
+    assert entry.reason == "a\0b?c"
 
 
 async def test_a_pack_is_stored_once_whoever_stores_it(database: Database) -> None:
@@ -243,19 +254,97 @@ async def test_days_are_made_ahead_and_dropped_when_they_are_too_old(database: D
 
 
 async def test_the_oldest_day_goes_first_when_there_is_no_room(database: Database) -> None:
-    many = [
-        a_row(f"{age}", at=micros(now() - age * DAY)) for age in (3, 2, 0) for _ in range(1_000)
-    ]
-    store = await stored(database, a_pack(*many))
+    store = await stored(
+        database,
+        *(
+            a_pack(*(a_row(each, at=micros(now() - age * DAY)) for each in [f"{age}", *some_ids()]))
+            for age in (3, 2, 0)
+        ),
+    )
     async with database.transaction() as session:
         sizes = {each.day: each.size for each in await TraceDays(session).all()}
     room = sum(sizes.values()) - sizes[now().date() - 3 * DAY] // 2
     await a_store(database, bytes_max=room).keep()
     assert await found(database, "3") == []
-    assert len(await found(database, "2")) == 100
-    assert len(await found(database, "0")) == 100
-    await store.record([a_pack(a_row("late", at=micros(now() - 3 * DAY)))], STREAM, 2)
+    assert len(await found(database, "2")) == 1
+    assert len(await found(database, "0")) == 1
+    await store.record([a_pack(a_row("late", at=micros(now() - 3 * DAY)))], STREAM, 4)
     assert len(await found(database, "late")) == 1
+
+
+async def bodies(database: Database) -> Sequence[bytes]:
+    async with database.transaction() as session:
+        return (await session.scalars(select(TRACE_PACKS.c.body))).all()
+
+
+async def test_a_pack_is_stored_as_it_came(database: Database) -> None:
+    record = packed(a_pack(a_row(), a_row("other")))
+    came = unpacked(Record(0, 0, None, record.value, list(record.headers)))
+    assert came is not None
+    await stored(database, came)
+    assert await bodies(database) == [record.value]
+
+
+async def test_small_packs_of_a_process_are_stored_as_one(database: Database) -> None:
+    packs = [a_pack(a_row(f"m-{number}")) for number in range(9)]
+    other = a_pack(a_row("m-9"))._replace(worker="w-2")
+    await stored(database, *packs, other)
+    assert len(await bodies(database)) == 2
+    entries = [await found(database, f"m-{number}") for number in range(10)]
+    assert [each.worker for (each,) in entries] == ["w-1"] * 9 + ["w-2"]
+
+
+async def test_a_message_is_found_in_however_many_packs(database: Database) -> None:
+    """One that is tried again for hours is in hundreds; the oldest entries come first."""
+    store, attempts = await stored(database), 2 * PACKS_AT_ONCE + 3
+    for attempt in range(1, attempts + 1):
+        at = micros(now() - (attempts - attempt) * timedelta(seconds=1))
+        pack = a_pack(a_row(at=at, attempt=attempt), a_row("other", at=at))
+        await store.record([pack], STREAM, attempt)
+    assert [each.attempt for each in await found(database)] == list(range(1, attempts + 1))
+    async with database.transaction() as session:
+        first = await TraceRepository(session).of_message("m", limit=3)
+    assert [each.attempt for each in first] == [1, 2, 3]
+
+
+async def record_by_rows(database: Database, message_id: str, at: datetime) -> None:
+    """As it was done before there were packs."""
+    day, name = at.date(), f"traces_{at:%Y%m%d}"
+    async with database.transaction() as session:
+        ids = await TraceRepository(session).source_ids([BILLING])
+        await session.execute(text(f"CREATE TABLE {name} (LIKE traces INCLUDING ALL)"))
+        await session.execute(
+            text(
+                f"ALTER TABLE traces ATTACH PARTITION {name} FOR VALUES"
+                f" FROM ('{day} 00:00+00') TO ('{day + DAY} 00:00+00')"
+            )
+        )
+        await session.execute(
+            insert(TRACES).values(
+                at=at, message_key=trace_key(message_id), offset=7, source=ids[BILLING],
+                partition=1, attempt=1, status_code=200, took=1.5, status="SUCCESS",
+                message_id=message_id, reason="", worker="w-0", address="", batch_id="",
+                retransmission="",
+            )
+        )  # fmt: skip
+
+
+async def test_what_was_recorded_by_rows_is_found_until_its_day_is_dropped(
+    database: Database, postgres_url: str
+) -> None:
+    before = now() - 3 * DAY
+    await record_by_rows(database, "m", before)
+    await stored(database, a_pack(a_row(at=micros(before + timedelta(seconds=1)))))
+    entries = await found(database, topic="shop.orders", subscription_id="s-1")
+    assert [(each.worker, each.source) for each in entries] == [("w-0", BILLING), ("w-1", BILLING)]
+    assert await found(database, subscription_id="s-2") == []
+    url = libpq_url(postgres_url)
+    assert first_traced(url, "s-1") == {1: 7, 3: 4_000_000_000}
+    when = (before - DAY, before + DAY)
+    places = [tuple(place) for rows in finished_places(url, "s-1", when) for place in rows]
+    assert places == [(1, 7), (3, 4_000_000_000)]
+    await a_store(database, days=2).keep()
+    assert await found(database) == []
 
 
 async def test_processes_keep_days_at_once(database: Database) -> None:

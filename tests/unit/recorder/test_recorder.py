@@ -127,6 +127,32 @@ async def test_passes_over_records_that_are_not_of_ours() -> None:
     assert scene.store.rows == [1]
 
 
+async def test_others_come_in_between_records_that_are_read() -> None:
+    """To read one may take a millisecond, and deliveries are on the same loop."""
+    turns, seen = 0, list[int]()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def read(record: Record) -> Undelivered | None:
+        seen.append(turns)
+        return from_record(record)
+
+    tail, store = ScriptedTail(), Store()
+    recorder = Recorder(tail, store, read)
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(recorder.run()), tasks.create_task(others())]
+        recorder.own([STREAM])
+        tail.bring(a_chunk(0, 5))
+        await until(lambda: store.next == {STREAM: 5})
+        for each in running:
+            each.cancel()
+    assert len(set(seen)) == 5
+
+
 async def test_waits_while_the_database_is_down() -> None:
     async with recording() as scene:
         scene.store.down = True

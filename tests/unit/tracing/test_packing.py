@@ -21,9 +21,11 @@ def a_record(value: bytes, version: bytes = VERSION) -> NewRecord:
 
 def test_a_pack_comes_back_as_it_was() -> None:
     pack = Pack("w", 9, 2, "full", {7: SOURCE}, [tuple(ROW)])
-    back = read(packed(pack))
+    record = packed(pack)
+    back = read(record)
     assert back is not None
-    assert back._replace(rows=[tuple(row) for row in back.rows]) == pack
+    assert back.value == record.value
+    assert back._replace(rows=[tuple(row) for row in back.rows], value=b"") == pack
 
 
 def test_a_lone_surrogate_in_a_reason_costs_no_pack() -> None:

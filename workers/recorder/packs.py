@@ -1,0 +1,101 @@
+"""Packs on their way into the database: only what can be read again, by day, and not too small."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from app.domain.trace import TraceStatus
+from app.tracing.buffer import ROWS_PER_PACK
+from app.tracing.packing import Pack
+
+DAY_US: Final = 86_400_000_000
+
+_NUMBER: Final = frozenset({int})
+_TEXT: Final = frozenset({str})
+_MAYBE: Final = frozenset({int, type(None)})
+_TYPES: Final[Mapping[str, frozenset[type]]] = {
+    "source": _NUMBER,
+    "at": _NUMBER,
+    "status": _TEXT,
+    "message_id": _TEXT,
+    "partition": _NUMBER,
+    "offset": _NUMBER,
+    "attempt": _NUMBER,
+    "status_code": _MAYBE,
+    "reason": _TEXT,
+    "queued": _MAYBE,
+    "waited": _MAYBE,
+    "connect": _MAYBE,
+    "took": _MAYBE,
+    "address": _TEXT,
+    "batch_id": _TEXT,
+    "retransmission": _TEXT,
+}
+_STATUSES: Final = frozenset(status.value for status in TraceStatus)
+# What the database's numbers hold.
+_PARTITION_END: Final = 1 << 31
+_OFFSET_END: Final = 1 << 63
+
+
+def require_readable(pack: Pack) -> None:
+    """ValueError or TypeError for a pack that is not in our form: nobody could read it again.
+
+    Looked at by the column, which costs a fourth of what rows would.
+    """
+    if not pack.rows:
+        return
+    columns: list[Sequence[Any]] = list(zip(*pack.rows, strict=True))
+    for (name, types), column in zip(_TYPES.items(), columns, strict=True):
+        if not types.issuperset(map(type, column)):
+            raise TypeError(name)
+    sources, _, statuses, _, partitions, offsets, *_ = columns
+    known = _STATUSES.issuperset(statuses) and pack.sources.keys() >= set(sources)
+    fits = max(offsets) < _OFFSET_END and max(partitions) < _PARTITION_END
+    if not (known and fits):
+        raise ValueError(pack.worker)
+
+
+def by_day(pack: Pack, days: range) -> Sequence[Pack]:
+    """The pack, in parts if it speaks of several days; without what is not of `days`.
+
+    Days count from 1970.
+    """
+    if not pack.rows:
+        return []
+    moments = [row[1] for row in pack.rows]
+    first, last = min(moments) // DAY_US, max(moments) // DAY_US
+    if first == last:
+        return [pack] if first in days else []
+    rows: dict[int, list[Sequence[Any]]] = defaultdict(list)
+    for row in pack.rows:
+        rows[row[1] // DAY_US].append(row)
+    return [pack._replace(rows=rows[day], value=b"") for day in sorted(rows) if day in days]
+
+
+def joined(packs: Iterable[Pack]) -> Sequence[Pack]:
+    """The packs, small ones of one process and day joined up to ROWS_PER_PACK.
+
+    A row in the database costs as much as dozens of entries.
+    """
+    found: list[Pack] = []
+    latest: dict[tuple[str, int], int] = {}
+    for pack in packs:
+        whose = pack.worker, pack.rows[0][1] // DAY_US
+        before = latest.get(whose)
+        if before is not None and _fit(found[before], pack):
+            found[before] = _join(found[before], pack)
+        else:
+            latest[whose] = len(found)
+            found.append(pack)
+    return found
+
+
+def _fit(pack: Pack, other: Pack) -> bool:
+    if len(pack.rows) + len(other.rows) > ROWS_PER_PACK:
+        return False
+    return all(pack.sources.get(number, each) == each for number, each in other.sources.items())
+
+
+def _join(pack: Pack, other: Pack) -> Pack:
+    sources = {**pack.sources, **other.sources}
+    return pack._replace(sources=sources, rows=[*pack.rows, *other.rows], value=b"")
