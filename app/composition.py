@@ -45,7 +45,7 @@ from app.services.activity import LOOK_EVERY, ActivityService
 from app.services.alerting import Announcer
 from app.services.analytics import AnalyticsService
 from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
-from app.services.archiving import ASK_EVERY, ArchiveSchedule
+from app.services.archiving import ASK_EVERY, ArchiveSchedule, ArchiveService
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
 from app.services.catalogue_figures import CatalogueFigures, Describes
@@ -237,6 +237,7 @@ def _services(core: _Core) -> Services:
         operations=OperationsService(database),
         activity=core.activity,
         previews=PreviewService(database, log),
+        archives=ArchiveService(database),
         consumer_groups=ConsumerGroupService(database, log, namespace=settings.namespace),
         catalogue_figures=CatalogueFigures(database, log, _FIGURES),
         catalogue=CatalogueService(

@@ -11,6 +11,7 @@ from app.services.access import AccessService
 from app.services.activity import ActivityService
 from app.services.alerting import Announcer
 from app.services.analytics import AnalyticsService
+from app.services.archiving import ArchiveService
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
 from app.services.catalogue_figures import CatalogueFigures
@@ -51,6 +52,7 @@ class Services:
     operations: OperationsService
     activity: ActivityService
     previews: PreviewService
+    archives: ArchiveService
     consumer_groups: ConsumerGroupService
     console: ConsoleSettings
     idempotent: IdempotentRequests

@@ -14,6 +14,7 @@ from app.api.dependencies import Services
 from app.api.errors import install_error_handlers
 from app.api.routes import (
     analytics,
+    archives,
     audit,
     console,
     elsewhere,
@@ -67,6 +68,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     traces.router,
     messages.router,
     previews.router,
+    archives.router,
     health.router,
     jobs.router,
     analytics.router,

@@ -4,7 +4,8 @@ A Spark job copies what is new in the log into Parquet files. What it wrote coun
 when the job is done; how far the archive reaches moves with it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,6 +33,34 @@ class OfflineStorage:
                 "offlineStorage.retentionTime.duration",
                 f"must be {least} to {RETENTION_DAYS_MAX} days, or infinite",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedFolder:
+    """A folder of Parquet files that counts: what one job has archived of a topic.
+
+    The times, in milliseconds since the epoch, are those of its first and last message.
+    """
+
+    path: str
+    archived_at: datetime
+    messages: int
+    size: int
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """The archive of a topic: its newest folders, how much there is in all of them.
+
+    `until` says of each partition that was archived which offset is the first that is not.
+    """
+
+    folders: tuple[ArchivedFolder, ...] = ()
+    messages: int = 0
+    size: int = 0
+    until: Mapping[int, int] = field(default_factory=dict, hash=False)
 
 
 def is_due(last: datetime | None, now: datetime) -> bool:

@@ -1,23 +1,41 @@
-"""The archive is asked for every hour, where there is anything to archive or to drop."""
+"""The archive: what there is of a topic, and when it is asked for."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.archive import is_due
+from app.domain.archive import Archive, is_due
 from app.domain.errors import JobQueueFullError
 from app.domain.job import JobKind, Scope
 from app.storage.archives import ArchiveRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
+from app.storage.topics import TopicRepository
 
+FOLDERS_MAX: Final = 1_000
 ASK_EVERY: Final = timedelta(minutes=1)
 # What its job says it looks at; it takes all that is new.
 _WINDOW: Final = timedelta(hours=1)
 
 
+class ArchiveService:
+    """Looks at archives; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, topic: str) -> Archive:
+        """That of a topic, which may be empty, with its newest folders; TopicNotFoundError."""
+        async with self._database.transaction() as session:
+            found = await TopicRepository(session).get(topic)
+            return await ArchiveRepository(session).of(found, limit=FOLDERS_MAX)
+
+
 class ArchiveSchedule:
-    """Asks for it; every API process does, and one of them at a time."""
+    """Asks for the archive every hour, where there is anything to archive or to drop.
+
+    Every API process does, and one of them at a time.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -4,12 +4,19 @@ from datetime import datetime
 from typing import Final
 
 import structlog
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.archive import Archive, ArchivedFolder
 from app.domain.job import Claim, JobKind, JobState
-from app.storage.archive_models import KEPT, ArchiveFolderRow, ArchivePositionRow
+from app.domain.topic import Topic
+from app.storage.archive_models import (
+    KEPT,
+    ArchiveFolderRow,
+    ArchivePieceRow,
+    ArchivePositionRow,
+)
 from app.storage.models import JobRow, TopicRow
 
 _LOCK: Final = "angelia archive"
@@ -41,6 +48,46 @@ class ArchiveRepository:
             else:
                 await self._keep(folder)
 
+    async def of(self, topic: Topic, *, limit: int) -> Archive:
+        """What there is of a topic, with the newest folders, at most `limit`."""
+        row, piece = ArchiveFolderRow, ArchivePieceRow
+        kept = (
+            row.state == KEPT,
+            row.topic == topic.name,
+            row.topic_created_at == topic.created_at,
+            tuple_(piece.job_id, piece.attempt, piece.topic)
+            == tuple_(row.job_id, row.attempt, row.topic),
+        )
+        numbers = (func.sum(piece.messages), func.sum(piece.size))
+        times = (func.min(piece.first_ms), func.max(piece.last_ms))
+        newest = (
+            select(row.path, row.begun_at, *numbers, *times)
+            .where(*kept)
+            .group_by(row.path, row.begun_at)
+            .order_by(row.begun_at.desc())
+            .limit(limit)
+        )
+        folders = [
+            ArchivedFolder(
+                path=path,
+                archived_at=begun_at,
+                messages=int(messages),
+                size=int(size),
+                first_ms=first_ms,
+                last_ms=last_ms,
+            )
+            for path, begun_at, messages, size, first_ms, last_ms in await self._session.execute(
+                newest
+            )
+        ]
+        total = (await self._session.execute(select(*numbers).where(*kept))).one()
+        return Archive(
+            folders=tuple(folders),
+            messages=int(total[0] or 0),
+            size=int(total[1] or 0),
+            until=await self._until(topic.name, topic.created_at),
+        )
+
     async def last_asked(self) -> datetime | None:
         """When the archive of all topics was asked for last; nobody else asks till the end."""
         await self._hold()
@@ -66,12 +113,16 @@ class ArchiveRepository:
         await self._session.execute(lock, {"name": _LOCK})
 
     async def _is_overtaken(self, folder: ArchiveFolderRow) -> bool:
+        until = await self._until(folder.topic, folder.topic_created_at)
+        return any(until.get(int(index), 0) > start for index, (start, _) in folder.spans.items())
+
+    async def _until(self, topic: str, created_at: datetime | None) -> dict[int, int]:
         row = ArchivePositionRow
         query = select(row.partition, row.next_offset).where(
-            row.topic == folder.topic, row.topic_created_at == folder.topic_created_at
+            row.topic == topic, row.topic_created_at == created_at
         )
-        until = {each[0]: each[1] for each in await self._session.execute(query)}
-        return any(until.get(int(index), 0) > start for index, (start, _) in folder.spans.items())
+        found = await self._session.execute(query.order_by(row.partition))
+        return {each[0]: each[1] for each in found}
 
     async def _keep(self, folder: ArchiveFolderRow) -> None:
         row = ArchiveFolderRow

@@ -52,12 +52,6 @@ async def job_done(service: Service, topic: str | None = None) -> dict[str, Any]
     return seen
 
 
-async def kept_paths(url: str) -> list[str]:
-    async with await psycopg.AsyncConnection.connect(url) as connection:
-        cursor = await connection.execute("SELECT path FROM archive_folders WHERE state = 'KEPT'")
-        return [path for (path,) in await cursor.fetchall()]
-
-
 async def test_what_is_published_is_archived_once(
     spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path
 ) -> None:
@@ -76,7 +70,10 @@ async def test_what_is_published_is_archived_once(
             nothing = await job_done(service, TOPIC)
         counts = [each["counts"]["messages"] for each in (first, second, nothing)]
         assert counts == [MESSAGES // 2, MESSAGES // 2, 0]
-        paths = await kept_paths(configuration["ANGELIA_DATABASE_URL"])
+        found = (await service.http.get(f"/topics/{TOPIC}/archive")).raise_for_status().json()
+        assert found["messages"] == MESSAGES
+        assert sum(each["offset"] for each in found["partitions"]) == MESSAGES
+        paths = [folder["path"] for folder in found["folders"]]
         # As anybody reads them, who knows nothing of us.
         frames = [spark.read.parquet(path) for path in paths]
         bodies = Counter(

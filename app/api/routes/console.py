@@ -67,7 +67,7 @@ def _topic_configuration() -> dict[str, Any]:
             "ack": defaults.ack.value,
             "contentType": "JSON",
             "retentionTime": {"duration": defaults.retention.days, "retentionUnit": "DAYS"},
-            "offlineStorage": {"enabled": False, "retentionTime": {"duration": 0}},
+            "offlineStorage": {"enabled": False, "retentionTime": {"duration": 60}},
         },
         "contentTypes": _choices("JSON", "AVRO"),
         "readOnlyModeEnabled": False,
