@@ -25,6 +25,7 @@ from angelia_client.errors import (
     ThrottledError,
     UnreachableError,
 )
+from angelia_client.ledgers import Ledger, LedgerCheck, LedgerEntry, LedgerSums
 from angelia_client.messages import (
     BatchResult,
     Job,
@@ -83,6 +84,10 @@ __all__ = [
     "HealthProblem",
     "InvalidError",
     "Job",
+    "Ledger",
+    "LedgerCheck",
+    "LedgerEntry",
+    "LedgerSums",
     "Message",
     "NamedSubscriptionMetrics",
     "NamedTopicMetrics",

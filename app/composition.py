@@ -60,6 +60,9 @@ from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
 from app.services.keys import KeyService
 from app.services.known_keys import KeyUse, KnownKeys, known_keys
+from app.services.ledger_schedule import LOOK_EVERY as LEDGER_EVERY
+from app.services.ledger_schedule import LedgerSchedule
+from app.services.ledgers import LedgerService
 from app.services.metrics import MetricsService
 from app.services.oauth import OAuthProviderService
 from app.services.operations import OperationsService
@@ -219,6 +222,8 @@ def _chores(core: _Core, announce: Announce) -> Iterator[Coroutine[Any, Any, Non
     forgetter = IdForgetter(database, core.directory)
     yield repeat(_pruner(settings, database).prune, every=PRUNE_EVERY, name="prune")
     yield repeat(ArchiveSchedule(database).look, every=ASK_EVERY, name="ask_for_archive")
+    ledgers = LedgerSchedule(database, LedgerService(database, core.log))
+    yield repeat(ledgers.look, every=LEDGER_EVERY, name="ask_for_ledgers")
     yield repeat(core.activity.look, every=LOOK_EVERY, name="look_for_activity")
     yield repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids")
     yield repeat(KeyUse(database, core.keys).note, every=USED_EVERY, name="note_keys_used")
@@ -256,6 +261,7 @@ def _services(core: _Core) -> Services:
         seeking=SeekService(database, log, applied),
         redriving=RedriveService(database, log),
         retransmitting=RetransmissionService(database, log, applied),
+        ledgers=LedgerService(database, log),
         metrics=MetricsService(database, log),
         figures=_figures(core),
         health=HealthService(database),

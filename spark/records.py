@@ -21,9 +21,10 @@ from pyspark.sql.types import StructType
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
 from app.domain.retransmission import Span
 from app.log.bulk import topic_rows
+from app.storage.ledger_rows import discarded_places
 from app.storage.retransmission_rows import Discards, discards, finished_places, hours
 from app.storage.undelivered_rows import undelivered_ranges
-from spark.schemas import MESSAGES, PLACES
+from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES
 from spark.work import LogPlace
 
 # What one task reads, so that many share a long partition.
@@ -82,6 +83,17 @@ def finished(
         "until": datetime.now(UTC).isoformat(),
     }
     return _rows(session, database_url, kind="finished", given=given)
+
+
+def discarded(
+    session: SparkSession, database_url: str, *, subscription_id: str, spans: Sequence[Span]
+) -> DataFrame:
+    """Of each place in the spans that was discarded, the last discard (columns PLACED_DISCARDS)."""
+    if not spans:
+        return session.createDataFrame([], PLACED_DISCARDS)
+    ranges = [[each.partition, each.start, each.end] for each in spans]
+    given = {"subscription_id": subscription_id, "spans": ranges}
+    return _rows(session, database_url, kind="discarded", given=given)
 
 
 def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[Span]) -> DataFrame:
@@ -228,10 +240,22 @@ class _Finished(_RowsReader):
         yield from finished_places(self._url, self._given["subscription_id"], when)
 
 
+class _Discarded(_RowsReader):
+    columns = PLACED_DISCARDS
+
+    def parts(self) -> list[_Part]:
+        return [_Part(start, end, index) for index, start, end in self._given["spans"]]
+
+    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+        whose, span = self._given["subscription_id"], (part.first, part.end)
+        yield from discarded_places(self._url, whose, part.partition, span=span)
+
+
 _READERS: Final[Mapping[str, type[_RowsReader]]] = {
     "messages": _Messages,
     "discards": _Discards,
     "finished": _Finished,
+    "discarded": _Discarded,
 }
 
 

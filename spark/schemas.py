@@ -5,6 +5,7 @@ from typing import Final
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DateType,
     IntegerType,
     LongType,
@@ -91,5 +92,25 @@ PLACES: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
         StructField("offset", LongType(), nullable=False),
+    ]
+)
+# Records of a partition of the log, counted by what they are: see `app.domain.ledger.Counted`.
+LEDGER_COUNTS: Final = StructType(
+    [
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("carried", BooleanType(), nullable=False),
+        StructField("passed", BooleanType(), nullable=False),
+        StructField("whose", StringType(), nullable=False),
+        StructField("messages", LongType(), nullable=False),
+        StructField("first", LongType(), nullable=False),
+    ]
+)
+# Of each place in a partition, its last discard.
+PLACED_DISCARDS: Final = StructType(
+    [
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("reason", StringType(), nullable=False),
+        StructField("status", IntegerType()),
     ]
 )

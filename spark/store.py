@@ -7,6 +7,7 @@ from app.storage.analytics import AnalyticsRepository
 from app.storage.archives import ArchiveRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
+from app.storage.ledgers import LedgerRepository
 from app.storage.notices import Notices
 from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
@@ -53,6 +54,7 @@ class DatabaseJobs:
             chosen = RetransmissionRepository(session).chosen
             await chosen(claim, result.counts, result.samples)
             await ArchiveRepository(session).keep(claim)
+            await LedgerRepository(session).write(claim)
             return True
 
     async def fail(self, claim: Claim, reason: str) -> bool:

@@ -8,6 +8,7 @@ import httpx
 
 from angelia_client.aio.access import AsyncAudit, AsyncKeys
 from angelia_client.aio.jobs import AsyncAnalytics, AsyncJobs
+from angelia_client.aio.ledgers import AsyncLedgers
 from angelia_client.aio.publishing import AsyncPublishing
 from angelia_client.aio.retransmissions import AsyncRetransmissions
 from angelia_client.aio.schemas import AsyncSchemas
@@ -57,6 +58,7 @@ class AsyncAngelia(AsyncPublishing):
         self.signing_secrets: Final = AsyncSigningSecrets(sender)
         self.undelivered: Final = AsyncDiscards(sender)
         self.retransmissions: Final = AsyncRetransmissions(sender)
+        self.ledgers: Final = AsyncLedgers(sender)
         self.jobs: Final = AsyncJobs(sender)
         self.analytics: Final = AsyncAnalytics(sender)
         self.keys: Final = AsyncKeys(sender)

@@ -14,6 +14,7 @@ from angelia_client.requests import READING, Request, get, verification, with_js
 from angelia_client.retries import Retries
 from angelia_client.sync.access import Audit, Keys
 from angelia_client.sync.jobs import Analytics, Jobs
+from angelia_client.sync.ledgers import Ledgers
 from angelia_client.sync.publishing import Publishing
 from angelia_client.sync.retransmissions import Retransmissions
 from angelia_client.sync.schemas import Schemas
@@ -59,6 +60,7 @@ class Angelia(Publishing):
         self.signing_secrets: Final = SigningSecrets(sender)
         self.undelivered: Final = Discards(sender)
         self.retransmissions: Final = Retransmissions(sender)
+        self.ledgers: Final = Ledgers(sender)
         self.jobs: Final = Jobs(sender)
         self.analytics: Final = Analytics(sender)
         self.keys: Final = Keys(sender)

@@ -22,6 +22,7 @@ from app.services.health import HealthService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.jobs import JobService
 from app.services.keys import KeyService
+from app.services.ledgers import LedgerService
 from app.services.metrics import MetricsService
 from app.services.oauth import OAuthProviderService
 from app.services.operations import OperationsService
@@ -65,6 +66,7 @@ class Services:
     seeking: SeekService
     redriving: RedriveService
     retransmitting: RetransmissionService
+    ledgers: LedgerService
     metrics: MetricsService
     figures: ApiFigures
     health: HealthService

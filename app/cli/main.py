@@ -148,6 +148,12 @@ COMMANDS: Final = (
         help="Retransmissions beside live traffic: list, show, wait for, cancel.",
     ),
     Entry(
+        name="ledger",
+        target="app.cli.ledgers:ledger",
+        panel=_USE,
+        help="Completeness ledgers: show what became of messages, add an entry, check the chain.",
+    ),
+    Entry(
         name="jobs",
         target="app.cli.jobs:jobs",
         panel=_USE,

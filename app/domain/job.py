@@ -24,6 +24,8 @@ class JobKind(StrEnum):
     RETRANSMISSION = "RETRANSMISSION"
     # Of all archived topics, or one; it looks at no times (app.domain.archive).
     ARCHIVE = "ARCHIVE"
+    # Asked for by its subscription, too (app.domain.ledger).
+    LEDGER = "LEDGER"
 
 
 class JobState(StrEnum):

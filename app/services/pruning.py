@@ -10,6 +10,7 @@ from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.idempotent_requests import IdempotentRequestRepository
 from app.storage.jobs import JobRepository
+from app.storage.ledgers import LedgerRepository
 from app.storage.rate_notes import RateNoteRepository
 from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
@@ -25,6 +26,8 @@ CIRCUITS_KEPT: Final = timedelta(days=1)
 JOBS_KEPT: Final = timedelta(days=90)
 # Of a retransmission, where each of its messages was and is.
 PLACES_KEPT: Final = timedelta(days=7)
+# Entries of ledgers prove something as long as there are people who may ask.
+LEDGERS_KEPT: Final = timedelta(days=3 * 365)
 ALERTS_KEPT: Final = timedelta(days=30)
 AUDIT_KEPT: Final = timedelta(days=365)
 
@@ -62,6 +65,8 @@ class Pruner:
             continue
         while await self._drop_jobs():
             continue
+        while await self._drop_entries():
+            continue
         while await self._drop_events():
             continue
         while await self._drop_alerts():
@@ -78,6 +83,10 @@ class Pruner:
     async def _drop_jobs(self) -> int:
         async with self._database.transaction() as session:
             return await JobRepository(session).drop_older(JOBS_KEPT)
+
+    async def _drop_entries(self) -> int:
+        async with self._database.transaction() as session:
+            return await LedgerRepository(session).drop_older(LEDGERS_KEPT)
 
     async def _drop_alerts(self) -> int:
         async with self._database.transaction() as session:

@@ -1,7 +1,6 @@
 """Retransmissions: asked for, looked at, cancelled. Spark chooses messages, workers send them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -10,7 +9,6 @@ from app.domain.audit import Action, Change
 from app.domain.commit import parse_progress
 from app.domain.errors import (
     JobEndedError,
-    TopicNotFoundError,
     ValidationFailedError,
 )
 from app.domain.job import ENDED as JOB_ENDED
@@ -27,7 +25,6 @@ from app.domain.retransmission import (
     Span,
     dropping,
 )
-from app.domain.streams import TRACES, UNDELIVERED
 from app.domain.subscription import Subscription
 from app.domain.trace import TrackingMode
 from app.log.interface import Bounds, MessageLog
@@ -35,6 +32,7 @@ from app.services.applied import AppliedChanges
 from app.services.audit import note
 from app.services.jobs import RUNNER_LIVE_WITHIN
 from app.services.log_places import EPOCH, bounds_of, offsets_at
+from app.services.streams import stream_spans
 from app.services.subscriptions import APPLIED_WITHIN
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
@@ -45,7 +43,6 @@ from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.subscriptions import SubscriptionRepository
 
 _MOMENT: Final = timedelta(milliseconds=1)
-_STREAMS: Final = (UNDELIVERED, TRACES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +146,7 @@ class RetransmissionService:
         spans = await self._spans(bounds, wanted)
         if only is Only.MISSING:
             spans = await self._passed(subscription, partitions, spans)
-        streams = () if only is Only.ALL else await self._streams()
+        streams = () if only is Only.ALL else await stream_spans(self._log)
         return Request(
             since=wanted.since or min(subscription.created_at or until, until - _MOMENT),
             until=until,
@@ -197,20 +194,6 @@ class RetransmissionService:
             replace(span, start=start, end=max(start, min(span.end, at.get(span.partition, 0))))
             for span in spans
             for start in [max(span.start, first.get(span.partition, 0))]
-        ]
-
-    async def _streams(self) -> list[Span]:
-        """What of the streams must be recorded before anything is missing."""
-        partitions: list[Partition] = []
-        for topic in _STREAMS:
-            # Until there was a worker there is none, and nothing in it.
-            with suppress(TopicNotFoundError):
-                partitions += await self._log.partitions(topic)
-        bounds = await self._log.bounds(partitions)
-        return [
-            Span(topic=each.topic, partition=each.index, start=0, end=bounds[each].end)
-            for each in partitions
-            if each in bounds
         ]
 
 

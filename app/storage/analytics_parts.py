@@ -16,6 +16,9 @@ UNDELIVERED: Final = "analytics_undelivered"
 FAILURES: Final = "analytics_failures"
 # What a retransmission sends again.
 RUNS: Final = "retransmission_runs"
+# What an entry of a ledger is made of.
+LEDGER_COUNTS: Final = "ledger_counts"
+LEDGER_DISCARDS: Final = "ledger_discards"
 COLUMNS: Final = {
     UNDELIVERED: (
         "topic",
@@ -43,6 +46,8 @@ COLUMNS: Final = {
         "example_reason",
     ),
     RUNS: ("partition", "start", "end", "messages", "size", "undelivered"),
+    LEDGER_COUNTS: ("partition", "carried", "passed", "whose", "messages", "first"),
+    LEDGER_DISCARDS: ("partition", "reason", "status", "messages"),
 }
 _KEY: Final = ("job_id", "attempt", "part", "row")
 

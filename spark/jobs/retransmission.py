@@ -6,11 +6,9 @@ Also on its own, on any cluster, for a retransmission that was requested:
 """
 
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -25,22 +23,14 @@ from app.storage.retransmission_choosing import (
     first_traced,
     lost_traces,
     totals,
-    unrecorded,
 )
 from app.storage.retransmission_rows import Discards
+from spark.jobs.recorded import NotKnownError, await_recorded
 from spark.records import finished, messages, unsent_discards
 from spark.sinks import spread_to_database
 from spark.submitted import carry_out
 from spark.transforms.retransmission import Choice, chosen, each_once, missing, runs
 from spark.work import Work
-
-# What was said before the request is recorded in a second, unless nobody records.
-RECORDED_WITHIN: Final = timedelta(minutes=2)
-_LOOK_EVERY: Final = timedelta(milliseconds=200)
-
-
-class NotKnownError(Exception):
-    """Which messages are missing cannot be said."""
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
@@ -48,7 +38,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     if work.claim is None:
         raise ValueError("A retransmission is chosen for a job of the database")
     asked = asked_for(work.database_url, work.claim.job_id)
-    _await_recorded(work, asked)
+    await_recorded(work, asked.request.streams)
     work.progress.step("Choosing messages", done=0.1)
     wanted = selected(session, work, asked)
     if asked.request.dry_run:
@@ -96,17 +86,6 @@ def _traced(work: Work, asked: Asked) -> list[Span]:
         replace(span, start=min(max(span.start, first.get(span.partition, span.end)), span.end))
         for span in asked.request.spans
     ]
-
-
-def _await_recorded(work: Work, asked: Asked) -> None:
-    """Wait for what the streams had to say when it was asked for."""
-    until = time.monotonic() + RECORDED_WITHIN.total_seconds()
-    work.progress.step("Waiting for what is recorded", done=0.05)
-    while left := unrecorded(work.database_url, asked.request.streams):
-        if time.monotonic() > until:
-            message = f"{left} records of undelivered messages and traces wait: is a worker there?"
-            raise NotKnownError(message)
-        work.progress.rest(_LOOK_EVERY)
 
 
 def _looked_at(wanted: DataFrame) -> JobResult:

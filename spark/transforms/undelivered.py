@@ -39,7 +39,7 @@ def described(discards: DataFrame) -> DataFrame:
         "status",
         "attempts",
         "size",
-        _error(F.col("reason")).alias("error"),
+        masked(F.col("reason")).alias("error"),
         _shape(F.col("body_hex"), F.col("size")).alias("shape"),
         F.date_trunc("hour", "discarded_at").alias("hour"),
     )
@@ -104,9 +104,10 @@ def _pattern() -> Column:
     )
 
 
-def _error(reason: Column) -> Column:
-    masked = reduce(lambda text, mask: F.regexp_replace(text, *mask), _MASKS, reason)
-    return F.left(F.trim(masked), F.lit(ERROR_LENGTH_MAX))
+def masked(reason: Column) -> Column:
+    """A reason without what differs between failures of one cause."""
+    replaced = reduce(lambda text, mask: F.regexp_replace(text, *mask), _MASKS, reason)
+    return F.left(F.trim(replaced), F.lit(ERROR_LENGTH_MAX))
 
 
 def _shape(body_hex: Column, size: Column) -> Column:

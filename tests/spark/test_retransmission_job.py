@@ -20,7 +20,8 @@ from app.storage.jobs import JobRepository
 from app.storage.retransmission_choosing import asked_for
 from app.storage.retransmission_rows import hours
 from app.storage.undelivered import UndeliveredRepository
-from spark.jobs.retransmission import NotKnownError, selected
+from spark.jobs.recorded import NotKnownError
+from spark.jobs.retransmission import selected
 from spark.records import SPAN_MAX, parts_of
 from spark.transforms.retransmission import runs
 from tests.contract.harness import Harness, KafkaHarness, PostgresHarness

@@ -51,7 +51,7 @@ class JobRead(Schema):
     """A job as it stands."""
 
     id: str
-    kind: Literal["UNDELIVERED_ANALYTICS", "RETRANSMISSION", "ARCHIVE"]
+    kind: Literal["UNDELIVERED_ANALYTICS", "RETRANSMISSION", "ARCHIVE", "LEDGER"]
     scope: ScopeRead
     state: State
     cancelling: bool = Field(description="its runner has still to hear that it is cancelled")

@@ -1,0 +1,50 @@
+"""Completeness ledgers."""
+
+# Made from angelia_client/aio by `make client`: change it there.
+
+from datetime import datetime
+from uuid import uuid4
+
+from angelia_client.ledgers import Ledger, LedgerCheck
+from angelia_client.messages import Job
+from angelia_client.requests import creating, get, subscription_path, time_text
+from angelia_client.sync.sending import Sender
+
+
+class Ledgers:
+    """`client.ledgers`."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def get(
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> Ledger:
+        """The entries that ended after `start` and by `end`; else those of the last 31 days."""
+        given = {
+            "from": None if start is None else time_text(start),
+            "to": None if end is None else time_text(end),
+        }
+        return Ledger.of(self._sender.json(get(_path(topic, subscription), given)))
+
+    def request(self, topic: str, subscription: str) -> Job:
+        """Have an entry made of the time since the last, by a Spark job."""
+        request = creating(_path(topic, subscription), {}, key=str(uuid4()))
+        return Job.of(self._sender.json(request))
+
+    def check(
+        self, topic: str, subscription: str, *, number: int | None = None, hash_: str | None = None
+    ) -> LedgerCheck:
+        """Whether an entry was changed; also by the hash of the entry `number` that you kept."""
+        path = f"{_path(topic, subscription)}/check"
+        given = {"number": number, "hash": hash_}
+        return LedgerCheck.of(self._sender.json(get(path, given)))
+
+
+def _path(topic: str, subscription: str) -> str:
+    return f"{subscription_path(topic, subscription)}/ledger"

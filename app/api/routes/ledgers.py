@@ -1,0 +1,97 @@
+"""`/topics/{topic}/subscriptions/{name}/ledger`: what became of every message, provably."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
+from app.api.documented import answers, errors, refusal
+from app.api.idempotency import RepeatableRoute
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
+from app.api.schemas.job import JobRead, jobs_read
+from app.api.schemas.ledger import LedgerCheckRead, LedgerRead, check_read, known_of, ledger_read
+from app.api.schemas.moments import instant_of
+from app.domain.access import Role
+
+router = APIRouter(
+    prefix="/topics/{topic}/subscriptions/{name}/ledger",
+    tags=["subscriptions"],
+    route_class=RepeatableRoute,
+)
+
+WINDOW_DEFAULT: Final = timedelta(days=31)
+
+_FULL: Final = refusal(
+    429,
+    description="Too many jobs wait",
+    code="JOB_QUEUE_FULL",
+    message="100 jobs wait already: try again when some ended",
+)
+
+
+@router.get(
+    "",
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    responses=answers(LedgerRead) | errors(400, 404),
+)
+async def get_ledger(
+    topic: TopicName,
+    name: SubscriptionName,
+    *,
+    services: ServicesOf,
+    since: Annotated[
+        str | None, Query(alias="from", description="RFC 3339 or ms; 31 days before `to`")
+    ] = None,
+    until: Annotated[str | None, Query(alias="to", description="RFC 3339 or ms; now")] = None,
+    limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
+) -> Response:
+    """The entries that ended in a time, oldest first (with `limit` the newest), and their sums."""
+    end = instant_of(until, path="to") or datetime.now(UTC)
+    start = instant_of(since, path="from") or end - WINDOW_DEFAULT
+    found = await services.ledgers.between(
+        topic, name, since=start, until=end, limit=limit_of(limit)
+    )
+    return answer(ledger_read(found, since=start.isoformat(), until=end.isoformat()))
+
+
+@router.post(
+    "",
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    status_code=202,
+    responses=answers(JobRead, status=202) | errors(400, 404, 503) | _FULL,
+)
+async def request_entry(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> Response:
+    """Have Spark make an entry of the time from the last one until now; `Location`: its job.
+
+    If one is being made already, that is answered.
+    """
+    [job] = jobs_read(await services.ledgers.request(topic, name))
+    return answer(job, 202, AnswerNotes(extra={"Location": f"/jobs/{job.id}"}))
+
+
+@router.get(
+    "/check",
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    responses=answers(LedgerCheckRead) | errors(400, 404),
+)
+async def check_ledger(
+    topic: TopicName,
+    name: SubscriptionName,
+    *,
+    services: ServicesOf,
+    number: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="of an entry whose hash you kept")
+    ] = None,
+    hash_: Annotated[
+        str | None, Query(alias="hash", max_length=64, description="its hash, in hex")
+    ] = None,
+) -> Response:
+    """Follow the entries by their hashes: whether one was changed since it was written, and which.
+
+    Whoever can write into the database could write all of them anew. That shows, too, when you give
+    the number and the hash of an entry that you have kept.
+    """
+    return answer(check_read(await services.ledgers.check(topic, name, known_of(number, hash_))))

@@ -1,0 +1,140 @@
+"""Completeness ledgers as they are answered."""
+
+from dataclasses import asdict
+
+from pydantic import Field
+
+from app.api.schemas.base import JsonObject, Schema
+from app.domain.errors import ValidationFailedError
+from app.domain.ledger import Ledger, LedgerEntry, PartitionSums, Sums
+from app.domain.ledger_chain import Check, Known
+
+
+class LedgerSumsRead(Schema):
+    """How many messages; those up to `resent` are as many as those from `delivered` on."""
+
+    carried: int = Field(description="published before, and unfinished then")
+    published: int
+    resent: int = Field(description="sent to this subscription again")
+    delivered: int
+    discarded: int
+    filtered: int = Field(description="not wanted, by its filters")
+    cancelled: int = Field(description="of cancelled retransmissions, at most")
+    unfinished: int = Field(description="at the end")
+    missing: int = Field(description="passed, and neither delivered nor discarded nor filtered")
+    gone: int = Field(description="of all these, those that the log had no longer")
+    recorded: int = Field(description="discards that there is a record of")
+
+
+class LedgerPartitionRead(LedgerSumsRead):
+    """The same of one partition."""
+
+    partition: int
+    doubts: list[str]
+
+
+class LedgerReasonRead(Schema):
+    """Recorded discards of one reason, with what differs masked, and one status."""
+
+    reason: str
+    status: int | None = None
+    messages: int
+
+
+class LedgerEntryRead(Schema):
+    """One entry: what became of all messages from the end of the one before it on."""
+
+    number: int
+    from_: str = Field(alias="from")
+    to: str
+    proved: bool = Field(description="whether nothing about it is doubtful")
+    doubts: list[str]
+    sums: LedgerSumsRead
+    partitions: list[LedgerPartitionRead]
+    reasons: list[LedgerReasonRead] = Field(description="the most frequent")
+    hash: str
+    previous: str = Field(description="hash of the entry before it")
+
+
+class LedgerRead(Schema):
+    """Entries that follow each other, and what they say together."""
+
+    from_: str = Field(alias="from")
+    to: str
+    proved: bool = Field(description="whether there are entries, and nothing is doubtful in them")
+    sums: LedgerSumsRead
+    entries: list[LedgerEntryRead]
+
+
+class LedgerCheckRead(Schema):
+    """Whether all entries are as they were written."""
+
+    intact: bool
+    entries: int = Field(description="how many are, from the oldest on")
+    hash: str | None = Field(default=None, description="of the last of these: keep it elsewhere")
+    broken: int | None = Field(default=None, description="number of the first that is not")
+    reason: str | None = Field(default=None, description="why it is not")
+
+
+def ledger_read(ledger: Ledger, *, since: str, until: str) -> LedgerRead:
+    """The answer for a ledger."""
+    # By name: `from` is none that a call can give.
+    return LedgerRead.model_validate(
+        {
+            "from": since,
+            "to": until,
+            "proved": ledger.is_proved,
+            "sums": _sums(ledger.sums),
+            "entries": [_entry(each) for each in ledger.entries],
+        }
+    )
+
+
+def check_read(check: Check) -> LedgerCheckRead:
+    """The answer for a check."""
+    return LedgerCheckRead(
+        intact=check.broken is None,
+        entries=check.entries,
+        hash=check.hash,
+        broken=check.broken,
+        reason=check.reason,
+    )
+
+
+def known_of(number: int | None, hash_: str | None) -> Known | None:
+    """The query parameters `number` and `hash`; ValidationFailedError."""
+    if number is None and hash_ is None:
+        return None
+    if number is None or hash_ is None:
+        raise ValidationFailedError.of(
+            "hash" if hash_ is None else "number", "number and hash belong together"
+        )
+    return Known(number=number, hash=hash_.lower())
+
+
+def _entry(entry: LedgerEntry) -> JsonObject:
+    doubts = [each.value for each in entry.doubts]
+    return {
+        "number": entry.number,
+        "from": entry.since.isoformat(),
+        "to": entry.until.isoformat(),
+        "proved": not doubts,
+        "doubts": doubts,
+        "sums": _sums(entry.sums),
+        "partitions": [_partition(each) for each in entry.partitions],
+        "reasons": [
+            {"reason": reason, "status": status, "messages": messages}
+            for reason, status, messages in entry.reasons
+        ],
+        "hash": entry.hash,
+        "previous": entry.previous,
+    }
+
+
+def _partition(each: PartitionSums) -> JsonObject:
+    doubts = sorted(doubt.value for doubt in each.doubts)
+    return {"partition": each.partition, "doubts": doubts, **_sums(each.sums)}
+
+
+def _sums(sums: Sums) -> JsonObject:
+    return asdict(sums)

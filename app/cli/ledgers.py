@@ -1,0 +1,99 @@
+"""`angelia ledger …`: what became of every message that a subscription was to get."""
+
+from typing import Annotated, Final
+
+import typer
+
+from angelia_client import LedgerEntry
+from app.cli import output
+from app.cli.client import connected
+from app.cli.errors import CliError
+from app.cli.options import (
+    ApiOption,
+    JsonOption,
+    SinceOption,
+    SubscriptionArgument,
+    TopicArgument,
+    UntilOption,
+)
+
+ledger = typer.Typer(
+    no_args_is_help=True,
+    help="Completeness ledgers: show what became of messages, add an entry, check the chain.",
+)
+
+_COLUMNS: Final = [
+    "NO", "TO", "CARRIED", "PUBLISHED", "RESENT", "DELIVERED", "DISCARDED", "FILTERED",
+    "UNFINISHED", "MISSING", "PROVED",
+]  # fmt: skip
+
+
+@ledger.command()
+def show(
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    *,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the entries that ended in a time; default: the last 31 days."""
+    with connected(api) as client:
+        found = client.ledgers.get(topic, subscription, start=since, end=until)
+    if as_json:
+        output.write_json(found.raw)
+    else:
+        output.write_table(_COLUMNS, [_row(each) for each in found.entries])
+
+
+@ledger.command()
+def request(
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    *,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have Spark make an entry of the time since the last; wait for it by `angelia jobs wait`."""
+    with connected(api) as client:
+        job = client.ledgers.request(topic, subscription)
+    output.write_done(job.waiting_for or f"Requested {job.id}", job.raw, as_json=as_json)
+
+
+@ledger.command()
+def check(
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    *,
+    number: Annotated[
+        int | None, typer.Option(min=1, help="Number of an entry whose hash you kept.")
+    ] = None,
+    hash_: Annotated[str | None, typer.Option("--hash", help="That hash.")] = None,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check that no entry was changed since it was written; exits with 1 when one was."""
+    with connected(api) as client:
+        found = client.ledgers.check(topic, subscription, number=number, hash_=hash_)
+    words = f"{found.entries} entries are as they were written; the last has {found.hash}"
+    output.write_done(words, found.raw, as_json=as_json)
+    if not found.intact:
+        raise CliError(f"Entry {found.broken} is not as it was written: {found.reason}")
+
+
+def _row(entry: LedgerEntry) -> list[object]:
+    sums = entry.sums
+    return [
+        entry.number,
+        output.local_time(entry.until),
+        sums.carried,
+        sums.published,
+        sums.resent,
+        sums.delivered,
+        sums.discarded,
+        sums.filtered,
+        sums.unfinished,
+        sums.missing,
+        "yes" if entry.proved else ", ".join(entry.doubts),
+    ]

@@ -1,0 +1,144 @@
+"""Ledger entries as text, chained: the hash of each is of its text and of the hash before it.
+
+Who changes an entry must change all that follow it. That shows when somebody has kept the hash of
+one of these: see `checked`.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from app.domain.ledger import (
+    Doubt,
+    Finding,
+    LedgerEntry,
+    LedgerRequest,
+    Mark,
+    PartitionSums,
+    Sums,
+    judged,
+    reasons_of,
+)
+
+# What the first entry follows.
+NOTHING: Final = "0" * 64
+_VERSION: Final = 1
+
+
+class Link(NamedTuple):
+    """An entry as it is stored."""
+
+    number: int
+    content: str
+    previous: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What a look at a chain has found: how many entries are as they were written.
+
+    `broken` is the number of the first that is not, `reason` why; `hash` that of the last entry.
+    """
+
+    entries: int = 0
+    hash: str | None = None
+    broken: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A hash that somebody has kept, of the entry of that number."""
+
+    number: int
+    hash: str
+
+
+_NONE: Final = Check()
+
+
+def hash_of(previous: str, content: str) -> str:
+    """The hash of an entry."""
+    return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
+
+
+def written(subscription_id: str, request: LedgerRequest, finding: Finding) -> str:
+    """The text of an entry."""
+    said = {
+        "version": _VERSION,
+        "subscriptionId": subscription_id,
+        "number": request.number,
+        "from": request.since.isoformat(),
+        "to": request.until.isoformat(),
+        "partitions": [_partition_said(each) for each in judged(request, finding)],
+        "reasons": [list(each) for each in reasons_of(finding.discards)],
+        "closing": [_mark_said(each) for each in request.closing],
+    }
+    return json.dumps(said, sort_keys=True, separators=(",", ":"))
+
+
+def entry_of(link: Link) -> LedgerEntry:
+    """The entry that was written."""
+    said = json.loads(link.content)
+    return LedgerEntry(
+        number=said["number"],
+        since=datetime.fromisoformat(said["from"]),
+        until=datetime.fromisoformat(said["to"]),
+        partitions=tuple(_partition_of(each) for each in said["partitions"]),
+        reasons=tuple((reason, status, messages) for reason, status, messages in said["reasons"]),
+        closing=tuple(_mark_of(each) for each in said["closing"]),
+        hash=link.hash,
+        previous=link.previous,
+    )
+
+
+def checked(links: Iterable[Link], known: Known | None = None, *, before: Check = _NONE) -> Check:
+    """Follow the chain, oldest first, on from what was found `before`, up to what is wrong."""
+    check = before
+    for link in links:
+        if check.broken is not None:
+            break
+        reason = _wrong(link, check, known)
+        if reason is not None:
+            check = Check(entries=check.entries, hash=check.hash, broken=link.number, reason=reason)
+        else:
+            check = Check(entries=check.entries + 1, hash=link.hash)
+    return check
+
+
+def _wrong(link: Link, before: Check, known: Known | None) -> str | None:
+    if before.hash is not None and link.previous != before.hash:
+        return "it does not follow the one before it"
+    if link.number == 1 and link.previous != NOTHING:
+        return "it is the first, and follows another"
+    if link.hash != hash_of(link.previous, link.content):
+        return "its hash is not that of its text"
+    if json.loads(link.content)["number"] != link.number:
+        return "its text is of another number"
+    if known is not None and known.number == link.number and known.hash != link.hash:
+        return "its hash is not the one that was kept"
+    return None
+
+
+def _partition_said(each: PartitionSums) -> Mapping[str, Any]:
+    doubts = sorted(doubt.value for doubt in each.doubts)
+    return {"partition": each.partition, "doubts": doubts, **asdict(each.sums)}
+
+
+def _partition_of(said: Mapping[str, Any]) -> PartitionSums:
+    sums = {name: value for name, value in said.items() if name not in {"partition", "doubts"}}
+    doubts = frozenset(Doubt(each) for each in said["doubts"])
+    return PartitionSums(partition=said["partition"], sums=Sums(**sums), doubts=doubts)
+
+
+def _mark_said(mark: Mark) -> Mapping[str, Any]:
+    return asdict(mark)
+
+
+def _mark_of(said: Mapping[str, Any]) -> Mark:
+    finished: Sequence[Sequence[int]] = said["finished"]
+    return Mark(**{**said, "finished": tuple((low, high) for low, high in finished)})

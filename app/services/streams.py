@@ -1,0 +1,28 @@
+"""Where the streams of traces and of undelivered messages end: what is to be recorded by then."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from app.domain.errors import TopicNotFoundError
+from app.domain.message import Partition
+from app.domain.retransmission import Span
+from app.domain.streams import TRACES, UNDELIVERED
+from app.log.interface import MessageLog
+
+_STREAMS: Final = (UNDELIVERED, TRACES)
+
+
+async def stream_spans(log: MessageLog) -> Sequence[Span]:
+    """All that is in them now; LogUnavailableError."""
+    partitions = list[Partition]()
+    for topic in _STREAMS:
+        # Until there was a worker there is none, and nothing in it.
+        with suppress(TopicNotFoundError):
+            partitions += await log.partitions(topic)
+    bounds = await log.bounds(partitions)
+    return [
+        Span(topic=each.topic, partition=each.index, start=0, end=bounds[each].end)
+        for each in partitions
+        if each in bounds
+    ]

@@ -1,0 +1,199 @@
+"""Ledgers: what is asked for, and the entries that come of it, each behind the one before it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from sqlalchemy import Select, delete, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.job import Claim, Job, JobKind, JobState
+from app.domain.ledger import (
+    Counted,
+    Discarded,
+    Finding,
+    LedgerEntry,
+    LedgerRequest,
+    Whose,
+)
+from app.domain.ledger_chain import NOTHING, Link, entry_of, hash_of, written
+from app.domain.subscription import Subscription
+from app.storage.ledger_models import (
+    LedgerCountRow,
+    LedgerDiscardRow,
+    LedgerEntryRow,
+    LedgerRequestRow,
+)
+from app.storage.models import JobRow, SubscriptionRow, TopicRow
+from app.storage.settings import from_json, to_json
+
+# One statement drops so many.
+DROP_MAX: Final = 1_000
+_NOW: Final = func.clock_timestamp()
+_OPEN: Final = JobRow.state.in_([JobState.REQUESTED.value, JobState.RUNNING.value])
+
+
+class Kept(NamedTuple):
+    """How far the ledger of a subscription goes, and how long its topic keeps messages."""
+
+    topic: str
+    subscription: str
+    until: datetime
+    retention: timedelta
+
+
+class LedgerRepository:
+    """The ledgers of subscriptions, by their ids. Entries are written once, and never changed."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def hold(self, subscription_id: str) -> None:
+        """Nobody else asks for or writes an entry of it before this transaction ends."""
+        name = func.hashtextextended(f"ledger {subscription_id}", 0)
+        await self._session.execute(select(func.pg_advisory_xact_lock(name)))
+
+    async def waiting(self, subscription_id: str) -> str | None:
+        """The job that is to make its next entry, if one is asked for and has not ended."""
+        row = LedgerRequestRow
+        query = select(row.job_id).join(JobRow, JobRow.id == row.job_id)
+        return await self._session.scalar(
+            query.where(row.subscription_id == subscription_id, _OPEN).limit(1)
+        )
+
+    async def open_jobs(self) -> int:
+        """How many jobs are asked for, and have not ended, of all subscriptions."""
+        of_ledgers = (JobRow.kind == JobKind.LEDGER.value, _OPEN)
+        return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
+
+    async def dropped(self, subscription_id: str) -> tuple[str, ...]:
+        """The retransmissions that it has cancelled by now, of which it takes nothing more."""
+        query = select(SubscriptionRow.settings["dropped"])
+        found = await self._session.scalar(query.where(SubscriptionRow.id == subscription_id))
+        return tuple(found or ())
+
+    async def add(self, job: Job, subscription: Subscription, request: LedgerRequest) -> None:
+        """Keep what its job is to make an entry of."""
+        self._session.add(
+            LedgerRequestRow(
+                job_id=job.id,
+                subscription_id=subscription.id,
+                topic=subscription.topic,
+                subscription=subscription.name,
+                request=to_json(request),
+            )
+        )
+        await self._session.flush()
+
+    async def last(self, subscription_id: str) -> LedgerEntry | None:
+        """Its last entry."""
+        query = _entries(subscription_id).order_by(LedgerEntryRow.number.desc()).limit(1)
+        row = await self._session.scalar(query)
+        return None if row is None else entry_of(_link(row))
+
+    async def standings(self) -> Sequence[Kept]:
+        """How far the ledgers of all subscriptions go."""
+        entry, owner = LedgerEntryRow, SubscriptionRow
+        last = select(entry.subscription_id, func.max(entry.to_at).label("at"))
+        ends = last.group_by(entry.subscription_id).subquery("ends")
+        query = (
+            select(
+                owner.topic,
+                owner.name,
+                func.coalesce(ends.c.at, owner.created_at),
+                TopicRow.settings["retention"],
+            )
+            .join(TopicRow, TopicRow.name == owner.topic)
+            .join(ends, ends.c.subscription_id == owner.id, isouter=True)
+        )
+        return [
+            Kept(topic, name, until, timedelta(seconds=retention or 0))
+            for topic, name, until, retention in await self._session.execute(query)
+        ]
+
+    async def between(
+        self, subscription_id: str, since: datetime, until: datetime, *, limit: int
+    ) -> Sequence[LedgerEntry]:
+        """Entries that ended after `since` and at or before `until`, oldest first: the newest."""
+        row = LedgerEntryRow
+        query = _entries(subscription_id).where(row.to_at > since, row.to_at <= until)
+        newest = query.order_by(row.number.desc()).limit(limit)
+        found = [entry_of(_link(each)) for each in await self._session.scalars(newest)]
+        return found[::-1]
+
+    async def links(self, subscription_id: str, *, after: int, limit: int) -> Sequence[Link]:
+        """The next entries behind number `after`, as they are stored."""
+        query = _entries(subscription_id).where(LedgerEntryRow.number > after)
+        query = query.order_by(LedgerEntryRow.number).limit(limit)
+        return [_link(row) for row in await self._session.scalars(query)]
+
+    async def write(self, claim: Claim) -> LedgerEntry | None:
+        """Write the entry of what that taking of a job has found; None if it was for no ledger.
+
+        What other takings have found is passed over, and goes with the job.
+        """
+        asked = await self._session.get(LedgerRequestRow, claim.job_id)
+        if asked is None:
+            return None
+        owner = asked.subscription_id
+        await self.hold(owner)
+        request = LedgerRequest(**from_json(LedgerRequest, asked.request))
+        last = await self.last(owner)
+        content = written(owner, request, await self._found(claim))
+        previous = NOTHING if last is None else last.hash
+        link = Link(request.number, content, previous, hash_of(previous, content))
+        self._session.add(
+            LedgerEntryRow(
+                subscription_id=owner,
+                job_id=claim.job_id,
+                from_at=request.since,
+                to_at=request.until,
+                **link._asdict(),
+            )
+        )
+        await self._session.flush()
+        return entry_of(link)
+
+    async def drop_older(self, kept: timedelta) -> int:
+        """Drop entries that ended before that time, oldest first, DROP_MAX at most; how many."""
+        row = LedgerEntryRow
+        key = (row.subscription_id, row.number)
+        old = select(*key).where(row.to_at < _NOW - kept).order_by(row.to_at).limit(DROP_MAX)
+        gone = delete(row).where(tuple_(*key).in_(old)).returning(row.number)
+        return len((await self._session.scalars(gone)).all())
+
+    async def _found(self, claim: Claim) -> Finding:
+        counts, discards = LedgerCountRow, LedgerDiscardRow
+        ours = (counts.job_id == claim.job_id, counts.attempt == claim.attempt)
+        counted = await self._session.scalars(select(counts).where(*ours))
+        theirs = (discards.job_id == claim.job_id, discards.attempt == claim.attempt)
+        recorded = await self._session.scalars(select(discards).where(*theirs))
+        return Finding(
+            counted=tuple(_counted(row) for row in counted),
+            discards=tuple(_discarded(row) for row in recorded),
+        )
+
+
+def _entries(subscription_id: str) -> Select[LedgerEntryRow]:
+    return select(LedgerEntryRow).where(LedgerEntryRow.subscription_id == subscription_id)
+
+
+def _link(row: LedgerEntryRow) -> Link:
+    return Link(row.number, row.content, row.previous, row.hash)
+
+
+def _counted(row: LedgerCountRow) -> Counted:
+    return Counted(
+        partition=row.partition,
+        carried=row.carried,
+        passed=row.passed,
+        whose=Whose(row.whose),
+        messages=row.messages,
+        first=row.first,
+    )
+
+
+def _discarded(row: LedgerDiscardRow) -> Discarded:
+    return Discarded(
+        partition=row.partition, reason=row.reason, status=row.status, messages=row.messages
+    )

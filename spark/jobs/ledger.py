@@ -1,0 +1,53 @@
+"""What an entry of a ledger is made of: the log between two looks at a subscription, counted.
+
+The entry itself is written with the end of the job: see `app.storage.ledgers`. Also on its own, on
+any cluster, for an entry that was asked for:
+
+    spark-submit spark/jobs/ledger.py --job 0123456789abcdef0123456789abcdef
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from app.domain.job import JobKind, JobResult
+from app.domain.ledger import books_of, spans_of
+from app.storage.analytics_parts import LEDGER_COUNTS, LEDGER_DISCARDS
+from app.storage.analytics_parts import counted as stored
+from app.storage.ledger_rows import ledger_asked_for
+from spark.jobs.recorded import await_recorded
+from spark.records import discarded, messages
+from spark.sinks import spread_to_database, to_database
+from spark.submitted import carry_out
+from spark.transforms.ledger import Account, counted, discards_by_reason, passed_discards
+from spark.work import Work
+
+
+def run(session: SparkSession, work: Work) -> JobResult:
+    """Do it; WorkStoppedError, NotKnownError, JobNotFoundError."""
+    if work.claim is None:
+        raise ValueError("An entry of a ledger is made for a job of the database")
+    subscription_id, topic, request = ledger_asked_for(work.database_url, work.claim.job_id)
+    await_recorded(work, request.streams)
+    account = Account(
+        subscription_id=subscription_id,
+        books=tuple(books_of(request)),
+        dropped=frozenset(request.dropped),
+    )
+    spans = [span for span in spans_of(topic, request) if span.start < span.end]
+    work.progress.step("Counting messages", done=0.1)
+    records = messages(session, work.database_url, log=work.log, spans=spans)
+    found = counted(records, account)
+    spread_to_database(found, LEDGER_COUNTS, url=work.database_url, claim=work.claim)
+    work.progress.step("Counting discards", done=0.8)
+    rows = discarded(session, work.database_url, subscription_id=subscription_id, spans=spans)
+    reasons = discards_by_reason(passed_discards(rows, account))
+    to_database(reasons, LEDGER_DISCARDS, url=work.database_url, claim=work.claim)
+    _, records_read = stored(work.database_url, LEDGER_COUNTS, work.claim)
+    _, discards = stored(work.database_url, LEDGER_DISCARDS, work.claim)
+    work.progress.say(f"{records_read} records and {discards} discards are counted")
+    return JobResult(counts={"entry": request.number, "records": records_read})
+
+
+if __name__ == "__main__":
+    carry_out(JobKind.LEDGER, run, sys.argv[1:])

@@ -1,0 +1,29 @@
+"""Waiting for what the streams had to say."""
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from app.domain.retransmission import Span
+from app.storage.retransmission_choosing import unrecorded
+from spark.work import Work
+
+# What was said before the request is recorded in a second, unless nobody records.
+RECORDED_WITHIN: Final = timedelta(minutes=2)
+_LOOK_EVERY: Final = timedelta(milliseconds=200)
+
+
+class NotKnownError(Exception):
+    """What became of some messages cannot be said."""
+
+
+def await_recorded(work: Work, streams: Sequence[Span]) -> None:
+    """Wait for what the streams had to say when it was asked for; NotKnownError."""
+    until = time.monotonic() + RECORDED_WITHIN.total_seconds()
+    work.progress.step("Waiting for what is recorded", done=0.05)
+    while left := unrecorded(work.database_url, streams):
+        if time.monotonic() > until:
+            message = f"{left} records of undelivered messages and traces wait: is a worker there?"
+            raise NotKnownError(message)
+        work.progress.rest(_LOOK_EVERY)

@@ -1,0 +1,144 @@
+"""What a ledger is made of: records of the log, and discards, counted by what became of them.
+
+Each task counts what it reads, in Arrow batches, and passes on a handful of sums; whoever wants the
+sum of a partition adds those of its tasks. Nothing is shuffled, and nothing leaves a task unsummed
+but the discards, of which there is one row to a place.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from app.domain.addressed import addressed_to
+from app.domain.commit import Ranges
+from app.domain.ledger import Book, Whose
+from app.domain.message import HEADER_ADDRESSED
+from spark.schemas import LEDGER_COUNTS, PLACED_DISCARDS
+from spark.transforms.undelivered import masked
+
+_COUNTS: Final = to_arrow_schema(LEDGER_COUNTS, timezone="UTC")
+_ADDRESSED: Final = HEADER_ADDRESSED.decode("ascii")
+
+Batches = Iterator[pa.RecordBatch]
+_Kind = tuple[int, bool, bool, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Whose ledger it is: its partitions between two looks, and what it has cancelled by then."""
+
+    subscription_id: str
+    books: tuple[Book, ...]
+    dropped: frozenset[str] = frozenset()
+
+
+def counted(messages: DataFrame, account: Account) -> DataFrame:
+    """The records (columns MESSAGES) that the account is about, counted (LEDGER_COUNTS).
+
+    There may be several rows of a kind: each is what one task has found.
+    """
+    named = F.filter("headers", lambda header: header["key"] == _ADDRESSED)
+    addressed = F.try_element_at(named, F.lit(-1))["value"].alias("addressed")
+    narrow = messages.select("partition", "offset", addressed)
+    return narrow.mapInArrow(_counting(account), LEDGER_COUNTS)
+
+
+def passed_discards(discards: DataFrame, account: Account) -> DataFrame:
+    """The discards (columns PLACED_DISCARDS) at places that were passed between the looks."""
+    return discards.mapInArrow(_keeping(account), PLACED_DISCARDS)
+
+
+def discards_by_reason(discards: DataFrame) -> DataFrame:
+    """Discards (columns PLACED_DISCARDS) by partition, masked reason and status."""
+    alike = ("partition", masked(F.col("reason")).alias("reason"), "status")
+    return discards.groupBy(*alike).agg(F.count(F.lit(1)).alias("messages"))
+
+
+class _Places(NamedTuple):
+    """Sets of offsets of one partition, each as the edges of its ranges."""
+
+    carried: Sequence[int]
+    published: Sequence[int]
+    unfinished: Sequence[int]
+
+
+def _places(account: Account) -> Mapping[int, _Places]:
+    return {
+        book.closing.partition: _Places(
+            carried=_edges(book.carried()),
+            published=_edges(book.published()),
+            unfinished=_edges(book.unfinished()),
+        )
+        for book in account.books
+    }
+
+
+def _edges(ranges: Ranges) -> Sequence[int]:
+    return [edge for each in ranges for edge in each]
+
+
+def _within(edges: Sequence[int], offset: int) -> bool:
+    # They are in order: of an offset in one of the ranges, an odd number is at or below it.
+    return bisect_right(edges, offset) % 2 == 1
+
+
+def _counting(account: Account) -> Callable[[Batches], Batches]:
+    def count(batches: Batches) -> Batches:
+        places = _places(account)
+        found: Counter[_Kind] = Counter()
+        first: dict[_Kind, int] = {}
+        for batch in batches:
+            columns = [column.to_pylist() for column in batch.columns]
+            for partition, offset, addressed in zip(*columns, strict=True):
+                kind = _kind(places.get(partition), partition, offset)
+                if kind is not None:
+                    whole = (*kind, _whose(addressed, account))
+                    found[whole] += 1
+                    first[whole] = min(offset, first.get(whole, offset))
+        rows = [(*kind, messages, first[kind]) for kind, messages in found.items()]
+        yield pa.RecordBatch.from_arrays(_columns(rows, _COUNTS), schema=_COUNTS)
+
+    return count
+
+
+def _kind(there: _Places | None, partition: int, offset: int) -> tuple[int, bool, bool] | None:
+    """Whether it is carried and whether it passed; None if the account is not about it."""
+    if there is None:
+        return None
+    carried = _within(there.carried, offset)
+    if not carried and not _within(there.published, offset):
+        return None
+    return partition, carried, not _within(there.unfinished, offset)
+
+
+def _whose(header: bytes | None, account: Account) -> str:
+    addressed = None if header is None else addressed_to(header)
+    if addressed is None:
+        return Whose.EVERYBODY.value
+    if addressed.subscription_id != account.subscription_id:
+        return Whose.OTHERS.value
+    return (Whose.CANCELLED if addressed.job_id in account.dropped else Whose.RESENT).value
+
+
+def _keeping(account: Account) -> Callable[[Batches], Batches]:
+    def keep(batches: Batches) -> Batches:
+        places = _places(account)
+        for batch in batches:
+            pairs = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+            kinds = [_kind(places.get(partition), partition, offset) for partition, offset in pairs]
+            passed = [kind is not None and kind[2] for kind in kinds]
+            yield batch.filter(pa.array(passed, type=pa.bool_()))
+
+    return keep
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array]:
+    values = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return [pa.array(each, type=field.type) for each, field in zip(values, schema, strict=True)]

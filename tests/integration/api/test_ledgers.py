@@ -1,0 +1,186 @@
+"""Completeness ledgers by REST: asked for, shown, checked. Spark makes them: see tests/spark."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import update
+
+from app.domain.job import JobKind, JobResult
+from app.domain.ledger_chain import NOTHING
+from app.services.ledger_schedule import LedgerSchedule, due
+from app.services.ledgers import LedgerService
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.ledger_models import LedgerEntryRow
+from app.storage.ledgers import Kept, LedgerRepository
+from app.storage.spark_runners import SparkRunnerRepository
+from tests.fakes.memory_log import MemoryLog
+
+TOPIC = "shop.orders"
+PATH = f"/topics/{TOPIC}/subscriptions/billing"
+LEDGER = f"{PATH}/ledger"
+LEASE = timedelta(minutes=5)
+EVER = "2020-01-01T00:00:00Z"
+
+
+async def subscribed(http: httpx.AsyncClient, name: str = "billing") -> None:
+    body = {"name": name, "endpoint": "http://localhost:9/x", "supportTeam": "tests"}
+    answer = await http.post(f"/topics/{TOPIC}/subscriptions", json=body)
+    assert answer.status_code == 201, answer.text
+
+
+@pytest.fixture
+async def shop(api: httpx.AsyncClient, topic: str) -> httpx.AsyncClient:
+    assert topic == TOPIC
+    await subscribed(api)
+    return api
+
+
+async def made(database: Database, *, runner: str = "r-1") -> None:
+    """A runner that counts nothing makes what is asked for."""
+    async with database.transaction() as session:
+        job = await JobRepository(session).take(runner, LEASE)
+        assert job is not None
+        assert await JobRepository(session).finish(job.claim, JobResult())
+        assert await LedgerRepository(session).write(job.claim)
+
+
+async def entries(http: httpx.AsyncClient, **query: str) -> Sequence[dict[str, Any]]:
+    answer = (await http.get(LEDGER, params={"from": EVER, **query})).raise_for_status()
+    found: Sequence[dict[str, Any]] = answer.json()["entries"]
+    return found
+
+
+async def test_an_entry_is_asked_for_once_until_it_is_made(
+    shop: httpx.AsyncClient, database: Database
+) -> None:
+    asked = await shop.post(LEDGER)
+    assert asked.status_code == 202
+    job = asked.json()
+    assert (job["kind"], job["state"]) == ("LEDGER", "REQUESTED")
+    assert "waitingFor" in job
+    assert asked.headers["Location"] == f"/jobs/{job['id']}"
+    assert (await shop.post(LEDGER)).json()["id"] == job["id"]
+    [event] = [each for each in (await shop.get("/audit")).json() if each["kind"] == "ledger"]
+    assert (event["action"], event["name"]) == ("REQUESTED", f"{TOPIC}/billing")
+    await made(database)
+    later = (await shop.post(LEDGER)).json()
+    assert later["id"] != job["id"]
+
+
+async def test_entries_follow_each_other_and_are_shown_by_their_end(
+    shop: httpx.AsyncClient, database: Database
+) -> None:
+    empty = (await shop.get(LEDGER)).json()
+    assert (empty["entries"], empty["proved"]) == ([], False)
+    for _ in range(3):
+        await shop.post(LEDGER)
+        await made(database)
+    first, second, third = await entries(shop)
+    assert [each["number"] for each in (first, second, third)] == [1, 2, 3]
+    assert first["previous"] == NOTHING
+    assert (second["previous"], third["from"]) == (first["hash"], second["to"])
+    assert first["proved"]
+    assert first["doubts"] == first["reasons"] == []
+    assert first["sums"]["published"] == first["sums"]["missing"] == 0
+    assert first["partitions"][0]["partition"] == 0
+    assert await entries(shop, to=second["to"]) == [first, second]
+    assert await entries(shop, **{"from": second["to"]}) == [third]
+    assert await entries(shop, limit="1") == [third]
+    whole = (await shop.get(LEDGER, params={"from": EVER})).json()
+    assert whole["proved"]
+    assert whole["sums"]["delivered"] == 0
+
+
+async def test_the_first_entry_that_was_changed_is_named(
+    shop: httpx.AsyncClient, database: Database
+) -> None:
+    for _ in range(3):
+        await shop.post(LEDGER)
+        await made(database)
+    last = (await entries(shop))[-1]
+    intact = (await shop.get(f"{LEDGER}/check")).json()
+    assert intact == {"intact": True, "entries": 3, "hash": last["hash"]}
+    kept = {"number": "3", "hash": last["hash"].upper()}
+    assert (await shop.get(f"{LEDGER}/check", params=kept)).json() == intact
+    async with database.transaction() as session:
+        row = LedgerEntryRow
+        changed = row.content.op("||")(" ")
+        await session.execute(update(row).where(row.number == 2).values(content=changed))
+    broken = (await shop.get(f"{LEDGER}/check")).json()
+    assert (broken["intact"], broken["broken"], broken["entries"]) == (False, 2, 1)
+    assert "hash" in broken["reason"]
+
+
+async def test_an_entry_that_is_gone_is_missed_by_who_has_kept_its_hash(
+    shop: httpx.AsyncClient,
+) -> None:
+    kept = {"number": "7", "hash": "0" * 64}
+    broken = (await shop.get(f"{LEDGER}/check", params=kept)).json()
+    assert (broken["intact"], broken["broken"]) == (False, 7)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "status", "said"),
+    [
+        ("GET", f"{LEDGER}/check", {"number": "1"}, 400, "hash"),
+        ("GET", f"{LEDGER}/check", {"hash": "00"}, 400, "number"),
+        ("GET", f"{LEDGER}/check", {"number": "0", "hash": "00"}, 400, "number"),
+        ("GET", LEDGER, {"from": "yesterday"}, 400, "from"),
+        ("GET", LEDGER, {"to": "x"}, 400, "to"),
+        ("GET", LEDGER, {"limit": "0"}, 400, "limit"),
+        ("GET", LEDGER.replace("billing", "none"), {}, 400, "none"),
+        ("POST", LEDGER.replace("billing", "none"), {}, 400, "none"),
+        ("GET", LEDGER.replace("orders", "none") + "/check", {}, 404, "none"),
+    ],
+)
+async def test_what_cannot_be_is_refused(
+    shop: httpx.AsyncClient, method: str, path: str, query: dict[str, str], status: int, said: str
+) -> None:  # fmt: skip
+    answer = await shop.request(method, path, params=query)
+    assert answer.status_code == status, answer.text
+    assert said in answer.text
+
+
+async def test_entries_are_asked_for_when_they_are_due_and_a_runner_is_there(
+    shop: httpx.AsyncClient, database: Database, log: MemoryLog
+) -> None:
+    await subscribed(shop, "audit")
+    service = LedgerService(database, log)
+    schedule, other = (LedgerSchedule(database, service) for _ in range(2))
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+
+    async def asked() -> list[str | None]:
+        async with database.transaction() as session:
+            jobs = await JobRepository(session).newest(limit=100)
+        return [each.scope.subscription for each in jobs if each.kind is JobKind.LEDGER]
+
+    await schedule.look(tomorrow)
+    assert await asked() == []
+    async with database.transaction() as session:
+        await SparkRunnerRepository(session).beat("r-1")
+    await schedule.look(datetime.now(UTC))
+    # The lease is another's.
+    await other.look(tomorrow)
+    assert await asked() == []
+    for _ in range(2):
+        await schedule.look(tomorrow)
+        assert sorted(map(str, await asked())) == ["audit", "billing"]
+    await made(database)
+    await made(database)
+    await schedule.look(datetime.now(UTC))
+    assert len(await asked()) == 2
+
+
+def test_the_most_overdue_come_first() -> None:
+    now, kept = datetime(2026, 1, 30, 12, tzinfo=UTC), timedelta(days=2)
+    standings = [
+        Kept("t", "fresh", now - timedelta(hours=1), kept),
+        Kept("t", "late", now - timedelta(days=1), kept),
+        Kept("t", "later", now - timedelta(days=3), kept),
+        Kept("t", "short", now - timedelta(hours=1), timedelta(hours=1)),
+    ]
+    assert [each.subscription for each in due(standings, now)] == ["later", "late", "short"]

@@ -1,0 +1,225 @@
+"""Entries of ledgers as Spark makes them, on both logs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from app.domain.addressed import Addressed
+from app.domain.commit import Progress
+from app.domain.job import Job, JobKind, JobResult, JobState
+from app.domain.ledger import Doubt, LedgerEntry, Sums
+from app.domain.message import HEADER_ADDRESSED, Partition
+from app.log.interface import Committed, Position
+from app.services.ledgers import LedgerService
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.undelivered import UndeliveredRepository
+from spark.jobs import ledger
+from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
+from tests.integration.storage.builders import TOPIC
+from tests.spark.retransmissions import STREAM, Bench, a_bench
+
+# The first test starts Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
+EMBEDDED = pytest.mark.parametrize("harness", ["postgres"], indirect=True)
+EVER = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=["postgres", "kafka"])
+def harness(request: pytest.FixtureRequest) -> Harness:
+    if request.param == "kafka":
+        return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
+    return PostgresHarness(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+async def bench(
+    spark: SparkSession, database: Database, harness: Harness, postgres_url: str, tmp_path: Path
+) -> AsyncIterator[Bench]:
+    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as made:
+        partitions = range(3)
+        await made.change(start=dict.fromkeys(partitions, 0))
+        yield made
+
+
+class Books:
+    """Commits of a subscription as its workers make them, and the entries that follow."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.service = LedgerService(bench.database, bench.log)
+        self._at = {
+            index: Progress(subscription_id=bench.subscription.id, offset=0) for index in range(3)
+        }
+
+    async def passed(self, index: int, offset: int, **counts: int) -> None:
+        """It finished all before `offset` of the partition, and counted so many more."""
+        last = self._at[index]
+        added = {name: getattr(last, name) + count for name, count in counts.items()}
+        await self.commit(index, replace(last, offset=offset, finished=(), **added))
+
+    async def commit(self, index: int, progress: Progress) -> None:
+        self._at[index] = progress
+        committed = {Partition(TOPIC, index): Committed(progress.offset, progress.metadata())}
+        assert not await self.bench.log.commit({self.bench.subscription.group: committed})
+
+    async def asked(self) -> Job:
+        return (await self.service.request(TOPIC, self.bench.subscription.name)).jobs[0]
+
+    async def done(self, job: Job) -> JobResult:
+        work = self.bench.work(job)
+        return await asyncio.to_thread(ledger.run, self.bench.spark, work)
+
+    async def entry(self) -> LedgerEntry:
+        """Ask for the next one, and have it made."""
+        await self.asked()
+        job = await self.bench.taken()
+        assert job.kind is JobKind.LEDGER
+        assert await self.bench.finished(job, await self.done(job))
+        return (await self.entries())[-1]
+
+    async def entries(self) -> Sequence[LedgerEntry]:
+        name, until = self.bench.subscription.name, datetime.now(UTC) + timedelta(hours=1)
+        found = await self.service.between(TOPIC, name, since=EVER, until=until, limit=100)
+        return found.entries
+
+    async def publish(self, count: int, *, again: Addressed | None = None) -> Sequence[Position]:
+        """So many into one partition."""
+        headers = [] if again is None else [(HEADER_ADDRESSED, again.header())]
+        bodies = [b"%d" % number for number in range(count)]
+        return await self.bench.publish(*bodies, key=b"k", headers=headers)
+
+
+@pytest.fixture
+def books(bench: Bench) -> Books:
+    return Books(bench)
+
+
+async def test_the_sums_agree_to_the_message_over_entries_that_follow(books: Books) -> None:
+    bench = books.bench
+    [first, *_] = await books.publish(10)
+    index = first.partition.index
+    again = Addressed("a" * 32, "b" * 32)
+    await books.publish(2, again=again)
+    positions = await books.publish(4)
+    # Two are refused, one is not wanted; 4, 9 and 12 on are in the air, and two go to another one.
+    async with bench.database.transaction() as session:
+        discards = await bench.discard(first, positions[0], reason="status code:400", status=400)
+        discards = [replace(each, offset=at) for each, at in zip(discards, (0, 12), strict=True)]
+        await UndeliveredRepository(session).record(discards, STREAM, 1)
+    finished = ((5, 9), (10, 13))
+    progress = Progress(
+        subscription_id=bench.subscription.id, offset=4, finished=finished,
+        delivered=6, discarded=2, filtered=1,
+    )  # fmt: skip
+    await books.commit(index, progress)
+    entry = await books.entry()
+    assert (entry.number, entry.doubts) == (1, [])
+    assert entry.sums == Sums(
+        published=14, delivered=6, discarded=2, filtered=1, unfinished=5, recorded=2
+    )
+    assert entry.reasons == (("status code:400", 400, 2),)
+    assert [each.sums.published for each in entry.partitions if each.partition != index] == [0, 0]
+
+    await books.publish(6)
+    await books.passed(index, 20, delivered=9)
+    second = await books.entry()
+    assert (second.number, second.doubts) == (2, [])
+    assert second.sums == Sums(carried=5, published=6, delivered=9, unfinished=2)
+    assert (second.since, second.previous) == (entry.until, entry.hash)
+
+    # One is skipped, as by a defect: nobody counted it.
+    await books.passed(index, 22, delivered=1)
+    third = await books.entry()
+    assert third.sums == Sums(carried=2, delivered=1, missing=1)
+    assert third.doubts == []
+    whole = await books.service.between(TOPIC, "billing", since=EVER, until=third.until, limit=100)
+    assert whole.is_proved
+    assert whole.sums == Sums(
+        published=20, delivered=16, discarded=2, filtered=1, missing=1, recorded=2
+    )
+
+
+@EMBEDDED
+async def test_what_is_sent_again_counts_where_it_is_for_the_subscription(books: Books) -> None:
+    bench, good, bad = books.bench, "c" * 32, "d" * 32
+    # Workers name it by its id, which here is no UUID.
+    await books.publish(3)
+    bench.subscription = replace(bench.subscription, dropped=(bad,))
+    await bench.change(dropped=(bad,))
+    [where, *_] = await books.publish(1, again=Addressed("e" * 32, good))
+    await books.passed(where.partition.index, 4, delivered=3)
+    entry = await books.entry()
+    assert entry.sums == Sums(published=3, delivered=3)
+    assert entry.doubts == []
+
+
+@EMBEDDED
+async def test_what_retention_took_before_it_was_read_is_doubtful(
+    books: Books, postgres_url: str
+) -> None:
+    [first, *_] = await books.publish(5)
+    await books.passed(first.partition.index, 3, delivered=3)
+    await books.asked()
+    job = await books.bench.taken()
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        await connection.execute('DELETE FROM log_records WHERE "offset" < 2')
+    assert await books.bench.finished(job, await books.done(job))
+    [entry] = await books.entries()
+    assert entry.sums == Sums(published=5, delivered=3, unfinished=2, gone=2)
+    assert entry.doubts == [Doubt.GONE]
+
+
+@EMBEDDED
+async def test_a_moved_subscription_is_doubtful_once(books: Books) -> None:
+    [first, *_] = await books.publish(4)
+    index = first.partition.index
+    await books.passed(index, 4, delivered=4)
+    assert (await books.entry()).doubts == []
+    await books.passed(index, 2, seek=1)
+    assert (await books.entry()).doubts == [Doubt.MOVED]
+    await books.passed(index, 4, delivered=2)
+    after = await books.entry()
+    assert (after.doubts, after.sums) == ([], Sums(carried=2, delivered=2))
+
+
+@EMBEDDED
+async def test_a_second_taking_of_a_job_makes_no_second_entry(books: Books) -> None:
+    bench = books.bench
+    [first, *_] = await books.publish(50)
+    await books.passed(first.partition.index, 50, delivered=50)
+    asked = await books.asked()
+    job = await bench.taken()
+    # While it is made, whoever asks gets the same.
+    assert (await books.asked()).id == asked.id == job.id
+    lost = await books.done(job)
+    async with bench.database.transaction() as session:
+        assert await JobRepository(session).release(job.claim)
+    again = await bench.taken("r-2")
+    assert await bench.finished(again, await books.done(again))
+    # The first runner, which knows of nothing, comes to its end.
+    await books.done(job)
+    assert not await bench.finished(job, lost)
+    [entry] = await books.entries()
+    assert (entry.sums, entry.doubts) == (Sums(published=50, delivered=50), [])
+    assert (await books.service.check(TOPIC, "billing")).entries == 1
+
+
+@EMBEDDED
+async def test_a_job_that_is_cancelled_makes_none_and_the_next_goes_on_from_the_last(
+    books: Books,
+) -> None:
+    await books.publish(1)
+    asked = await books.asked()
+    async with books.bench.database.transaction() as session:
+        assert (await JobRepository(session).cancel(asked.id)).state is JobState.CANCELLED
+    assert await books.entries() == ()
+    entry = await books.entry()
+    assert (entry.number, entry.sums) == (1, Sums(published=1, unfinished=1))

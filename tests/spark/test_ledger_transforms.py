@@ -1,0 +1,132 @@
+"""What a ledger is made of, on small frames."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.domain.addressed import Addressed
+from app.domain.ledger import Book, Mark
+from app.domain.message import HEADER_ADDRESSED
+from spark.schemas import MESSAGES, PLACED_DISCARDS
+from spark.transforms.ledger import Account, counted, discards_by_reason, passed_discards
+from tests.spark.discards import rows_of
+from tests.spark.test_retransmission_transforms import a_message, frame
+
+# The first test starts Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
+OURS, THEIRS = "a" * 32, "b" * 32
+GOOD, DROPPED = "c" * 32, "d" * 32
+
+
+def a_book(partition: int = 0) -> Book:
+    """Carried 2, 3, 6; published 7 to 14; of all, 6, 10, 11 and 14 unfinished."""
+    opening = Mark(partition=partition, offset=2, end=7, finished=((4, 6),))
+    closing = Mark(partition=partition, offset=6, end=15, finished=((7, 10), (12, 14)))
+    return Book(opening=opening, closing=closing)
+
+
+def an_account(*books: Book) -> Account:
+    return Account(subscription_id=OURS, books=books or (a_book(),), dropped=frozenset({DROPPED}))
+
+
+def addressed(offset: int, header: bytes | None, **columns: Any) -> dict[str, Any]:  # noqa: ANN401 - any column
+    headers = [
+        {"key": "id", "value": b"m"},
+        {"key": HEADER_ADDRESSED.decode(), "value": header},
+    ]
+    return a_message(offset, headers=headers, **columns)
+
+
+def a_discard(offset: int, reason: str = "r", status: int | None = 400) -> dict[str, Any]:
+    return {"partition": 0, "offset": offset, "reason": reason, "status": status}
+
+
+def test_records_are_counted_by_when_they_came_and_whether_they_passed(spark: SparkSession) -> None:
+    # What was finished before, what is older, and what came later belong to other entries.
+    messages = [a_message(offset) for offset in range(20)]
+    found = counted(frame(spark, messages, MESSAGES).coalesce(1), an_account())
+    order = found.orderBy("carried", "passed")
+    assert rows_of(order, "*") == [
+        (0, False, False, "EVERYBODY", 3, 10),
+        (0, False, True, "EVERYBODY", 5, 7),
+        (0, True, False, "EVERYBODY", 1, 6),
+        (0, True, True, "EVERYBODY", 2, 2),
+    ]
+
+
+def test_each_is_for_everybody_for_this_subscription_or_for_another(spark: SparkSession) -> None:
+    first = addressed(9, Addressed(THEIRS, GOOD).header())
+    own = {"key": HEADER_ADDRESSED.decode(), "value": Addressed(OURS, GOOD).header()}
+    messages = [
+        a_message(7, headers=None, key=None, value=None),
+        addressed(8, Addressed(OURS, GOOD).header()),
+        # As deliveries do: the last header counts.
+        {**first, "headers": [*first["headers"], own]},
+        addressed(10, Addressed(OURS, DROPPED).header()),
+        addressed(11, Addressed(THEIRS, DROPPED).header()),
+        addressed(12, b"not of ours"),
+        addressed(13, None),
+        addressed(14, b""),
+    ]
+    found = counted(frame(spark, messages, MESSAGES).coalesce(1), an_account())
+    assert rows_of(found.orderBy("whose", "passed"), "whose", "passed", "messages", "first") == [
+        ("CANCELLED", False, 1, 10),
+        ("EVERYBODY", False, 1, 14),
+        ("EVERYBODY", True, 3, 7),
+        ("OTHERS", False, 1, 11),
+        ("RESENT", True, 2, 8),
+    ]
+
+
+def test_each_partition_counts_for_itself_and_others_for_none(spark: SparkSession) -> None:
+    messages = [
+        a_message(2), a_message(2, partition=1), a_message(7, partition=1),
+        a_message(3, partition=2),
+    ]  # fmt: skip
+    found = counted(frame(spark, messages, MESSAGES), an_account(a_book(), a_book(1)))
+    sums = found.groupBy("partition", "carried").sum("messages").orderBy("partition", "carried")
+    assert rows_of(sums, "*") == [(0, True, 1), (1, False, 1), (1, True, 1)]
+
+
+@pytest.mark.parametrize("account", [an_account(), Account(subscription_id=OURS, books=())])
+def test_nothing_is_made_of_nothing(spark: SparkSession, account: Account) -> None:
+    assert rows_of(counted(frame(spark, [], MESSAGES), account), "*") == []
+    discards = passed_discards(frame(spark, [], PLACED_DISCARDS), account)
+    assert rows_of(discards_by_reason(discards), "*") == []
+
+
+def test_what_no_book_is_about_counts_nowhere(spark: SparkSession) -> None:
+    account = Account(subscription_id=OURS, books=())
+    assert rows_of(counted(frame(spark, [a_message(7)], MESSAGES), account), "*") == []
+    discards = frame(spark, [a_discard(7)], PLACED_DISCARDS)
+    assert rows_of(passed_discards(discards, account), "*") == []
+
+
+def test_discards_count_by_reason_where_they_passed(spark: SparkSession) -> None:
+    discards = [
+        # Before, finished before, unfinished still (it was sent again after a crash), and later.
+        a_discard(1), a_discard(4), a_discard(10), a_discard(15),
+        a_discard(2, "Message sending failed with status code:400 after 11 ms"),
+        a_discard(7, "Message sending failed with status code:400 after 12 ms"),
+        a_discard(8, "no address", None),
+        a_discard(9, "no address", 503),
+    ]  # fmt: skip
+    passed = passed_discards(frame(spark, discards, PLACED_DISCARDS), an_account())
+    assert [offset for (offset,) in rows_of(passed.orderBy("offset"), "offset")] == [2, 7, 8, 9]
+    found = discards_by_reason(passed).orderBy("reason", "status")
+    assert rows_of(found, "*") == [
+        (0, "Message sending failed with status code:400 after <n> ms", 400, 2),
+        (0, "no address", None, 1),
+        (0, "no address", 503, 1),
+    ]
+
+
+def test_tasks_count_what_they_read_and_nothing_is_shuffled(spark: SparkSession) -> None:
+    messages = [a_message(offset) for offset in range(2, 15)]
+    found = counted(frame(spark, messages, MESSAGES).repartition(3), an_account())
+    assert sum(count for (count,) in rows_of(found, "messages")) == 11
+    read = counted(spark.createDataFrame([], MESSAGES), an_account())
+    plan = read._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    assert "Exchange" not in plan
