@@ -73,11 +73,15 @@ class Subscription(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetrics(Answered):
-    """What is known of a topic's traffic."""
+    """What is known of a topic's traffic.
+
+    `rate`: messages published per second; None where it was not asked for by the topic alone.
+    """
 
     SCHEMA: ClassVar[str] = "TopicMetricsRead"
 
     published: int | None
+    rate: float | None
     delivery_rate: float
     throughput: float
     subscriptions: int

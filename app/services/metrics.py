@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
@@ -28,6 +28,8 @@ _log = structlog.get_logger(__name__)
 REPORTED_WITHIN: Final = timedelta(seconds=5)
 # The log's own word on the ends is worth this wait; else those of the last reports do.
 BOUNDS_WITHIN: Final = timedelta(milliseconds=500)
+# How long the log is looked back to say how much is published.
+RATE_OVER: Final = timedelta(minutes=1)
 
 
 class MetricsService:
@@ -58,10 +60,24 @@ class MetricsService:
         delivery_rate, throughput = delivery_rates(loads)
         return TopicFigures(
             published=sum(each.end for each in bounds.values()) if bounds else None,
+            rate=await self._publish_rate(bounds) if bounds else None,
             subscriptions=len(subscriptions),
             delivery_rate=delivery_rate,
             throughput=throughput,
         )
+
+    async def _publish_rate(self, bounds: Mapping[Partition, Bounds]) -> float | None:
+        """Messages a second up to the ends in `bounds`; None when the log does not say in time."""
+        since_ms = int((datetime.now(UTC) - RATE_OVER).timestamp() * 1000)
+        try:
+            async with asyncio.timeout(BOUNDS_WITHIN.total_seconds()):
+                places = await self._log.offsets_at(bounds.keys(), since_ms)
+        except (TimeoutError, UnavailableError, NotFoundError) as error:
+            _log.info("publish_rate_not_known", reason=type(error).__name__)
+            return None
+        # What came after the ends were asked for does not count against them.
+        lately = sum(max(0, bounds[each].end - place) for each, place in places.items())
+        return lately / RATE_OVER.total_seconds()
 
     async def _bounds(self, topic: str) -> Mapping[Partition, Bounds] | None:
         try:

@@ -42,9 +42,11 @@ class SubscriptionFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFigures:
-    """What is known of a topic: `published` messages ever, and what goes out, per second."""
+    """What is known of a topic: `published` messages ever, and what goes in and out, per second."""
 
     published: int | None
+    # Messages that came in, by the log's own word over the last minute; None: not looked at.
+    rate: float | None = None
     subscriptions: int
     delivery_rate: float
     throughput: float

@@ -52,7 +52,7 @@ async def get_group(group: GroupName, services: ServicesOf) -> Response:
     dependencies=[requires(Role.ADMIN)],
     status_code=204,
     responses=answers(None, status=204) | errors(400, 404, 413, 415),
-    openapi_extra=takes(GroupBody, {"groupName": "shop"}),
+    openapi_extra=takes(GroupBody, {"groupName": "shop"}, patch=True),
 )
 async def change_group(request: Request, group: GroupName, services: ServicesOf) -> Response:
     """Accepted as in Hermes: a group has nothing but its name, which stays."""

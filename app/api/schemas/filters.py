@@ -121,8 +121,8 @@ class FilterTrialBody(Schema):
     headers: dict[str, str] = Field(
         default_factory=dict, description="its propagated headers, for header and cel filters"
     )
-    key: str = Field(default="", description="its Partition-Key, for cel filters")
-    id: str = Field(default="", description="its id, for cel filters")
+    key: str | None = Field(default=None, description="its Partition-Key, for cel filters")
+    id: str | None = Field(default=None, description="its id, for cel filters")
     timestamp: int | None = Field(
         default=None, ge=0, description="when it was published, in ms; now, when absent"
     )
@@ -154,9 +154,9 @@ def _message_of(topic: str, trial: FilterTrialBody) -> Message:
         (HEADER_PROPAGATED_PREFIX + name.encode(), text.encode())
         for name, text in trial.headers.items()
     ]
-    headers.append((HEADER_ID, trial.id.encode()))
+    headers.append((HEADER_ID, (trial.id or "").encode()))
     published_ms = time.time_ns() // 1_000_000 if trial.timestamp is None else trial.timestamp
-    record = Record(0, published_ms, trial.key.encode(), value, headers)
+    record = Record(0, published_ms, (trial.key or "").encode(), value, headers)
     return Message(record, Partition(topic, 0))
 
 

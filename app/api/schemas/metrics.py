@@ -95,6 +95,10 @@ class TopicMetricsRead(Schema):
     """What is known of a topic; what is not known is left out."""
 
     published: int | None = Field(default=None, description="messages ever")
+    rate: float | None = Field(
+        default=None,
+        description="messages published per second, over the last minute; only of a single topic",
+    )
     delivery_rate: float = Field(description="deliveries per second, over all subscriptions")
     throughput: float = Field(description="bytes delivered per second, over all subscriptions")
     subscriptions: int
@@ -104,6 +108,7 @@ class TopicMetricsRead(Schema):
         """The answer for `figures`."""
         return cls(
             published=figures.published,
+            rate=figures.rate,
             delivery_rate=figures.delivery_rate,
             throughput=figures.throughput,
             subscriptions=figures.subscriptions,

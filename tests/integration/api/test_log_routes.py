@@ -62,7 +62,8 @@ async def test_what_is_published_in_any_form_is_seen_by_all_that_look_at_the_log
         place = f"partition/{each['partition']}/offset/{each['offset']}"
         one = await api.get(f"{TOPIC}/preview/cluster/primary-dc/{place}")
         assert (one.status_code, one.text) == (200, each["message"])
-    assert (await got(api, f"{TOPIC}/metrics"))["published"] == 5
+    figures = await got(api, f"{TOPIC}/metrics")
+    assert (figures["published"], figures["rate"]) == (5, 5 / 60)
     assert await lags(api) == 5
     [figures] = (await api.post("/query/topics/metrics", json={"query": {}})).json()
     assert figures["published"] == 5
@@ -116,6 +117,13 @@ def offsets(places: Sequence[Mapping[str, Any]], field: str = "offset") -> int:
     """All of them together: which partition a message went to is the log's business."""
     assert len(places) == 2
     return sum(each[field] for each in places)
+
+
+@pytest.mark.usefixtures("hours")
+async def test_what_was_published_long_ago_is_not_in_the_rate(api: httpx.AsyncClient) -> None:
+    for expected in (0.0, 1 / 60, 2 / 60):
+        assert (await got(api, f"{TOPIC}/metrics"))["rate"] == expected
+        await published(api, b"1")
 
 
 @pytest.mark.usefixtures("hours")
