@@ -168,6 +168,12 @@ FAILURES: Final = _consumers(
 RETRIES: Final = _consumers(
     "retries_total", "requests", "Requests that were not the first for their message"
 )
+LATENCY: Final = _consumers(
+    "latency_seconds",
+    "seconds",
+    "How long requests took, connecting first where that was needed, whatever came of them",
+    kind=Kind.HISTOGRAM,
+)
 BATCHES: Final = _consumers("batches_total", "requests", "Requests with a batch of messages")
 INFLIGHT: Final = _consumers(
     "inflight", "requests", "Requests under way from this worker", kind=Kind.GAUGE

@@ -1,6 +1,7 @@
 """What was read of metrics at one time, ready to be shown."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import add, sub
 from typing import NamedTuple
 
 from app.metrics.catalogue import Metric
@@ -15,6 +16,16 @@ class Distribution(NamedTuple):
     bounds: Sequence[float]
     counts: Sequence[int]
     total: float
+
+    def plus(self, other: "Distribution") -> "Distribution":
+        """Both together; they have the same bounds."""
+        counts = tuple(map(add, self.counts, other.counts))
+        return Distribution(self.bounds, counts, self.total + other.total)
+
+    def since(self, before: "Distribution") -> "Distribution":
+        """What was observed after `before`, which it goes on from."""
+        counts = tuple(map(sub, self.counts, before.counts))
+        return Distribution(self.bounds, counts, self.total - before.total)
 
 
 Value = int | float | Distribution

@@ -79,6 +79,7 @@ async def test_counters_metrics_undelivered_and_receiver_agree(
     names = ("delivered", "discarded", "throughput_bytes", "retries")
     shown = [of_worker.value(f"{OF_WORKER}{name}_total") for name in names]
     assert shown == [len(good), len(refused), size, len(answers) - len(messages)]
+    assert of_worker.value(f"{OF_WORKER}latency_seconds_count") == len(answers)
     assert of_worker.by(f"{OF_WORKER}http_status_codes_total", "status_code") == {
         f"{kind}xx": sum(status // 100 == kind for status in answers) for kind in (2, 4, 5)
     }

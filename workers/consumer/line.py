@@ -21,6 +21,7 @@ from workers.consumer.cursor import Cursor
 from workers.consumer.fate import Discard, Fate
 from workers.consumer.fetches import Fetches
 from workers.consumer.intake import Intake
+from workers.consumer.latency import Latency
 from workers.consumer.line_parts import Endpoint, LineParts
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.slot import Slot
@@ -70,6 +71,7 @@ class DeliveryLine:
         self._stopped = False
         self._pacing = self._paced()
         self.counts = RecentCounts(time.monotonic())
+        self.latency = Latency()
         self._in_flight_max = subscription.policy.in_flight_max
         # Requests under way, and what is to be done after them.
         self.in_air = 0
@@ -272,13 +274,14 @@ class DeliveryLine:
 
         It never waits: nothing is begun between an outcome and what it means for the others.
         """
-        size = len(job.message.body or b"")
+        now, size = time.monotonic(), len(job.message.body or b"")
+        self.latency.add(now - job.sent_at)
         if job.attempts == 0 and isinstance(outcome, Delivered):
             self.counts.delivered(size)
         else:
             self.counts.add(outcome, size=size, retried=job.attempts > 0)
         if self._pace.adapts or self._pacing is not self._pace:
-            self._learn(job, outcome)
+            self._learn(job, outcome, now)
         if self._trace is not None:
             self._trace.ended(job, outcome)
         job.attempts += 1
@@ -308,8 +311,7 @@ class DeliveryLine:
             # The next poll may begin, in more than this slot.
             self._pump_soon()
 
-    def _learn(self, job: Job, outcome: Outcome) -> None:
-        now = time.monotonic()
+    def _learn(self, job: Job, outcome: Outcome, now: float) -> None:
         full = self.in_air >= self._in_flight_max
         landed = Landed(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
         if self._pacing.landed(landed, now):

@@ -12,10 +12,11 @@ from app.log.interface import MessageLog
 from app.metrics import catalogue
 from app.metrics.capping import CappedReadings, NameCap
 from app.metrics.process import ProcessFigures
-from app.metrics.readings import Labels, Readings, Value
+from app.metrics.readings import Distribution, Labels, Readings, Value
 from app.metrics.shared import read_log, read_spans, read_traces, subscription_labels
 from app.otlp.spans import SpanBuffer
 from app.tracing.buffer import TraceBuffer
+from workers.consumer.latency import BOUNDS, Latency
 from workers.consumer.line import DeliveryLine
 from workers.consumer.tally import Finished
 
@@ -131,6 +132,9 @@ def _read_lines(capped: CappedReadings, names: Labels, lines: Sequence[DeliveryL
         capped.add(metric, value, names)
     for status, count in _statuses(attempts):
         capped.add(catalogue.STATUS_CODES, count, names, status)
+    took = _took([line.latency for line in lines])
+    if any(took.counts):
+        capped.add(catalogue.LATENCY, took, names)
     capped.add(catalogue.INFLIGHT, sum(line.in_air for line in lines), names)
     if lines[0].subscription.batching is not None:
         capped.add(catalogue.BATCHES, attempts.attempts, names)
@@ -142,6 +146,12 @@ def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
     return AttemptCounts(
         **{each.name: sum(getattr(c, each.name) for c in counts) for each in fields(AttemptCounts)}
     )
+
+
+def _took(latencies: Sequence[Latency]) -> Distribution:
+    """All together. What is counted on is copied: the text is written later."""
+    counts = [sum(each) for each in zip(*(one.within for one in latencies), strict=True)]
+    return Distribution(BOUNDS, counts, sum(one.seconds for one in latencies))
 
 
 def _finished(finished: Finished) -> Iterator[tuple[catalogue.Metric, Value]]:

@@ -1,6 +1,7 @@
 """What a worker shows of its deliveries, beside what its subscribers saw."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from workers.telemetry.page import Address, StatusPage, served
 
 OF = "hermes_consumers_subscription_"
 SOON = timedelta(milliseconds=1)
+AT_LEAST = timedelta(milliseconds=30)
 
 
 @asynccontextmanager
@@ -97,6 +99,7 @@ async def test_counts_are_those_of_the_subscriber_and_of_the_reports() -> None:
         sum(each == Retry(reason="refused") for each in said),
     ]
     assert counts(read, "retries", "failures") == [len(said) - 100, len(said) - good]
+    assert read.value(f"{OF}latency_seconds_count") == len(said)
     assert (
         read.samples[
             f"{OF}inflight",
@@ -104,6 +107,26 @@ async def test_counts_are_those_of_the_subscriber_and_of_the_reports() -> None:
         ]
         == 0
     )
+
+
+async def test_requests_are_shown_by_how_long_they_took() -> None:
+    world = World()
+    topic = await world.topic()
+    subscription = await world.subscribe(topic)
+    world.endpoints.gate.clear()
+    async with watched(world) as http, world.worker():
+        assert (await scraped(http)).named(f"{OF}latency_seconds_count") == []
+        await world.publish(topic, b"1", b"2")
+        await world.endpoints.until(lambda: world.endpoints.in_air == 2)
+        began = time.monotonic()
+        while time.monotonic() < began + AT_LEAST.total_seconds():
+            await scraped(http)
+        world.endpoints.gate.set()
+        await until_finished(world, subscription, 2)
+        read = await scraped(http)
+    assert read.named(f"{OF}latency_seconds_bucket", le="0.025") == [0]
+    assert read.named(f"{OF}latency_seconds_bucket", le="10.0") == [2]
+    assert read.value(f"{OF}latency_seconds_sum") >= 2 * AT_LEAST.total_seconds()
 
 
 async def test_what_filters_leave_out_is_counted_apart() -> None:

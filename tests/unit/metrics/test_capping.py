@@ -5,13 +5,20 @@ from collections.abc import Mapping
 from app.metrics import catalogue
 from app.metrics.capping import OTHER, NameCap
 from app.metrics.catalogue import Metric
-from app.metrics.readings import Readings, Value
+from app.metrics.readings import Distribution, Readings, Value
 
 Read = dict[tuple[str, ...], Value]
 
 
+LATENCY = Distribution((0.5, 1.0), (2, 1, 4), 9.5)
+
+
+def observed(*counts: int) -> Distribution:
+    return Distribution((0.5, 1.0), counts, float(sum(counts)))
+
+
 def collected(
-    cap: NameCap, values: Mapping[str, float], metric: Metric = catalogue.DELIVERED
+    cap: NameCap, values: Mapping[str, Value], metric: Metric = catalogue.DELIVERED
 ) -> Read:
     """What is shown of the subscriptions of one topic."""
     readings = Readings()
@@ -53,6 +60,21 @@ def test_of_what_is_a_state_the_worst_is_shown() -> None:
     cap = NameCap(0)
     assert collected(cap, {"a": 1, "b": 2, "c": 0}, catalogue.MODE) == {(OTHER,): 2}
     assert collected(cap, {"a": 1, "b": 2}, catalogue.LAG) == {(OTHER,): 3}
+
+
+def test_histograms_of_those_that_are_summed_up_are_one_that_never_falls() -> None:
+    cap = NameCap(1)
+    collected(cap, {"named": LATENCY}, catalogue.LATENCY)
+    sums = [
+        collected(cap, {"named": LATENCY, **values}, catalogue.LATENCY)[(OTHER,)]
+        for values in (
+            {"a": observed(2, 1, 4), "b": observed(1, 0, 0)},
+            {"a": observed(2, 2, 4), "b": observed(1, 0, 0)},
+            {"b": observed(0, 0, 1)},
+            {"a": observed(1, 0, 0), "b": observed(0, 1, 1)},
+        )
+    ]
+    assert sums == [observed(3, 1, 4), observed(3, 2, 4), observed(3, 2, 5), observed(4, 3, 5)]
 
 
 def test_other_labels_are_kept_apart() -> None:

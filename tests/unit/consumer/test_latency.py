@@ -1,0 +1,20 @@
+"""How long requests took, by its bounds."""
+
+import pytest
+
+from workers.consumer.latency import BOUNDS, Latency
+
+
+def test_each_request_is_in_one_place_and_all_are_added_up() -> None:
+    latency = Latency()
+    for seconds in (0.0, 0.005, 0.006, 2.0, 10.0, 11.0):
+        latency.add(seconds)
+    assert dict(zip((*BOUNDS, "beyond"), latency.within, strict=True)) == {
+        **dict.fromkeys(BOUNDS, 0),
+        0.005: 2,
+        0.01: 1,
+        2.5: 1,
+        10.0: 1,
+        "beyond": 1,
+    }
+    assert latency.seconds == pytest.approx(23.011)
