@@ -183,7 +183,7 @@ async def test_the_database_finds_what_a_query_holds_for(filled: Database, kind:
     ]
     async with filled.transaction() as session:
         for query in [*(each for path in _LOOKED_AT for each in queries_of(path)), *mixed]:
-            await require_found(session, kind, query, answered)
+            await require_found(session, kind, query, answered=answered)
 
 
 _LOOKED_AT = (
@@ -195,7 +195,11 @@ _LOOKED_AT = (
 
 
 async def require_found(
-    session: AsyncSession, kind: Kind[Any], query: JsonObject, answered: Mapping[Named, Described]
+    session: AsyncSession,
+    kind: Kind[Any],
+    query: JsonObject,
+    *,
+    answered: Mapping[Named, Described],
 ) -> None:
     parsed = parsed_query({"query": query})
     try:
