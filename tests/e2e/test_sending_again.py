@@ -1,0 +1,90 @@
+"""Retransmissions on their way, on both logs: their worker killed, and cancelled half-way."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.chosen import chosen, ends_of
+from tests.e2e.service import PATIENCE_S, Service, eventually, running
+from tests.fakes.subscriber import Reply, Subscriber
+
+TOPIC = "again.orders"
+PARTITIONS = 4
+MESSAGES = 800
+MARK = "hermes-retransmission"
+IN_FLIGHT = 20
+LATENCY_S = 0.05
+# A completion is committed within this time; what finished in it may be sent again after a crash.
+COMMIT_DELAY_S = 0.25
+STOPS_WITHIN_S = 2.0
+
+
+async def published_before(service: Service) -> dict[str, bytes]:
+    """All that there is to send again; no subscription gets it otherwise."""
+    await service.topic(TOPIC, partitions=PARTITIONS)
+    bodies = [(b"%d" % number, f"{number}") for number in range(MESSAGES)]
+    return await service.publish_all(TOPIC, bodies)
+
+
+async def until_ended(service: Service, where: str) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+
+    async def has_ended() -> bool:
+        seen.update((await service.http.get(where)).raise_for_status().json())
+        return seen["state"] in {"DONE", "FAILED", "CANCELLED"}
+
+    await eventually(has_ended)
+    return seen
+
+
+async def test_a_worker_killed_while_it_sends_them_leaves_none_out_and_none_is_appended_twice(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    slow = Reply(delay=LATENCY_S)
+    async with running(configuration, logs, workers=0) as service, Subscriber(slow) as receiver:
+        published = await published_before(service)
+        path = await service.subscribe(TOPIC, "s", receiver.url, inflightSize=IN_FLIGHT)
+        ends = await ends_of(service, path)
+        where = await chosen(configuration["ANGELIA_DATABASE_URL"], path, ends)
+        first = await service.worker()
+        await receiver.wait_for(MESSAGES // 3, PATIENCE_S)
+        await first.kill()
+        killed_at = len(receiver.received)
+        await service.worker()
+        seen = await until_ended(service, where)
+        assert (seen["state"], seen["counts"]["written"]) == ("DONE", MESSAGES)
+        after = await ends_of(service, path)
+    assert killed_at < MESSAGES
+    assert sum(after) - sum(ends) == MESSAGES
+    assert set(receiver.message_ids) == set(published)
+    twice = len(receiver.received) - MESSAGES
+    assert twice <= IN_FLIGHT + COMMIT_DELAY_S * IN_FLIGHT / LATENCY_S
+
+
+async def test_one_that_is_cancelled_half_way_stops_within_two_seconds_and_the_rest_goes_on(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    async with running(configuration, logs) as service, Subscriber() as receiver:
+        await published_before(service)
+        path = await service.subscribe(TOPIC, "s", receiver.url, rate=200)
+        ends = await ends_of(service, path)
+        where = await chosen(configuration["ANGELIA_DATABASE_URL"], path, ends)
+        await receiver.wait_for(MESSAGES // 4, PATIENCE_S)
+        asked = time.monotonic()
+        (await service.http.delete(where)).raise_for_status()
+        # They come behind all that was appended, in each partition.
+        new = await service.publish_all(TOPIC, [(b"new", f"{n}") for n in range(10 * PARTITIONS)])
+
+        async def all_passed() -> bool:
+            return bool((await service.metrics(path))["lag"] == 0)
+
+        await eventually(all_passed)
+        seen = await until_ended(service, where)
+    assert seen["state"] == "CANCELLED"
+    again = [each for each in receiver.received if MARK in each.headers]
+    assert MESSAGES // 4 <= len(again) < MESSAGES
+    assert [each for each in again if each.at > asked + STOPS_WITHIN_S] == []
+    came = Counter(each.message_id for each in receiver.received if MARK not in each.headers)
+    assert came == Counter(new.keys())
