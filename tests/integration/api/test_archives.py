@@ -16,11 +16,9 @@ from tests.integration.storage.builders import NOON, TOPIC, add_topic
 LAST_MS = 9_223_372_036_854_775_807
 
 
-def a_folder(
-    job: str, created_at: datetime, state: str = KEPT, topic: str = TOPIC
-) -> ArchiveFolderRow:
+def a_folder(job: str, created_at: datetime, state: str = KEPT) -> ArchiveFolderRow:
     return ArchiveFolderRow(
-        job_id=job, attempt=1, topic=topic, topic_created_at=created_at, path=f"s3a://a/{job}",
+        job_id=job, attempt=1, topic=TOPIC, topic_created_at=created_at, path=f"s3a://a/{job}",
         spans={"0": [0, 9]}, state=state, begun_at=NOON.replace(day=int(job)),
     )  # fmt: skip
 
