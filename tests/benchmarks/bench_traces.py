@@ -1,9 +1,9 @@
 """Traces in the database: how fast they are recorded, how much room they take, and how soon found.
 
-Packs as workers make them are recorded as by the recorder, on one connection; its CPU is this
-process's, without PostgreSQL's. Then messages are looked up by their ids, and undelivered ones
-listed, by the services behind the API, while 5,000 entries a second are recorded. Also written to
-`build/bench/traces.json`.
+Packs as workers make them are recorded as by the recorder, on one connection: of messages that go
+to one subscription each, and to ten. Then messages are looked up by their ids, and undelivered ones
+listed, by the services behind the API: first alone, for the CPU of this process and of PostgreSQL,
+then while 5,000 entries a second are recorded. Also written to `build/bench/traces.json`.
 """
 
 import asyncio
@@ -11,12 +11,15 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Final
 from uuid import UUID
 
+import psutil
 import uvloop
+from sqlalchemy import text
 
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.trace import TraceSource
@@ -36,9 +39,8 @@ from workers.recorder.traces import PACKS_MAX, DatabaseTraces
 ENTRIES: Final = 400_000
 ROWS: Final = 500
 UNDELIVERED: Final = 20_000
-LOOK_UPS: Final = 500
+LOOK_UPS: Final = 1_000
 PER_SECOND: Final = 5_000
-STREAM: Final = Partition("angelia.traces", 0)
 MORE: Final = Partition("angelia.traces", 1)
 ROOM: Final = 100 << 30
 
@@ -60,34 +62,77 @@ async def _measured(url: str, report: Report) -> None:
         )
         store = DatabaseTraces(database, kept=timedelta(days=7), bytes_max=ROOM)
         await store.positions()
-        records = [_a_record(source) for _ in range(ENTRIES // ROWS)]
-        report.add("recording", [await _recorded(database, store, records)])
         await _discarded(database, subscription.id)
+        for number, times in enumerate((10, 1)):
+            stream = Partition("angelia.traces", 2 + number)
+            records = [_a_record(source, times) for _ in range(ENTRIES // ROWS)]
+            found = await _recorded(database, store, records, stream)
+            report.add(f"recording, {times} entries a message", [found])
         traces, undelivered = TraceService(database), UndeliveredService(database)
         page = Wanted(asked=UndeliveredFilter(status=400), limit=100)
+
+        async def look_up() -> None:
+            await traces.of_message(_dice.choice(_ids))
+
+        async def turn_page() -> None:
+            await undelivered.page(TOPIC, subscription.name, page)
+
+        kinds = {"trace by id": look_up, "page of 100 undelivered": turn_page}
+        for kind, ask in kinds.items():
+            report.add(kind, [await _cost(database, ask)])
         async with _recording(store, source):
-            report.add("trace by id", [await _timed(lambda: traces.of_message(_dice.choice(_ids)))])
-            report.add(
-                "page of 100 undelivered",
-                [await _timed(lambda: undelivered.page(TOPIC, subscription.name, page))],
-            )
+            for kind, ask in kinds.items():
+                report.add(f"{kind}, while recording", [await _timed(ask)])
 
 
 async def _recorded(
-    database: Database, store: DatabaseTraces, records: Sequence[NewRecord]
+    database: Database, store: DatabaseTraces, records: Sequence[NewRecord], stream: Partition
 ) -> dict[str, float]:
-    cpu, start = time.process_time(), time.perf_counter()
+    server, before, start = await _server(database), await _size(database), time.perf_counter()
+    cpu, its = time.process_time(), used_by(server)
     for first in range(0, len(records), PACKS_MAX):
         some = records[first : first + PACKS_MAX]
-        await _record(store, some, stream=STREAM, next_offset=first + len(some))
-    cpu, took = time.process_time() - cpu, time.perf_counter() - start
-    async with database.transaction() as session:
-        size = sum(each.size for each in await TraceDays(session).all())
+        await _record(store, some, stream=stream, next_offset=first + len(some))
+    cpu, its = time.process_time() - cpu, used_by(server) - its
+    took = time.perf_counter() - start
     return {
         "entries/s": ENTRIES / took,
-        "CPU us/entry": cpu / ENTRIES * 1e6,
-        "MB per million": size / ENTRIES,
+        "CPU us": cpu / ENTRIES * 1e6,
+        "PostgreSQL CPU us": its / ENTRIES * 1e6,
+        "MB per million": (await _size(database) - before) / ENTRIES,
     }
+
+
+async def _size(database: Database) -> int:
+    async with database.transaction() as session:
+        return sum(each.size for each in await TraceDays(session).all())
+
+
+async def _server(database: Database) -> psutil.Process:
+    """The server's first process, which is the parent of all others."""
+    async with database.transaction() as session:
+        its = psutil.Process(int(await session.scalar(text("SELECT pg_backend_pid()")) or 0))
+    parent = its.parent()
+    assert parent is not None
+    return parent
+
+
+def used_by(server: psutil.Process) -> float:
+    """Seconds of CPU of all processes of the server that are there."""
+    times = [each.cpu_times() for each in [server, *server.children()]]
+    return float(sum(each.user + each.system for each in times))
+
+
+async def _cost(database: Database, ask: Callable[[], Awaitable[None]]) -> dict[str, float]:
+    """Microseconds of CPU of one question."""
+    for _ in range(20):
+        await ask()
+    server = await _server(database)
+    cpu, its = time.process_time(), used_by(server)
+    for _ in range(LOOK_UPS):
+        await ask()
+    cpu, its = time.process_time() - cpu, used_by(server) - its
+    return {"CPU us": cpu / LOOK_UPS * 1e6, "PostgreSQL CPU us": its / LOOK_UPS * 1e6}
 
 
 @asynccontextmanager
@@ -126,27 +171,35 @@ async def _discarded(database: Database, subscription_id: str) -> None:
             await UndeliveredRepository(session).record(discards, stream, first + 1_000)
 
 
-async def _timed(look_up: Callable[[], Awaitable[object]]) -> dict[str, float]:
+async def _timed(ask: Callable[[], Awaitable[None]]) -> dict[str, float]:
     taken = []
     for _ in range(LOOK_UPS):
         start = time.perf_counter()
-        await look_up()
+        await ask()
         taken.append((time.perf_counter() - start) * 1e3)
     return {"p50 ms": percentile(taken, 50), "p99 ms": percentile(taken, 99)}
 
 
-def _a_record(source: TraceSource) -> NewRecord:
+def _a_record(source: TraceSource, times: int = 1) -> NewRecord:
+    """Of messages that so many subscriptions each got."""
     now = time.time_ns() // 1_000
-    rows = [_a_row(now + 37 * n) for n in range(ROWS)]
-    return packed(Pack("worker-1234-0123abcd", now, 0, "", {0: source}, rows))
+    sources = {
+        number: replace(source, subscription_id=f"{source.subscription_id}{number or ''}")
+        for number in range(times)
+    }
+    rows = [row for _ in range(ROWS // times) for row in _some_rows(now, times)]
+    return packed(Pack("worker-1234-0123abcd", now, 0, "", sources, rows))
 
 
-def _a_row(at: int) -> PlainRow:
+def _some_rows(at: int, times: int) -> Sequence[PlainRow]:
     message_id = str(UUID(int=_dice.getrandbits(128), version=4))
     if _dice.random() < 0.01:
         _ids.append(message_id)
-    offset, took = _dice.randrange(1 << 32), _dice.randrange(50_000)
-    return (
-        0, at, "SUCCESS", message_id, _dice.randrange(8), offset, 1, 200, "",
-        1_234_000, 210, None, took, "", "", "",
-    )  # fmt: skip
+    partition, offset = _dice.randrange(8), _dice.randrange(1 << 32)
+    return [
+        (
+            number, at + _dice.randrange(100_000), "SUCCESS", message_id, partition, offset,
+            1, 200, "", 1_234_000, _dice.randrange(999), None, _dice.randrange(50_000), "", "", "",
+        )
+        for number in range(times)
+    ]  # fmt: skip
