@@ -6,9 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from app.domain.message import NewRecord
 from app.log.interface import MessageLog
+from app.services.activity import INACTIVE_AFTER, ActivityService
+from app.storage.database import Database
+from app.storage.operations_models import TopicActivityRow
 
 TOPIC = "/topics/shop.orders"
 MINE = f"{TOPIC}/subscriptions/billing"
@@ -188,3 +192,29 @@ async def test_what_is_made_again_under_its_old_name_knows_nothing_of_before(
     new = await published(api, b'{"new": 1}')
     assert [each["messageId"] for each in await got(api, f"{TOPIC}/preview")] == [new]
     assert await lags(api) == 1
+
+
+async def test_a_topic_that_nobody_publishes_to_any_more_is_inactive(
+    api: httpx.AsyncClient, log: MessageLog, database: Database
+) -> None:
+    activity = ActivityService(database, log)
+    for name in ("shop.new", "shop.old", "shop.used"):
+        await api.post("/topics", json={"name": name, "partitions": 2})
+        await log.append(name, [NewRecord(value=b"{}")])
+    await activity.look()
+    long_ago = datetime.now(UTC) - INACTIVE_AFTER - timedelta(days=1)
+    async with database.transaction() as session:
+        aged = update(TopicActivityRow).where(TopicActivityRow.topic != "shop.new")
+        await session.execute(aged.values(grown_at=long_ago))
+    await log.append("shop.used", [NewRecord(value=b"{}")])
+    await activity.look()
+    assert (await api.get("/inactive-topics")).json() == [
+        {
+            "topic": "shop.old",
+            "lastPublishedTsMs": int(long_ago.timestamp() * 1000),
+            "notificationTsMs": [],
+            "whitelisted": False,
+        }
+    ]
+    await api.delete("/topics/shop.old")
+    assert (await api.get("/inactive-topics")).json() == []

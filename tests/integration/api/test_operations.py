@@ -1,17 +1,9 @@
-"""What operators say and see: workload constraints, readiness, inactive topics."""
+"""What operators say and see: workload constraints, readiness."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import update
-
-from app.domain.message import NewRecord
-from app.services.activity import INACTIVE_AFTER, ActivityService
-from app.storage.database import Database
-from app.storage.operations_models import TopicActivityRow
-from tests.fakes.memory_log import MemoryLog
 
 SUBSCRIPTION = "shop.orders$billing"
 FOUR = {"consumersNumber": 4, "reason": "much traffic"}
@@ -98,29 +90,3 @@ async def test_a_data_centre_that_is_taken_out_of_service_is_not_ready(
         assert (refused.status_code, refused.json()["code"]) == (status, code)
     [event, *_] = (await api.get("/audit?kind=datacenter")).json()
     assert (event["before"], event["after"]) == ({"isReady": False}, {"isReady": True})
-
-
-async def test_a_topic_that_nobody_publishes_to_any_more_is_inactive(
-    api: httpx.AsyncClient, log: MemoryLog, database: Database
-) -> None:
-    activity = ActivityService(database, log)
-    for name in ("shop.new", "shop.old", "shop.used"):
-        await api.post("/topics", json={"name": name, "partitions": 2})
-        await log.append(name, [NewRecord(value=b"{}")])
-    await activity.look()
-    long_ago = datetime.now(UTC) - INACTIVE_AFTER - timedelta(days=1)
-    async with database.transaction() as session:
-        aged = update(TopicActivityRow).where(TopicActivityRow.topic != "shop.new")
-        await session.execute(aged.values(grown_at=long_ago))
-    await log.append("shop.used", [NewRecord(value=b"{}")])
-    await activity.look()
-    assert (await api.get("/inactive-topics")).json() == [
-        {
-            "topic": "shop.old",
-            "lastPublishedTsMs": int(long_ago.timestamp() * 1000),
-            "notificationTsMs": [],
-            "whitelisted": False,
-        }
-    ]
-    await api.delete("/topics/shop.old")
-    assert (await api.get("/inactive-topics")).json() == []
