@@ -101,6 +101,11 @@ TOPIC: dict[str, Setting] = {
     "auth.publishers.0": Setting(wrong=text(1, 100), required=True),
     "auth.unauthenticatedAccessEnabled": Setting(wrong=flag()),
     "subscribingRestricted": Setting(wrong=flag()),
+    "offlineStorage": Setting(wrong=objects()),
+    "offlineStorage.enabled": Setting(wrong=flag(), beside={"retentionTime": {"duration": 60}}),
+    "offlineStorage.retentionTime": Setting(wrong=objects()),
+    "offlineStorage.retentionTime.duration": Setting(wrong=number(0, 36_500)),
+    "offlineStorage.retentionTime.infinite": Setting(wrong=flag()),
     **TRACKING,
 }
 
