@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
-from app.domain.query import Query, paths_of
+from app.domain.query import Query
 from app.filtering.queries import compiled, reader
 from app.log.interface import MessageLog
 from app.services.catalogue import Found, Page
@@ -17,7 +17,6 @@ from app.services.metrics import BOUNDS_WITHIN, REPORTED_WITHIN
 from app.services.rates import (
     SubscriptionFigures,
     TopicFigures,
-    delivery_rates,
     lag_behind,
     subscription_figures,
 )
@@ -25,9 +24,9 @@ from app.storage.catalogue import Key
 from app.storage.database import Database
 from app.storage.figures import FigureRepository, NamedTopic
 
-# Subscriptions, or topics, whose figures are read at a time.
-SUBSCRIPTIONS_AT_ONCE: Final = 500
-TOPICS_AT_ONCE: Final = 100
+# Subscriptions, or topics, whose figures are read at a time, and answered in a turn of the loop.
+AT_ONCE: Final = 100
+_NOTHING: Final = (0.0, 0.0)
 
 Described = Mapping[str, Any]
 
@@ -50,49 +49,48 @@ class CatalogueFigures:
 
     async def subscriptions(self, query: Query, page: Page) -> Found[Described]:
         """Names and figures of the subscriptions for which it holds; InvalidQueryError."""
-        return await _found(self._subscriptions(_only_names(query), page.after), query, page)
+        return await _found(self._subscriptions(query, page.after), query, page)
 
     async def topics(self, query: Query, page: Page) -> Found[Described]:
         """Names and figures of the topics for which it holds; InvalidQueryError."""
-        return await _found(self._topics(_only_names(query), page.after), query, page)
+        return await _found(self._topics(query, page.after), query, page)
 
     async def _subscriptions(
-        self, wanted: Callable[[Described], bool], after: Key | None
+        self, query: Query, after: Key | None
     ) -> AsyncIterator[tuple[Key, Described]]:
+        """Those for which it may hold."""
         while True:
             async with self._database.transaction() as session:
                 figures = FigureRepository(session)
-                some = await figures.subscriptions(after=after, limit=SUBSCRIPTIONS_AT_ONCE)
-                names = {each.id: {"name": each.name, "topicName": each.topic} for each in some}
-                chosen = [each for each in some if wanted(names[each.id])]
-                ids = [each.id for each in chosen]
+                some = await figures.subscriptions(
+                    query, REPORTED_WITHIN, after=after, limit=AT_ONCE
+                )
+                ids = [each.id for each in some]
                 cursors = await figures.cursors(ids) if ids else {}
                 loads = await figures.loads(ids, REPORTED_WITHIN) if ids else {}
-            if not some:
-                return
-            for each in chosen:
+            for each in some:
                 mine = [cursors[each.id]] if each.id in cursors else []
                 found = subscription_figures(mine, loads.get(each.id, ()), lag_behind(mine, None))
                 shown = replace(found, batch_rate=found.rate) if each.batched else found
-                described = {**names[each.id], **self._describes.subscription(shown)}
-                yield (each.topic, each.name), described
+                names = {"name": each.name, "topicName": each.topic}
+                yield (each.topic, each.name), {**names, **self._describes.subscription(shown)}
+            if len(some) < AT_ONCE:
+                return
             after = (some[-1].topic, some[-1].name)
 
     async def _topics(
-        self, wanted: Callable[[Described], bool], after: Key | None
+        self, query: Query, after: Key | None
     ) -> AsyncIterator[tuple[Key, Described]]:
+        """Those for which it may hold."""
         while True:
             async with self._database.transaction() as session:
                 figures = FigureRepository(session)
-                some = await figures.topics(after=after, limit=TOPICS_AT_ONCE)
-                chosen = [each for each in some if wanted({"name": each.name})]
-                names = [each.name for each in chosen]
-                loads = await figures.loads_of_topics(names, REPORTED_WITHIN) if names else {}
-            if not some:
-                return
-            published = await self._published(chosen) if chosen else {}
-            for each in chosen:
-                rate, throughput = delivery_rates(loads.get(each.name, ()))
+                some = await figures.topics(query, REPORTED_WITHIN, after=after, limit=AT_ONCE)
+                names = [each.name for each in some]
+                rates = await figures.rates_of_topics(names, REPORTED_WITHIN) if names else {}
+            published = await self._published(some) if some else {}
+            for each in some:
+                rate, throughput = rates.get(each.name, _NOTHING)
                 found = TopicFigures(
                     published=published.get(each.name),
                     subscriptions=each.subscriptions,
@@ -100,6 +98,8 @@ class CatalogueFigures:
                     throughput=throughput,
                 )
                 yield (each.name,), {"name": each.name, **self._describes.topic(found)}
+            if len(some) < AT_ONCE:
+                return
             after = (some[-1].name,)
 
     async def _published(self, topics: Sequence[NamedTopic]) -> Mapping[str, int]:
@@ -126,11 +126,3 @@ async def _found(
         items.append(each)
         last = key
     return Found(items=items)
-
-
-def _only_names(query: Query) -> Callable[[Described], bool]:
-    """Whether it holds by the names alone, where it asks for nothing else; else for all."""
-    if paths_of(query) <= {"name", "topicName"}:
-        holds = compiled(query)
-        return lambda names: holds(names.get)
-    return lambda _names: True

@@ -24,12 +24,16 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class Of(StrEnum):
-    """What kind of values a field has; all but FLAG may be without one."""
+    """What kind of values a field has; all but FLAG may be without one.
+
+    A RATE is a sum of fractions: about what is answered.
+    """
 
     TEXT = "TEXT"
     FLAG = "FLAG"
     INTEGER = "INTEGER"
     DOUBLE = "DOUBLE"
+    RATE = "RATE"
 
 
 @dataclass(frozen=True, slots=True)

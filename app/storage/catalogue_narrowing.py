@@ -34,6 +34,7 @@ _ANY: Final = "%"
 _INTRICATE: Final = frozenset("()[]{}|")
 _GAPS: Final = frozenset(".^$*+?")
 _ZERO: Final = "\0"
+_RATE_ERROR: Final = 1e-9
 # Up to here a number is the same whether it is kept as an integer or not.
 _EXACT_MAX: Final = 1 << 53
 
@@ -114,6 +115,9 @@ def _equal(column: Column, wanted: Any) -> Narrowing:  # noqa: ANN401 - JSON is 
 def _number_is(column: Column, wanted: float) -> Narrowing:
     if abs(wanted) >= _EXACT_MAX:
         return _ALL
+    if column.of is Of.RATE:
+        near = func.abs(column.sql - literal(float(wanted), Double)) <= _slack(wanted)
+        return Narrowing(_known(near).where, exact=False)
     # By its own type: as one of the column's, 8.5 would be rounded.
     return _known(column.sql == literal(float(wanted), Double))
 
@@ -171,8 +175,15 @@ def _ordered(column: Column, operator: Operator, wanted: object) -> Narrowing:
     if column.of is Of.TEXT or bound is None or not math.isfinite(bound):
         return _ALL
     above = operator is Operator.GT
-    limit = literal(bound, Double)
-    return _known(column.sql > limit if above else column.sql < limit)
+    slack = _slack(bound) if column.of is Of.RATE else 0.0
+    limit = literal(bound - slack if above else bound + slack, Double)
+    ordered = _known(column.sql > limit if above else column.sql < limit)
+    return Narrowing(ordered.where, exact=column.of is not Of.RATE)
+
+
+def _slack(value: float) -> float:
+    """By how much a rate of about `value` may come out another, and more."""
+    return max(1.0, abs(value)) * _RATE_ERROR
 
 
 def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - SQLAlchemy's expression

@@ -8,8 +8,10 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.batching import DeliveryType
+from app.domain.query import Query
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.storage.catalogue import Key
+from app.storage.figure_columns import of_subscriptions, of_topics, rate_of, recent
 from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
 from app.storage.statuses import load_of
 
@@ -39,14 +41,21 @@ class FigureRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def subscriptions(self, *, after: Key | None, limit: int) -> Sequence[NamedSubscription]:
-        """The next ones, by topic and name."""
+    async def subscriptions(
+        self, query: Query, within: timedelta, *, after: Key | None, limit: int
+    ) -> Sequence[NamedSubscription]:
+        """The next ones, by topic and name, for whose figures the query may hold.
+
+        Of loads, those count that were reported `within` that time.
+        """
         row = SubscriptionRow
         kind = row.settings["delivery_type"].astext
-        query = select(row.id, row.topic, row.name, kind.label("kind"))
+        those = of_subscriptions(
+            select(row.id, row.topic, row.name, kind.label("kind")), query, within
+        )
         if after is not None:
-            query = query.where(tuple_(row.topic, row.name) > tuple_(*after))
-        rows = await self._session.execute(query.order_by(row.topic, row.name).limit(limit))
+            those = those.where(tuple_(row.topic, row.name) > tuple_(*after))
+        rows = await self._session.execute(those.order_by(row.topic, row.name).limit(limit))
         return [
             NamedSubscription(
                 id=each.id,
@@ -57,13 +66,15 @@ class FigureRepository:
             for each in rows
         ]
 
-    async def topics(self, *, after: Key | None, limit: int) -> Sequence[NamedTopic]:
-        """The next ones, by name, with how many subscriptions each has."""
+    async def topics(
+        self, query: Query, within: timedelta, *, after: Key | None, limit: int
+    ) -> Sequence[NamedTopic]:
+        """As `subscriptions`, by name, with how many subscriptions each has."""
         row = TopicRow
-        query = select(row.name, row.partitions)
+        those = of_topics(select(row.name, row.partitions), query, within)
         if after is not None:
-            query = query.where(row.name > after[0])
-        rows = (await self._session.execute(query.order_by(row.name).limit(limit))).all()
+            those = those.where(row.name > after[0])
+        rows = (await self._session.execute(those.order_by(row.name).limit(limit))).all()
         names = [each.name for each in rows]
         counted = select(SubscriptionRow.topic, func.count().label("count"))
         counted = counted.where(SubscriptionRow.topic.in_(names)).group_by(SubscriptionRow.topic)
@@ -107,24 +118,20 @@ class FigureRepository:
     ) -> Mapping[str, Sequence[SubscriptionLoad]]:
         """What workers reported of them within that time; without those that nobody did of."""
         row = SubscriptionLoadRow
-        recent = row.seen_at > func.clock_timestamp() - within
-        rows = await self._session.scalars(select(row).where(row.subscription_id.in_(ids), recent))
+        those = select(row).where(row.subscription_id.in_(ids), recent(within))
+        rows = await self._session.scalars(those)
         found: dict[str, list[SubscriptionLoad]] = {}
         for each in rows:
             found.setdefault(each.subscription_id, []).append(load_of(each))
         return found
 
-    async def loads_of_topics(
+    async def rates_of_topics(
         self, names: Collection[str], within: timedelta
-    ) -> Mapping[str, Sequence[SubscriptionLoad]]:
-        """As `loads`, of all subscriptions of these topics, by topic."""
+    ) -> Mapping[str, tuple[float, float]]:
+        """Deliveries and delivered bytes a second, as reported within that time, by topic."""
         row = SubscriptionLoadRow
-        recent = row.seen_at > func.clock_timestamp() - within
-        joined = select(SubscriptionRow.topic, row).join(
-            SubscriptionRow, SubscriptionRow.id == row.subscription_id
-        )
-        rows = await self._session.execute(joined.where(SubscriptionRow.topic.in_(names), recent))
-        found: dict[str, list[SubscriptionLoad]] = {}
-        for topic, each in rows:
-            found.setdefault(topic, []).append(load_of(each))
-        return found
+        rates = select(SubscriptionRow.topic, rate_of("codes_2xx"), rate_of("bytes"))
+        joined = rates.join(row, row.subscription_id == SubscriptionRow.id)
+        chosen = joined.where(SubscriptionRow.topic.in_(names), recent(within))
+        found = await self._session.execute(chosen.group_by(SubscriptionRow.topic))
+        return {topic: (float(rate or 0), float(volume or 0)) for topic, rate, volume in found}

@@ -1,14 +1,19 @@
 """Looking through topics and subscriptions: `/query`, `/search`, `/stats`, lists by owner."""
 
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from app.domain.message import NewRecord
+from app.domain.query import parsed_query
 from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
+from app.filtering.queries import compiled, reader
 from app.storage.database import Database
+from app.storage.models import SubscriptionLoadRow
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
 from tests.fakes.memory_log import MemoryLog
@@ -191,10 +196,8 @@ async def test_owners_clients_and_numbers_are_known(shop: httpx.AsyncClient) -> 
     }
 
 
-async def test_figures_are_found_by_queries(
-    shop: httpx.AsyncClient, log: MemoryLog, database: Database
-) -> None:
-    await log.append("shop.orders", [NewRecord(value=b"1")] * 3)
+async def report(database: Database) -> None:
+    """What a worker reports of one subscription, and of the other nothing."""
     async with database.transaction() as session:
         billing = await SubscriptionRepository(session).get("shop.orders", "billing")
         cursors = [
@@ -221,6 +224,13 @@ async def test_figures_are_found_by_queries(
             counts=counts,
         )
         await StatusRepository(session).write(cursors, [load])
+
+
+async def test_figures_are_found_by_queries(
+    shop: httpx.AsyncClient, log: MemoryLog, database: Database
+) -> None:
+    await log.append("shop.orders", [NewRecord(value=b"1")] * 3)
+    await report(database)
     [topic] = await asked(shop, "/query/topics/metrics", {"deliveryRate": {"gt": "1.5"}})
     alone = (await shop.get("/topics/shop.orders/metrics")).json()
     # For many topics the log is not looked through.
@@ -240,3 +250,33 @@ async def test_figures_are_found_by_queries(
     rest = await shop.post(pages.links["next"]["url"], json={"query": {}})
     assert [each["name"] for each in pages.json() + rest.json()] == ["audit", "audit", "billing"]
     assert "next" not in rest.links
+
+
+async def test_figures_are_found_by_what_is_answered(
+    shop: httpx.AsyncClient, log: MemoryLog, database: Database
+) -> None:
+    """Also where the database looks for them."""
+    await log.append("shop.orders", [NewRecord(value=b"1")] * 3)
+    await report(database)
+    async with database.transaction() as session:
+        # However long the questions take, it is recent.
+        later = update(SubscriptionLoadRow).values(seen_at=datetime.now(UTC) + timedelta(hours=1))
+        await session.execute(later)
+    for path in ("/query/topics/metrics", "/query/subscriptions/metrics"):
+        everything = await asked(shop, path, {})
+        for query in figure_queries(everything):
+            holds = compiled(parsed_query({"query": query}))
+            expected = [each for each in everything if holds(reader(each))]
+            assert await asked(shop, path, query) == expected, query
+
+
+def figure_queries(answered: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for name in sorted({name for each in answered for name in each} | {"batchRate", "no.such"}):
+        values = {each.get(name) for each in answered}
+        yield {name: {"in": [*values, None, True, "0", 0]}}
+        for value in values | {0.5}:
+            yield {name: value}
+            yield {name: {"not": value}}
+            if isinstance(value, int | float):
+                yield {name: {"gt": value}, "name": {"like": ".*"}}
+                yield {"not": {name: {"lt": value}}}
