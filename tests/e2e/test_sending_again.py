@@ -68,12 +68,13 @@ async def test_one_that_is_cancelled_half_way_stops_within_two_seconds_and_the_r
 ) -> None:
     async with running(configuration, logs) as service, Subscriber() as receiver:
         await published_before(service)
-        path = await service.subscribe(TOPIC, "s", receiver.url, rate=200)
+        path = await service.subscribe(TOPIC, "s", receiver.url, rate=200, inflightSize=IN_FLIGHT)
         ends = await ends_of(service, path)
         where = await chosen(configuration["ANGELIA_DATABASE_URL"], path, ends)
         await receiver.wait_for(MESSAGES // 4, PATIENCE_S)
         asked = time.monotonic()
         (await service.http.delete(where)).raise_for_status()
+        came_by_then = len(receiver.received)
         # They come behind all that was appended, in each partition.
         new = await service.publish_all(TOPIC, [(b"new", f"{n}") for n in range(10 * PARTITIONS)])
 
@@ -85,6 +86,8 @@ async def test_one_that_is_cancelled_half_way_stops_within_two_seconds_and_the_r
     assert seen["state"] == "CANCELLED"
     again = [each for each in receiver.received if MARK in each.headers]
     assert MESSAGES // 4 <= len(again) < MESSAGES
+    # Hundreds were in the log by then.
+    assert len(again) - came_by_then <= IN_FLIGHT
     assert [each for each in again if each.at > asked + STOPS_WITHIN_S] == []
     came = Counter(each.message_id for each in receiver.received if MARK not in each.headers)
     assert came == Counter(new.keys())
