@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
@@ -201,6 +202,27 @@ async def test_filters_narrow_what_is_listed(database: Database) -> None:
     assert await offsets(database, since=NOON + timedelta(seconds=1)) == [2, 1]
     assert await offsets(database, until=NOON + timedelta(seconds=1)) == [0]
     assert await offsets(database, until=datetime(2020, 1, 1, tzinfo=UTC)) == []
+
+
+async def test_a_page_reads_what_it_shows_and_not_all_of_its_subscription(
+    database: Database,
+) -> None:
+    """Each topic is rare and so is each subscription, but all of one is the other's, too."""
+    async with database.transaction() as session:
+        discards = [
+            an_undelivered(offset, topic=f"t.{n}", subscription_id=f"s-{n}")
+            for n in range(40)
+            for offset in range(200)
+        ]
+        await UndeliveredRepository(session).record(discards, STREAM, 1)
+    async with database.transaction() as session:
+        await session.execute(text("ANALYZE undelivered"))
+    async with database.transaction() as session:
+        asked = UndeliveredFilter(topic="t.7", subscription_id="s-7")
+        page = await UndeliveredRepository(session).page(asked, limit=5)
+        assert [each.offset for each in page.items] == [199, 198, 197, 196, 195]
+        read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = "
+        assert await session.scalar(text(f"{read}'undelivered'")) <= 10
 
 
 async def test_a_message_and_a_topic_are_found_over_subscriptions(database: Database) -> None:
