@@ -146,6 +146,8 @@ async def test_exactly_what_is_wanted_is_sent_again(
         await published(service)
         await billing.wait_until(lambda: len(billing.received) > MESSAGES // 3, 60)
         await doomed.kill()
+        # Each is about that very moment, however much later a runner comes.
+        first = [await asked_for_entry(service, path) for path in (to_billing, to_audit)]
         await service.worker()
         await service.set_state(to_audit, "ACTIVE")
         refused = {number for number in range(MESSAGES) if is_refused(number)}
@@ -161,6 +163,8 @@ async def test_exactly_what_is_wanted_is_sent_again(
             looked_at = await retransmitted(service, to_billing, only="undelivered", dryRun=True)
             assert looked_at["counts"]["matched"] == len(refused)
             assert len(looked_at["messages"]) == 20
+            await each_is_accounted_for(service, to_billing, billing, refused=refused, job=first[0])
+            await each_is_accounted_for(service, to_audit, audit, refused=(), job=first[1])
             billing.reply = Reply()
             before = len(billing.received)
             sent = await retransmitted(service, to_billing, only="undelivered", share=1)
@@ -168,6 +172,12 @@ async def test_exactly_what_is_wanted_is_sent_again(
             assert len(billing.received) - before == len(refused)
             assert sent["counts"]["delivered"] == sent["counts"]["written"] == len(refused)
             # They are undelivered no more, so a second one has nothing to do.
+            [again] = await new_entries(service, to_billing)
+            assert (again["proved"], again["sums"]["missing"]) == (True, 0)
+            assert again["sums"]["resent"] == again["sums"]["delivered"] == len(refused)
+            [others] = await new_entries(service, to_audit)
+            assert others["proved"]
+            assert set(others["sums"].values()) == {0}
             none = await retransmitted(service, to_billing, only="undelivered")
             assert none["counts"]["matched"] == 0
 
@@ -178,6 +188,45 @@ async def test_exactly_what_is_wanted_is_sent_again(
             assert came_again(audit, sent["id"]) == once(removed)
         marks = {each.headers.get(MARK) for each in audit.received}
         assert marks == {None, sent["id"]}
+
+
+async def asked_for_entry(service: Service, path: str) -> str:
+    """Ask for an entry of the ledger; the job that is to make it."""
+    answer = await service.http.post(f"{path}/ledger")
+    assert answer.status_code == 202, answer.text
+    return answer.headers["Location"]
+
+
+async def new_entries(service: Service, path: str, jobs: Collection[str] = ()) -> list[Any]:
+    """The entries that those jobs make, and one of what happened since."""
+    for job in jobs:
+        await ended(service, job)
+    await ended(service, await asked_for_entry(service, path))
+    found = (await service.http.get(f"{path}/ledger")).raise_for_status().json()
+    entries: list[Any] = found["entries"]
+    return entries[-len(jobs) - 1 :]
+
+
+async def each_is_accounted_for(
+    service: Service, path: str, receiver: Subscriber, *, refused: Collection[int], job: str
+) -> None:
+    """Have the ledger agree, to the message, with what the receiver knows itself."""
+    middle, rest = await new_entries(service, path, [job])
+    assert (middle["doubts"], rest["doubts"]) == ([], [])
+    came = {number_of(each.body) for each in receiver.received}
+    # Taken in the middle of it: some are delivered, and what is left is carried on.
+    before, after = middle["sums"], rest["sums"]
+    assert (before["published"], after["published"]) == (MESSAGES, 0)
+    assert before["unfinished"] == after["carried"] > 0
+    assert before["delivered"] + after["delivered"] == len(came - set(refused))
+    assert before["discarded"] + after["discarded"] == len(came & set(refused))
+    assert before["missing"] == after["missing"] == after["unfinished"] == 0
+    statuses = Counter[int | None]()
+    for each in middle["reasons"] + rest["reasons"]:
+        statuses[each.get("status")] += each["messages"]
+    assert statuses == +Counter({400: len(refused)})
+    check = (await service.http.get(f"{path}/ledger/check")).raise_for_status().json()
+    assert check == {"intact": True, "entries": 2, "hash": rest["hash"]}
 
 
 async def lose_traces(configuration: Mapping[str, str], ids: Collection[str]) -> None:
