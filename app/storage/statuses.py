@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.status import AttemptCounts, CursorStatus, Output, SubscriptionLoad
 from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 from app.storage.settings import from_json, to_json
+from app.storage.turns import made_of
 
 # Rows of one statement, which are one JSON: taking many values apart costs less there than here.
 ROWS_MAX: Final = 5_000
@@ -77,12 +78,12 @@ class StatusRepository:
         # In the order of their keys, so that two workers' writes cannot wait for each other.
         cursor_by_key = {(cursor.subscription_id, cursor.partition): cursor for cursor in cursors}
         for rows in _in_chunks(sorted(cursor_by_key.items(), key=lambda item: item[0])):
-            values = [_cursor_values(cursor) for _, cursor in rows]
-            await self._session.execute(_WRITE_CURSORS, {"rows": json.dumps(values)})
+            values = await made_of(rows, lambda row: json.dumps(_cursor_values(row[1])))
+            await self._session.execute(_WRITE_CURSORS, {"rows": _listed(values)})
         load_by_key = {(load.subscription_id, load.worker_id): load for load in loads}
         for loads_chunk in _in_chunks(sorted(load_by_key.items(), key=lambda item: item[0])):
-            values = [_load_values(load) for _, load in loads_chunk]
-            await self._session.execute(_WRITE_LOADS, {"rows": json.dumps(values)})
+            values = await made_of(loads_chunk, lambda load: json.dumps(_load_values(load[1])))
+            await self._session.execute(_WRITE_LOADS, {"rows": _listed(values)})
 
     async def cursors(self, subscription_id: str) -> list[CursorStatus]:
         """The last report of each of its cursors, by partition."""
@@ -124,6 +125,11 @@ class StatusRepository:
         await self._session.execute(
             delete(CursorRow).where(CursorRow.subscription_id.not_in(existing))
         )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """One JSON of several, which were made in turns: all at once the loop would stand for long."""
+    return f"[{','.join(texts)}]"
 
 
 def _in_chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:

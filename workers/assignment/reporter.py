@@ -4,12 +4,14 @@ import asyncio
 import time
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from itertools import compress
 from typing import Final, Protocol
 
 import structlog
 
 from app.domain.errors import UnavailableError
 from app.domain.status import CursorStatus, SubscriptionLoad
+from app.storage.turns import made_of
 from workers.consumer.cursor import Cursor
 from workers.consumer.line import DeliveryLine
 from workers.consumer.lines import CursorKey, Lines
@@ -73,11 +75,9 @@ class Reporter:
 
     async def write(self, cursors: Collection[tuple[CursorKey, Cursor]]) -> None:
         """Write where these stand, and what the lines do; raises UnavailableError."""
-        for _, cursor in cursors:
-            cursor.unreported = False
-        statuses = [self._status(key, cursor) for key, cursor in cursors]
-        loads = self._loads()
         try:
+            statuses = await made_of(cursors, self._taken)
+            loads = await self._loads()
             if statuses or loads:
                 await self._store.write(statuses, loads)
         except UnavailableError:
@@ -99,7 +99,10 @@ class Reporter:
         except UnavailableError as exc:
             _log.warning("report_failed", error=exc.message)
 
-    def _status(self, key: CursorKey, cursor: Cursor) -> CursorStatus:
+    def _taken(self, of: tuple[CursorKey, Cursor]) -> CursorStatus:
+        """Where it stands now; what it commits from here on is for the next report."""
+        key, cursor = of
+        cursor.unreported = False
         committed = cursor.committed
         return CursorStatus(
             subscription_id=key.subscription_id,
@@ -116,17 +119,15 @@ class Reporter:
             position=committed.offset if cursor.closing else cursor.position,
         )
 
-    def _loads(self) -> list[SubscriptionLoad]:
+    async def _loads(self) -> list[SubscriptionLoad]:
         """The load of each line that was busy in the last minute, and once more after that."""
-        now = time.monotonic()
-        busy = {line.subscription.id: line for line in self._lines.lines() if _is_busy(line, now)}
-        reported = busy.keys() | self._busy_lines
-        self._busy_lines = set(busy)
-        return [
-            self._load(line, now)
-            for line in self._lines.lines()
-            if line.subscription.id in reported
-        ]
+        now, lines = time.monotonic(), list(self._lines.lines())
+        are_busy = await made_of(lines, lambda line: _is_busy(line, now))
+        busy = {line.subscription.id for line in compress(lines, are_busy)}
+        told = busy | self._busy_lines
+        reported = [line for line in lines if line.subscription.id in told]
+        self._busy_lines = busy
+        return await made_of(reported, lambda line: self._load(line, now))
 
     def _load(self, line: DeliveryLine, now: float) -> SubscriptionLoad:
         return SubscriptionLoad(

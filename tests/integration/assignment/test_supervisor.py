@@ -12,6 +12,7 @@ from app.domain.message import Partition
 from app.domain.seek import Seek
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Committed
+from app.storage.turns import AT_ONCE
 from tests.fakes.supervised import Supervised, supervised, until
 from tests.fakes.worker import World, delivered
 from workers.assignment.supervisor import landing_max
@@ -130,6 +131,24 @@ async def test_what_lands_after_a_suspension_is_reported(world: World) -> None:
         await parts.reporter.report(Known())
         assert delivered(world, subscription.id) == 1
         assert parts.lines.unreported() == []
+
+
+async def test_a_long_report_is_made_in_turns(world: World) -> None:
+    topic = await world.topic("shop.wide", partitions=3 * AT_ONCE)
+    subscription = await world.subscribe(topic, "all")
+    partitions = await world.log.partitions(topic.name)
+    async with supervised(world) as parts:
+        await parts.apply()
+        parts.ownership.assign(*partitions)
+        await parts.until_open(*(parts.key(subscription, each.index) for each in partitions))
+        reporting = asyncio.ensure_future(parts.reporter.report(Known()))
+        turns = 0
+        while not reporting.done():
+            turns += 1
+            await asyncio.sleep(0)
+        await reporting
+    assert turns > 3
+    assert len(world.plane.statuses) == len(partitions)
 
 
 async def test_a_resumption_waits_for_what_is_in_the_air_and_sends_it_once(world: World) -> None:
