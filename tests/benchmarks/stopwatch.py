@@ -5,7 +5,8 @@
 prints its port. Each request is answered with 200; one whose body begins with `{"at": <monotonic
 seconds>,` adds the time since then to the latencies, and one whose body begins with `{"fail"` is
 refused with 500. `GET /latencies` answers with those since the last time it was asked, in
-milliseconds; `GET /count` with the number of requests that were not refused, and after it when the
+milliseconds; `GET /busiest` with the most requests that came within one second since the last time
+it was asked; `GET /count` with the number of requests that were not refused, and after it when the
 last of them came, and how many were refused.
 """
 
@@ -13,6 +14,7 @@ import asyncio
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, cast
@@ -52,6 +54,11 @@ class Stopwatch:
         found: list[float] = (await self._http.get("/latencies")).json()
         return found
 
+    async def busiest(self) -> int:
+        """The most requests of any one second (sliding) since the last call."""
+        found: int = (await self._http.get("/busiest")).json()
+        return found
+
     async def counts(self) -> "Counts":
         """What has come so far."""
         return Counts(*(await self._http.get("/count")).json())
@@ -83,11 +90,15 @@ class _Times:
     def __init__(self) -> None:
         self.counts = [0, 0.0, 0]
         self.latencies: list[float] = []
+        self.second = deque[float]()
+        self.busiest = 0
 
     def answer(self, path: bytes) -> bytes:
         """The answer to a question for them."""
         if path == b"/count":
             said = json.dumps(self.counts)
+        elif path == b"/busiest":
+            said, self.busiest = json.dumps(self.busiest), 0
         else:
             said = json.dumps([round(each, 3) for each in self.latencies])
             self.latencies = []
@@ -95,6 +106,10 @@ class _Times:
 
     def take(self, body: bytes, now: float) -> bytes:
         """The answer to a delivery."""
+        self.second.append(now)
+        while self.second[0] <= now - 1.0:
+            self.second.popleft()
+        self.busiest = max(self.busiest, len(self.second))
         if body.startswith(FAIL):
             self.counts[2] += 1
             return _FAILED
