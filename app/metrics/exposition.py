@@ -18,15 +18,15 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 async def exposition(readings: Readings) -> bytes:
     """All of them as one text; other work of the loop comes in between."""
-    parts: list[str] = []
+    parts: list[bytes] = []
     turn: list[str] = []
     for line in lines(readings):
         turn.append(line)
         if len(turn) == LINES_PER_TURN:
-            parts.append("".join(turn))
+            parts.append("".join(turn).encode())
             turn = []
             await asyncio.sleep(0)
-    return "".join((*parts, *turn)).encode()
+    return b"".join((*parts, "".join(turn).encode()))
 
 
 def lines(readings: Readings) -> Iterator[str]:

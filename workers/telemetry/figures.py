@@ -23,6 +23,8 @@ from workers.consumer.tally import Finished
 ANSWER_WITHIN: Final = timedelta(seconds=1)
 # Between two turns of the loop: about a millisecond, with eight partitions each.
 LINES_PER_TURN: Final = 10
+# Less than half a millisecond.
+NAMES_PER_TURN: Final = 200
 
 
 class Connections(Protocol):
@@ -83,9 +85,9 @@ class WorkerFigures:
             return await self._read()
 
     async def _read(self) -> Readings:
-        readings = Readings()
+        readings, known = Readings(), tuple(self.lines.known())
         with self.cap.collecting(readings) as capped:
-            for number, (names, lines) in enumerate(_by_names(self.lines.known()).items(), 1):
+            for number, (names, lines) in enumerate((await _by_names(known)).items(), 1):
                 _read_lines(capped, names, lines)
                 if number % LINES_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -113,13 +115,15 @@ class WorkerFigures:
         return True
 
 
-def _by_names(lines: Iterable[DeliveryLine]) -> Mapping[Labels, list[DeliveryLine]]:
+async def _by_names(lines: Iterable[DeliveryLine]) -> Mapping[Labels, list[DeliveryLine]]:
     """A name may have been another subscription's before: it is one series all the same."""
     found: dict[Labels, list[DeliveryLine]] = {}
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         subscription = line.subscription
         names = subscription_labels(subscription.topic, subscription.name)
         found.setdefault(names, []).append(line)
+        if number % NAMES_PER_TURN == 0:
+            await asyncio.sleep(0)
     return found
 
 
