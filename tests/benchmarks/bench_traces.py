@@ -63,6 +63,9 @@ async def _measured(url: str, report: Report) -> None:
         store = DatabaseTraces(database, kept=timedelta(days=7), bytes_max=ROOM)
         await store.positions()
         await _discarded(database, subscription.id)
+        async with database.transaction() as session:
+            # As the server does by itself within a minute.
+            await session.execute(text("ANALYZE undelivered"))
         for number, times in enumerate((10, 1)):
             stream = Partition("angelia.traces", 2 + number)
             records = [_a_record(source, times) for _ in range(ENTRIES // ROWS)]
@@ -88,7 +91,7 @@ async def _measured(url: str, report: Report) -> None:
 async def _recorded(
     database: Database, store: DatabaseTraces, records: Sequence[NewRecord], stream: Partition
 ) -> dict[str, float]:
-    server, before, start = await _server(database), await _size(database), time.perf_counter()
+    server, before, start = await server_of(database), await _size(database), time.perf_counter()
     cpu, its = time.process_time(), used_by(server)
     for first in range(0, len(records), PACKS_MAX):
         some = records[first : first + PACKS_MAX]
@@ -108,7 +111,7 @@ async def _size(database: Database) -> int:
         return sum(each.size for each in await TraceDays(session).all())
 
 
-async def _server(database: Database) -> psutil.Process:
+async def server_of(database: Database) -> psutil.Process:
     """The server's first process, which is the parent of all others."""
     async with database.transaction() as session:
         its = psutil.Process(int(await session.scalar(text("SELECT pg_backend_pid()")) or 0))
@@ -127,7 +130,7 @@ async def _cost(database: Database, ask: Callable[[], Awaitable[None]]) -> dict[
     """Microseconds of CPU of one question."""
     for _ in range(20):
         await ask()
-    server = await _server(database)
+    server = await server_of(database)
     cpu, its = time.process_time(), used_by(server)
     for _ in range(LOOK_UPS):
         await ask()
