@@ -229,9 +229,9 @@ _PARTITION_KEY: Final = _header(
     "Partition-Key", "messages with the same key go to the same partition"
 )
 _SCHEMA: Final = tuple(
-    _header(name, description, pattern="^[0-9]{1,18}$")
+    _header(name, description)
     for name, description in (
-        ("Schema-Version", "the version of the topic's schema that it is of, if not the newest"),
+        ("Schema-Version", "the version of its topic's schema, if not the newest; any without one"),
         ("Schema-Id", "the same by its id"),
     )
 )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, merged, parse
+from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, parse
 from app.domain.errors import FieldProblem, ValidationFailedError
 from app.domain.filters import EXPRESSION_LENGTH_MAX, Filter, FilterType, MatchingStrategy
 from app.domain.message import HEADER_ID, HEADER_PROPAGATED_PREFIX, Message, Partition, Record
@@ -118,8 +118,8 @@ class FilterTrialBody(Schema):
 
     filters: list[FilterBody]
     message: str = Field(description="the body, in base64", examples=["eyJjb3VudHJ5IjoiUEwifQ=="])
-    headers: dict[str, str] = Field(
-        default_factory=dict, description="its propagated headers, for header and cel filters"
+    headers: dict[str, str] | None = Field(
+        default=None, description="its propagated headers, for header and cel filters"
     )
     key: str | None = Field(default=None, description="its Partition-Key, for cel filters")
     id: str | None = Field(default=None, description="its id, for cel filters")
@@ -140,7 +140,7 @@ class FilterTrialRead(Schema):
 
 def tried(topic: str, body: JsonObject, *, strict: bool) -> FilterTrialRead:
     """What the filters in `body` make of the message in it; ValidationFailedError."""
-    trial = parse(FilterTrialBody, merged({}, body), Rules(others=OtherFields(), strict=strict))
+    trial = parse(FilterTrialBody, body, Rules(others=OtherFields(), strict=strict))
     chain = FilterChain(_filters_of(trial.filters), ParsedBodies())
     return _trial_read(chain.judge(_message_of(topic, trial)))
 
@@ -152,7 +152,7 @@ def _message_of(topic: str, trial: FilterTrialBody) -> Message:
         raise ValidationFailedError.of("message", "must be base64") from exc
     headers = [
         (HEADER_PROPAGATED_PREFIX + name.encode(), text.encode())
-        for name, text in trial.headers.items()
+        for name, text in (trial.headers or {}).items()
     ]
     headers.append((HEADER_ID, (trial.id or "").encode()))
     published_ms = time.time_ns() // 1_000_000 if trial.timestamp is None else trial.timestamp

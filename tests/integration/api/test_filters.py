@@ -55,3 +55,8 @@ async def test_the_debugger_tries_filters_on_a_message(api: httpx.AsyncClient, t
     broken = await api.post(f"/filters/{topic}", json=trial | {"message": ""})
     assert broken.json()["status"] == "ERROR"
     assert "not JSON" in broken.json()["errorMessage"]
+    nothing = await api.post(f"/filters/{topic}", json=trial | {"headers": None, "key": None})
+    assert nothing.json() == {"status": "NOT_MATCHED"}
+    refused = await api.post(f"/filters/{topic}", json=trial | {"headers": {"x-tenant": None}})
+    assert refused.status_code == 400
+    assert [each["path"] for each in refused.json()["details"]] == ["headers.x-tenant"]
