@@ -1,9 +1,7 @@
 """Entries of ledgers as Spark makes them, on both logs."""
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -12,24 +10,23 @@ from pyspark.sql import SparkSession
 
 from app.domain.addressed import Addressed
 from app.domain.commit import Progress
-from app.domain.job import Job, JobKind, JobResult, JobState
-from app.domain.ledger import Doubt, LedgerEntry, Sums
-from app.domain.message import HEADER_ADDRESSED, Partition
-from app.log.interface import Committed, Position
-from app.services.ledgers import LedgerService
+from app.domain.job import JobState
+from app.domain.ledger import Doubt, Sums, books_of, spans_of
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
+from app.storage.ledger_rows import ledger_asked_for
 from app.storage.undelivered import UndeliveredRepository
-from spark.jobs import ledger
+from spark.records import messages
+from spark.transforms.ledger import Account, counted
 from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.integration.storage.builders import TOPIC
+from tests.spark.ledgers import EVER, Books
 from tests.spark.retransmissions import STREAM, Bench, a_bench
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
 EMBEDDED = pytest.mark.parametrize("harness", ["postgres"], indirect=True)
-EVER = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(params=["postgres", "kafka"])
@@ -47,54 +44,6 @@ async def bench(
         partitions = range(3)
         await made.change(start=dict.fromkeys(partitions, 0))
         yield made
-
-
-class Books:
-    """Commits of a subscription as its workers make them, and the entries that follow."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.service = LedgerService(bench.database, bench.log)
-        self._at = {
-            index: Progress(subscription_id=bench.subscription.id, offset=0) for index in range(3)
-        }
-
-    async def passed(self, index: int, offset: int, **counts: int) -> None:
-        """It finished all before `offset` of the partition, and counted so many more."""
-        last = self._at[index]
-        added = {name: getattr(last, name) + count for name, count in counts.items()}
-        await self.commit(index, replace(last, offset=offset, finished=(), **added))
-
-    async def commit(self, index: int, progress: Progress) -> None:
-        self._at[index] = progress
-        committed = {Partition(TOPIC, index): Committed(progress.offset, progress.metadata())}
-        assert not await self.bench.log.commit({self.bench.subscription.group: committed})
-
-    async def asked(self) -> Job:
-        return (await self.service.request(TOPIC, self.bench.subscription.name)).jobs[0]
-
-    async def done(self, job: Job) -> JobResult:
-        work = self.bench.work(job)
-        return await asyncio.to_thread(ledger.run, self.bench.spark, work)
-
-    async def entry(self) -> LedgerEntry:
-        """Ask for the next one, and have it made."""
-        await self.asked()
-        job = await self.bench.taken()
-        assert job.kind is JobKind.LEDGER
-        assert await self.bench.finished(job, await self.done(job))
-        return (await self.entries())[-1]
-
-    async def entries(self) -> Sequence[LedgerEntry]:
-        name, until = self.bench.subscription.name, datetime.now(UTC) + timedelta(hours=1)
-        found = await self.service.between(TOPIC, name, since=EVER, until=until, limit=100)
-        return found.entries
-
-    async def publish(self, count: int, *, again: Addressed | None = None) -> Sequence[Position]:
-        """So many into one partition."""
-        headers = [] if again is None else [(HEADER_ADDRESSED, again.header())]
-        bodies = [b"%d" % number for number in range(count)]
-        return await self.bench.publish(*bodies, key=b"k", headers=headers)
 
 
 @pytest.fixture
@@ -223,3 +172,19 @@ async def test_a_job_that_is_cancelled_makes_none_and_the_next_goes_on_from_the_
     assert await books.entries() == ()
     entry = await books.entry()
     assert (entry.number, entry.sums) == (1, Sums(published=1, unfinished=1))
+
+
+async def test_tasks_share_the_offsets_and_nothing_is_shuffled(books: Books) -> None:
+    for key in (b"a", b"b", b"c", b"d"):
+        await books.bench.publish(b"1", b"2", key=key)
+    job = await books.asked()
+    _, topic, request = ledger_asked_for(books.bench.url, job.id)
+    spans = [span for span in spans_of(topic, request) if span.start < span.end]
+    account = Account(subscription_id="s", books=tuple(books_of(request)))
+    work = books.bench.work(job)
+    read = messages(books.bench.spark, work.database_url, log=work.log, spans=spans)
+    found = counted(read, account)
+    assert found.rdd.getNumPartitions() == len(spans)
+    plan = found._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    assert "Exchange" not in plan
+    assert "postgresql" not in plan
