@@ -158,7 +158,9 @@ def _collection(origin: Any, of: Sequence[Any]) -> _Decode | None:  # noqa: ANN4
     decode, make = _decoder(of[0]), frozenset if issubclass(origin, AbstractSet) else tuple
     if decode is None:
         return lambda stored, _place, _name: make(stored)
-    return lambda stored, place, name: make(_items(decode, stored, place.below(name)))
+    return lambda stored, place, name: make(
+        _items(decode, stored, place.below(name)) if stored else ()
+    )
 
 
 def _mapping(decode: _Decode | None) -> _Decode | None:

@@ -3,7 +3,7 @@
 Over the API, that would take an hour.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -78,21 +78,31 @@ ANALYZE
 """
 
 
-async def fill(database: Database) -> None:
-    """All of it."""
+async def fill(
+    database: Database,
+    *,
+    topics: int = TOPICS,
+    subscriptions: int = SUBSCRIPTIONS,
+    one_in: int = ONE_IN,
+) -> None:
+    """So many of them; what one in so many has, see above."""
     async with database.transaction() as session:
-        for number in range(GROUPS):
+        for number in range(min(GROUPS, topics)):
             await GroupRepository(session).add(f"g{number}")
-    for first in range(0, TOPICS, PER_GO):
+    for some in batched(range(topics), PER_GO):
         async with database.transaction() as session:
-            await _add_topics(session, [a_topic(n) for n in range(first, first + PER_GO)])
-    for first in range(0, SUBSCRIPTIONS, PER_GO):
+            await _add_topics(session, [a_topic(n) for n in some])
+    for some in batched(range(subscriptions), PER_GO):
         async with database.transaction() as session:
-            some = [a_subscription(n) for n in range(first, first + PER_GO)]
-            await _add_subscriptions(session, some)
+            await _add_subscriptions(session, [a_subscription(n, topics) for n in some])
     for statement in _REPORTED.split(";"):
         async with database.transaction() as session:
-            await session.execute(text(statement), _values(statement))
+            await session.execute(text(statement), _values(statement, one_in))
+
+
+def batched(numbers: range, size: int) -> Iterator[range]:
+    """One after the other, so many at most at a time."""
+    return (numbers[first : first + size] for first in range(0, len(numbers), size))
 
 
 def a_topic(number: int) -> Topic:
@@ -101,11 +111,11 @@ def a_topic(number: int) -> Topic:
     return Topic(name=f"g{number % GROUPS}.t{number}", owner=owner)
 
 
-def a_subscription(number: int) -> Subscription:
-    """Of so many; each topic has as many as the others."""
+def a_subscription(number: int, topics: int = TOPICS) -> Subscription:
+    """Of so many; each of the topics has as many as the others."""
     return Subscription(
         id=f"{number:032x}",
-        topic=a_topic(number % TOPICS).name,
+        topic=a_topic(number % topics).name,
         name=f"s{number}",
         endpoint=f"http://service-{number % OWNERS}.test/{number}",
         owner=Owner(id=f"Team {number % OWNERS}"),
@@ -132,11 +142,11 @@ async def _add_subscriptions(session: AsyncSession, subscriptions: Sequence[Subs
     await session.execute(insert(SubscriptionRow), rows)
 
 
-def _values(statement: str) -> dict[str, object]:
+def _values(statement: str, one_in: int) -> dict[str, object]:
     problem = Problem(code=Indicator.LAGGING, description="The oldest message is 720 s old")
     bad = Standing(lag=900, lag_time=timedelta(seconds=720), drain=None, problems=(problem,))
     values = {
-        "one_in": ONE_IN,
+        "one_in": one_in,
         "bad": orjson.dumps(to_json(bad)).decode(),
         "good": orjson.dumps(to_json(Standing())).decode(),
     }
