@@ -5,7 +5,7 @@ goes by (`app.storage.trace_days`). A row is a pack of entries as its process pa
 (`app.tracing.packing`), compressed, with what it is found by beside it: a number for each message
 that it speaks of (`pack_key`), and the first offset of each partition that a source in it speaks
 of. A pack of 500 entries about as many messages takes 40 KB, half of it for the index; as rows
-they took 115 KB, and several times the CPU.
+they took 115 KB, and twice to four times the CPU.
 
 `traces` has the rows of before: it is read, and its days are dropped when it is time.
 """
