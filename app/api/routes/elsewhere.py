@@ -1,7 +1,7 @@
 """What Hermes has for many data centres and for tools around it, answered as it is here.
 
-There is one data centre, so nothing can be inconsistent; there are no dashboards, no long-term
-storage and no tracking tools to lead to.
+There is one data centre, so nothing can be inconsistent; there are no dashboards and no tracking
+tools to lead to, and nothing is retransmitted out of offline storage.
 """
 
 from typing import Annotated, Any, Final
@@ -138,9 +138,9 @@ async def sync_subscription(
     responses=_ABSENT | errors(),
 )
 async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
-    """Where readers of a topic's long-term storage are listed: there is no such storage."""
+    """Where readers of a topic's offline storage are listed: nowhere."""
     await services.topics.get(topic)
-    raise ImplementationAbsentError("There is no offline storage here")
+    raise ImplementationAbsentError("Readers of offline storage are not listed here")
 
 
 @router.get(
@@ -199,7 +199,7 @@ async def subscription_tracking_urls(
     responses=_NONE | errors(),
 )
 async def offline_tasks() -> Response:
-    """Retransmissions from long-term storage: none."""
+    """Retransmissions out of offline storage: none."""
     return answer([])
 
 
@@ -209,7 +209,7 @@ async def offline_tasks() -> Response:
     responses=_NONE | errors(404),
 )
 async def offline_tasks_of_topic(topic: TopicName, services: ServicesOf) -> Response:
-    """Retransmissions of a topic from long-term storage: none."""
+    """Retransmissions of a topic out of offline storage: none."""
     await services.topics.get(topic)
     return answer([])
 
@@ -232,12 +232,12 @@ async def offline_tasks_of_topic(topic: TopicName, services: ServicesOf) -> Resp
     },
 )
 async def request_offline_task(request: Request, services: ServicesOf) -> Response:
-    """Refused, as Hermes does where a topic has no long-term storage: none has."""
+    """Refused, as Hermes does where a topic has no offline storage: nothing comes out of ours."""
     asked = (await json_request(request)).body
     source: Any = asked.get("sourceTopic")
     if isinstance(source, str):
         await services.topics.get(source.replace("\0", ""))
-    message = "has no offline storage; retransmit from the log, by its subscriptions"
+    message = "is not retransmitted from offline storage: use the log, by its subscriptions"
     raise ValidationFailedError.of("sourceTopic", message)
 
 
