@@ -19,6 +19,8 @@ VERSION: Final = b"1"
 # A pack that is larger was not made by us.
 UNPACKED_MAX: Final = 16 * 1024 * 1024
 
+# Of a pack's parts.
+_TYPES: Final = (str, int, int, str, list, list)
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
 
 
@@ -94,7 +96,10 @@ def read_pack(value: bytes) -> Pack | None:
     """The pack of a record's value, or None for one that is not of ours."""
     try:
         text = zstandard.ZstdDecompressor().decompress(value, max_output_size=UNPACKED_MAX)
-        worker, at, lost, why, sources, rows = orjson.loads(text)
+        content = orjson.loads(text)
+        if tuple(map(type, content)) != _TYPES:
+            return None
+        worker, at, lost, why, sources, rows = content
         named = {
             number: TraceSource(topic=topic, subscription_id=its_id, subscription=name)
             for number, topic, its_id, name in sources

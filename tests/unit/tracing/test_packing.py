@@ -51,6 +51,10 @@ def test_a_thousand_entries_take_a_few_bytes_each() -> None:
         a_record(zstandard.compress(b"{}")),
         a_record(zstandard.compress(b"[1, 2]")),
         a_record(zstandard.compress(b'["w", 1, 0, "", [[1]], []]')),
+        a_record(zstandard.compress(b'[["w"], 1, 0, "", [], []]')),
+        a_record(zstandard.compress(b'["w", "1", 0, "", [], []]')),
+        a_record(zstandard.compress(b'["w", 1, 0, "", [], 7]')),
+        a_record(zstandard.compress(b"7")),
         a_record(zstandard.compress(b"no json")),
     ],
 )
