@@ -117,7 +117,7 @@ def say(job: str, seconds: Mapping[int, float]) -> None:
     for size, took in seconds.items():
         million = took / size * 1e6
         print(
-            f"{job:<28} {size / 1e6:4.1f} million rows: {took:6.1f} s, {million:6.1f} s a million"
+            f"{job:<28} {size / 1e6:5.2f} million rows: {took:6.1f} s, {million:6.1f} s a million"
         )
     few, many = seconds
     growth = seconds[many] / seconds[few]
