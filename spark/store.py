@@ -2,7 +2,10 @@
 
 from datetime import timedelta
 
+import structlog
+
 from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
+from app.domain.ledger import LedgerEntry
 from app.storage.analytics import AnalyticsRepository
 from app.storage.archives import ArchiveRepository
 from app.storage.database import Database
@@ -11,6 +14,8 @@ from app.storage.ledgers import LedgerRepository
 from app.storage.notices import Notices
 from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
+
+_log = structlog.get_logger(__name__)
 
 
 class DatabaseJobs:
@@ -54,8 +59,10 @@ class DatabaseJobs:
             chosen = RetransmissionRepository(session).chosen
             await chosen(claim, result.counts, result.samples)
             await ArchiveRepository(session).keep(claim)
-            await LedgerRepository(session).write(claim)
-            return True
+            entry = await LedgerRepository(session).write(claim)
+        if entry is not None:
+            _tell(claim, entry)
+        return True
 
     async def fail(self, claim: Claim, reason: str) -> bool:
         """It has failed."""
@@ -71,3 +78,16 @@ class DatabaseJobs:
         """It waits again, for any runner."""
         async with self._database.transaction() as session:
             return await JobRepository(session).release(claim)
+
+
+def _tell(claim: Claim, entry: LedgerEntry) -> None:
+    """Say it outside the database, where nobody who changes entries changes it, too."""
+    say = _log.warning if entry.sums.missing else _log.info
+    say(
+        "ledger_entry_written",
+        job=claim.job_id,
+        number=entry.number,
+        hash=entry.hash,
+        missing=entry.sums.missing,
+        doubts=[doubt.value for doubt in entry.doubts],
+    )
