@@ -1,7 +1,9 @@
 """What lists, queries and search take with 5,000 topics and 20,000 subscriptions."""
 
+import gc
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.config import Settings
-from app.main import create_app
+from app.main import COLLECT_AFTER, create_app
 from app.storage.database import Database
 from tests.benchmarks import catalogue
 from tests.benchmarks.aside import Meter, Served
@@ -131,7 +133,20 @@ async def measured(postgres_url: str, database: Database) -> AsyncIterator[Measu
         httpx.AsyncClient(base_url=served.url, timeout=START_S, trust_env=False) as client,
     ):
         (await client.get("/status/ready")).raise_for_status()
-        yield Measured(served, client, meter)
+        with spared():
+            yield Measured(served, client, meter)
+
+
+@contextmanager
+def spared() -> Iterator[None]:
+    """The collector of garbage as the API's own process has it."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 def postmaster_of(url: str) -> int:
