@@ -69,7 +69,7 @@ async def _measured(url: str, report: Report) -> None:
         for number, times in enumerate((10, 1)):
             stream = Partition("angelia.traces", 2 + number)
             records = [_a_record(source, times) for _ in range(ENTRIES // ROWS)]
-            found = await _recorded(database, store, records, stream)
+            found = await _recorded(database, store, records, stream=stream)
             report.add(f"recording, {times} entries a message", [found])
         traces, undelivered = TraceService(database), UndeliveredService(database)
         page = Wanted(asked=UndeliveredFilter(status=400), limit=100)
@@ -89,7 +89,7 @@ async def _measured(url: str, report: Report) -> None:
 
 
 async def _recorded(
-    database: Database, store: DatabaseTraces, records: Sequence[NewRecord], stream: Partition
+    database: Database, store: DatabaseTraces, records: Sequence[NewRecord], *, stream: Partition
 ) -> dict[str, float]:
     server, before, start = await server_of(database), await _size(database), time.perf_counter()
     cpu, its = time.process_time(), used_by(server)
