@@ -230,7 +230,7 @@ def test_ledgers(shop: Shop) -> None:
     assert job["id"] in [each["id"] for each in shop.json("jobs", "list")]
     shop.json("jobs", "cancel", job["id"])
     assert shop.json("ledger", "show", *ME, "--since", "-1h")["entries"] == []
-    assert "PUBLISHED" in shop.says("ledger", "show", *ME)
+    assert "PROVED" in shop.says("ledger", "show", *ME)
     assert shop.json("ledger", "check", *ME)["intact"]
     kept = ("--number", "3", "--hash", "0" * 64)
     assert "Entry 3" in shop.says("ledger", "check", *ME, *kept, code=1)
