@@ -57,7 +57,7 @@ async def publishing(service: Service) -> AsyncIterator[Published]:
             published.end()
 
 
-async def subscribe_from(service: Service, name: str, endpoint: str, place: str) -> str:
+async def subscribe_from(service: Service, name: str, endpoint: str, *, place: str) -> str:
     body = {
         "name": name,
         "endpoint": endpoint,
@@ -91,8 +91,8 @@ async def test_history_comes_first_then_what_is_new_without_a_gap_and_none_twice
         moment = a_moment_later().isoformat()
         async with publishing(service) as published:
             await published.more(MEANWHILE)
-            every = await subscribe_from(service, "every", all_there_was.url, "earliest")
-            late = await subscribe_from(service, "late", since_then.url, moment)
+            every = await subscribe_from(service, "every", all_there_was.url, place="earliest")
+            late = await subscribe_from(service, "late", since_then.url, place=moment)
             await published.more(MEANWHILE)
         live = Counter(published.ids)
         for path, count in ((every, len(before) + live.total()), (late, live.total())):
