@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 # Resources that are made of rows, or answers of resources, in a turn: some milliseconds.
-AT_ONCE: Final = 50
+AT_ONCE: Final = 25
 
 T = TypeVar("T")
 MadeT = TypeVar("MadeT")
