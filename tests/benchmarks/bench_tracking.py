@@ -3,10 +3,10 @@
 Every message goes to ten subscriptions, on Kafka; latency counts from when it was to be published.
 Publisher and subscribers are processes of their own. Meanwhile messages are looked up by their ids
 and undelivered ones listed, over REST; how long that took is of all rounds together: a thousand
-questions of a kind and more, if they are answered in time. At the end every delivery has its entry. `BENCH_TRACKING_SECONDS` (60)
-is how long all is traced, in four rounds; `BENCH_TRACKING_RATE` (500) how many messages a second
-are published, each to ten subscriptions. Nothing is pinned: what a machine does besides spoils
-times, and CPU less so. Also written to `build/bench/tracking*`.
+questions of a kind and more, if they are answered in time. At the end every delivery has its entry.
+`BENCH_TRACKING_SECONDS` (60) is how long all is traced, in four rounds; `BENCH_TRACKING_RATE` (500)
+how many messages a second are published, each to ten subscriptions. Nothing is pinned: what a
+machine does besides spoils times, and CPU less so. Also written to `build/bench/tracking*`.
 """
 
 import asyncio
