@@ -89,7 +89,9 @@ def finished_places(
     yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **asked), PLACES_SLICE)
     for packs in _slices(url, _PACKS.format(**asked), PACKS_SLICE):
         for (body,) in packs:
-            yield places_in(body, subscription_id, when=when, ends=_ENDS)
+            # Of some packs only other entries, or those of another time, are the subscription's.
+            if places := places_in(body, subscription_id, when=when, ends=_ENDS):
+                yield places
 
 
 def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]:

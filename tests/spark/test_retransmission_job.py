@@ -118,7 +118,7 @@ async def test_a_second_taking_of_a_job_adds_nothing(bench: Bench) -> None:
 async def test_discards_are_chosen_once_each_unless_they_were_sent_again(bench: Bench) -> None:
     positions = await bench.publish(*(b'{"n": %d}' % n for n in range(8)))
     discards = await bench.discard(*positions[:4], body=b'{"n": 1}')
-    twice = replace(discards[0], discarded_at=discards[0].discarded_at + timedelta(seconds=1))
+    twice = replace(discards[0], discarded_at=datetime.now(UTC))
     other_status = await bench.discard(positions[4], status=404, body=b'{"n": 1}')
     elsewhere = replace(discards[1], subscription_id="s-0", offset=77)
     old = replace(discards[2], discarded_at=datetime.now(UTC) - timedelta(days=3), offset=78)
@@ -155,12 +155,14 @@ async def test_what_is_missing_is_what_has_no_end_in_the_traces(bench: Bench) ->
         for number, each in enumerate(positions)
         if each not in missing
     ]  # fmt: skip
-    rows += [row._replace(status="FAILED", partition=p.partition.index, offset=p.offset)
-             for p in missing for row in rows[:1]]  # fmt: skip
-    pack = a_pack(*rows)._replace(sources={0: source})
+    failed = [rows[0]._replace(status="FAILED", partition=p.partition.index, offset=p.offset)
+              for p in missing]  # fmt: skip
+    # A pack of another worker's, in which nothing has an end.
+    packs = [a_pack(*rows), a_pack(*failed)._replace(worker="w-2")]
     store = a_store(bench.database)
     await store.positions()
-    await store.record([pack], Partition("angelia.traces", 0), 1)
+    by_source = [pack._replace(sources={0: source}) for pack in packs]
+    await store.record(by_source, Partition("angelia.traces", 0), 1)
     seen, found = await bench.chosen(Only.MISSING)
     assert found == places(missing)
     # Discarded ones are not missing, although nothing was traced of them.

@@ -347,6 +347,17 @@ async def test_what_was_recorded_by_rows_is_found_until_its_day_is_dropped(
     assert await found(database) == []
 
 
+async def test_a_pack_with_no_end_of_a_subscription_has_no_places_of_it(
+    database: Database, postgres_url: str
+) -> None:
+    told = (("w-1", "FAILED"), ("w-2", "SUCCESS"), ("w-3", "INFLIGHT"))
+    packs = [a_pack(a_row(status=status))._replace(worker=worker) for worker, status in told]
+    await stored(database, *packs)
+    when = (now() - DAY, now() + DAY)
+    slices = list(finished_places(libpq_url(postgres_url), "s-1", when))
+    assert slices == [[(3, 4_000_000_000)]]
+
+
 async def test_processes_keep_days_at_once(database: Database) -> None:
     await asyncio.gather(*(a_store(database).keep() for _ in range(4)))
     assert len(await days_there(database)) == 10
