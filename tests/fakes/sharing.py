@@ -6,7 +6,7 @@ ticket.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -36,6 +36,8 @@ class Talker:
     number: int = 0
     verified: float = float("-inf")
     said_at: dict[int, float] = field(default_factory=dict)
+    # When all that it wrote can be read.
+    settled_at: float = float("-inf")
     assigned_at: dict[int, float] = field(default_factory=dict)
     dead: bool = False
     hung_until: float = float("-inf")
@@ -60,7 +62,6 @@ class Talks:
         self.partitions = partitions
         self.now = 0.0
         self.notes: dict[str, RateNote] = {}
-        self.late_writes = 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         # Who used each ticket last, and when.
@@ -103,38 +104,54 @@ class Talks:
     # ---- what goes wrong ------------------------------------------------------------------------
 
     def move(self, index: int, to: str, *, after: float = 0.0) -> None:
-        """Give a partition to another worker, who gets it `after` its owner let go."""
-        before = self.talkers[self.owners[index]]
-        self.owners[index] = to
+        """Give a partition to another worker, who gets it `after` its owner let go.
+
+        As in the service: nobody lets go before others can read what he lent.
+        """
+        before = self.talkers[self.owners.pop(index)]
         before.own(self.owned_by(before.name), self.now)
-        self.after(after, lambda: self._gets(to))
+        pause = max(after, before.settled_at - self.now)
+        self.after(pause, partial(self._arrive, {index: to}))
 
     def kill(self, name: str, heirs: list[str]) -> None:
-        """End a worker without a word; others have its partitions at once."""
-        self.talkers[name].dead = True
-        for index in self.owned_by(name):
-            self.owners[index] = self.random.choice(heirs)
-        for heir in heirs:
-            self._gets(heir)
+        """End a worker without a word; others have its partitions when its last write is over.
+
+        As in the service, where its partitions are its own until its lease is over.
+        """
+        victim = self.talkers[name]
+        victim.dead = True
+        inherited = {index: self.random.choice(heirs) for index in self.owned_by(name)}
+        for index in inherited:
+            del self.owners[index]
+        pause = max(0.0, victim.settled_at - self.now)
+        self.after(pause, partial(self._arrive, inherited))
 
     def hang(self, name: str, seconds: float) -> None:
         """Stop a worker for a while; it keeps its partitions."""
         self.talkers[name].hung_until = self.now + seconds
 
-    def _gets(self, name: str) -> None:
-        talker = self.talkers[name]
-        talker.own(self.owned_by(name), self.now)
+    def _arrive(self, partitions: Mapping[int, str]) -> None:
+        """They have new owners; those of one who died meanwhile go to another."""
+        alive = [name for name, each in self.talkers.items() if not each.dead]
+        for index, to in partitions.items():
+            self.owners[index] = to if to in alive else self.random.choice(alive)
+        for name in {self.owners[index] for index in partitions}:
+            self.talkers[name].own(self.owned_by(name), self.now)
 
     # ---- talking --------------------------------------------------------------------------------
 
     def _round(self, talker: Talker) -> None:
+        """As in the service, one round after the other: a read, a decision, a write."""
         if talker.dead:
             return
-        self.after(self.random.uniform(0.9, 1.2), lambda: self._round(talker))
         if talker.cut_off or self.now < talker.hung_until:
+            self._next_round(talker)
             return
         began, notes = self.now, [n for n in self.notes.values() if n.worker_id != talker.name]
         self.after(self._delay(), lambda: self._decide(talker, began, notes))
+
+    def _next_round(self, talker: Talker) -> None:
+        self.after(self.random.uniform(0.9, 1.2), lambda: self._round(talker))
 
     def _decide(self, talker: Talker, began: float, notes: list[RateNote]) -> None:
         if talker.dead:
@@ -151,16 +168,17 @@ class Talks:
         note = talker.negotiation.decide(notes, moment)
         talker.share = talker.negotiation.share(local)
         talker.said_at[talker.number] = local
-        fate = self.random.random()
-        if fate < 0.9:
-            self.after(self._delay(), lambda: self._write(talker.name, note))
+        delay = self._delay()
+        talker.settled_at = self.now + delay
+        self.after(delay, lambda: self._write(talker, note))
 
-    def _write(self, name: str, note: RateNote | None) -> None:
-        known = self.notes.get(name)
-        if note is None:
-            self.notes.pop(name, None)
-        elif known is None or known.number < note.number:
-            self.notes[name] = note
+    def _write(self, talker: Talker, note: RateNote | None) -> None:
+        fails = self.random.random() < 0.1
+        if note is None and not fails:
+            self.notes.pop(talker.name, None)
+        elif note is not None and not fails:
+            self.notes[talker.name] = note
+        self._next_round(talker)
 
     def _delay(self) -> float:
         slow = self.random.random() < 0.1
@@ -189,7 +207,7 @@ def hard_times(seed: int, *, limit: float, seconds: int) -> Talks:
         fate = random.random()
         if fate < 0.15:
             index, to = random.randrange(PARTITIONS), random.choice(alive)
-            if talks.owned_by(to) and talks.owners[index] != to:
+            if talks.owned_by(to) and talks.owners.get(index, to) != to:
                 talks.move(index, to, after=random.choice([0.0, 0.1, 1.0]))
         elif fate < 0.25:
             talks.hang(talker.name, random.uniform(0.5, 8))
