@@ -1,10 +1,17 @@
 """Where a new subscription is to begin, as a body says it."""
 
 from datetime import UTC, datetime
+from typing import Final
 
 from app.api.schemas.base import JsonObject
 from app.api.schemas.moments import moment_of
 from app.domain.beginning import FIELD, Beginning, Edge, require_reached
+from app.domain.errors import ValidationFailedError
+
+_RULE: Final = (
+    "must be earliest, latest, a time like 2026-01-31T12:00:00Z, milliseconds since the epoch,"
+    " or how long ago: -30m, -6h, -2d"
+)
 
 
 def place_text(text: str) -> str:
@@ -23,4 +30,8 @@ def beginning_of(text: str, *, now: datetime) -> Beginning:
     """The place that a text names at `now`; ValidationFailedError."""
     if text in set(Edge):
         return Edge(text)
-    return require_reached(moment_of(text, now=now, path=FIELD), now=now)
+    try:
+        moment = moment_of(text, now=now, path=FIELD)
+    except ValidationFailedError as exc:
+        raise ValidationFailedError.of(FIELD, _RULE) from exc
+    return require_reached(moment, now=now)
