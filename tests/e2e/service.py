@@ -173,7 +173,9 @@ class Service:
 
         async def publisher() -> None:
             # A client of its own: one with many connections spends its time in choosing one.
-            async with httpx.AsyncClient(base_url=self.http.base_url, trust_env=False) as http:
+            async with httpx.AsyncClient(
+                base_url=self.http.base_url, timeout=self.http.timeout, trust_env=False
+            ) as http:
                 for body, key in queue:
                     response = await http.post(
                         f"/topics/{topic}", content=body, headers={"Partition-Key": key}

@@ -29,7 +29,7 @@ async def a_service(
     telling = {"ANGELIA_WORKER_ADDRESS": address, "ANGELIA_OTLP_ENDPOINT": collector.url}
     async with (
         running({**configuration, **telling}, logs) as service,
-        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as page,
+        httpx.AsyncClient(base_url=f"http://{address}", timeout=30, trust_env=False) as page,
     ):
         await until_ready(page)
         yield service, page

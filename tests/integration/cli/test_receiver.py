@@ -8,7 +8,7 @@ from app.cli.receiver import Answer, Received, receiving
 
 
 async def post(url: str, body: bytes, **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
         return await client.post(url, content=body, headers=headers)
 
 

@@ -37,7 +37,7 @@ async def watched(world: World, name: str = "w1") -> AsyncIterator[httpx.AsyncCl
     world.observers[name] = (page,)
     async with served(page, Address("127.0.0.1", 0)) as address:
         url = f"http://{address.host}:{address.port}"
-        async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
             yield http
 
 
