@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -24,6 +23,7 @@ from app.log.bulk import topic_rows
 from app.storage.ledger_rows import discarded_places
 from app.storage.retransmission_rows import Discards, discards, finished_places, hours
 from app.storage.undelivered_rows import undelivered_ranges
+from spark.batches import Batches, batch_of
 from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES
 from spark.work import LogPlace
 
@@ -176,16 +176,12 @@ class _RowsReader(DataSourceReader):
     def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
         raise NotImplementedError
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Batches:
         if not isinstance(partition, _Part):
             raise TypeError(f"No range: {partition}")
         schema = to_arrow_schema(self.columns, timezone="UTC")
         for rows in self.slices(partition):
-            columns = [
-                pa.array(values, type=field.type)
-                for values, field in zip(zip(*rows, strict=True), schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            yield batch_of(rows, schema)
 
 
 class _Messages(_RowsReader):

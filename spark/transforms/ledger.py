@@ -7,9 +7,9 @@ but the discards, of which there is one row to a place.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,13 +20,13 @@ from app.domain.addressed import addressed_to
 from app.domain.commit import Ranges
 from app.domain.ledger import Book, Whose
 from app.domain.message import HEADER_ADDRESSED
+from spark.batches import Batches, batch_of
 from spark.schemas import LEDGER_COUNTS, PLACED_DISCARDS
 from spark.transforms.undelivered import masked
 
 _COUNTS: Final = to_arrow_schema(LEDGER_COUNTS, timezone="UTC")
 _ADDRESSED: Final = HEADER_ADDRESSED.decode("ascii")
 
-Batches = Iterator[pa.RecordBatch]
 _Kind = tuple[int, bool, bool, str]
 
 
@@ -103,7 +103,7 @@ def _counting(account: Account) -> Callable[[Batches], Batches]:
                     found[whole] += 1
                     first[whole] = min(offset, first.get(whole, offset))
         rows = [(*kind, messages, first[kind]) for kind, messages in found.items()]
-        yield pa.RecordBatch.from_arrays(_columns(rows, _COUNTS), schema=_COUNTS)
+        yield batch_of(rows, _COUNTS)
 
     return count
 
@@ -137,8 +137,3 @@ def _keeping(account: Account) -> Callable[[Batches], Batches]:
             yield batch.filter(pa.array(passed, type=pa.bool_()))
 
     return keep
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array]:
-    values = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return [pa.array(each, type=field.type) for each, field in zip(values, schema, strict=True)]

@@ -4,11 +4,10 @@ Filters are those of the delivery itself, so that both agree on every message; t
 in Arrow batches, where these are, and what they pass on is narrow.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -18,12 +17,11 @@ from app.domain.message import Message, Partition, Record
 from app.domain.retransmission import RUN_MAX
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
+from spark.batches import Batches, batch_of
 from spark.schemas import CHOSEN, RUNS
 
 _CHOSEN: Final = to_arrow_schema(CHOSEN, timezone="UTC")
 _RUNS: Final = to_arrow_schema(RUNS, timezone="UTC")
-
-Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +78,7 @@ def _choosing(choice: Choice) -> Callable[[Batches], Batches]:
                 for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
                 if (row := _chosen_row(values, choice.topic, chain=chain, ids=ids)) is not None
             ]
-            yield pa.RecordBatch.from_arrays(_columns(rows, _CHOSEN), schema=_CHOSEN)
+            yield batch_of(rows, _CHOSEN)
 
     return choose
 
@@ -121,11 +119,6 @@ def _joined(batches: Batches) -> Batches:
                 if open_run is not None:
                     closed.append(open_run)
                 open_run = (index, offset, offset + 1, 1, size, undelivered)
-        yield pa.RecordBatch.from_arrays(_columns(closed, _RUNS), schema=_RUNS)
+        yield batch_of(closed, _RUNS)
     if open_run is not None:
-        yield pa.RecordBatch.from_arrays(_columns([open_run], _RUNS), schema=_RUNS)
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array]:
-    values = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return [pa.array(each, type=field.type) for each, field in zip(values, schema, strict=True)]
+        yield batch_of([open_run], _RUNS)
