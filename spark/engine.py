@@ -14,7 +14,7 @@ from app.storage.urls import libpq_url
 from spark.errors import EngineLostError
 from spark.jobs import archive, ledger, retransmission, undelivered_analytics
 from spark.session import new_session
-from spark.work import LogPlace, Progress, Work
+from spark.work import Progress, Work, work_of
 
 JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.UNDELIVERED_ANALYTICS: undelivered_analytics.run,
@@ -51,18 +51,7 @@ class SparkEngine:
         session = self._warm()
         # Of this thread: what it starts on Spark can be cancelled by the name of the group.
         session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
-        work = Work(
-            database_url=self._database_url,
-            scope=job.scope,
-            # A folder for each attempt: none finds half of another's files in its own.
-            output=f"{self._settings.spark_results}/{job.kind.lower()}/{job.id}/{job.attempt}",
-            archive=f"{self._settings.spark_results}/archive",
-            claim=job.claim,
-            progress=progress,
-            log=LogPlace(
-                kafka_bootstrap=self._settings.kafka_bootstrap, namespace=self._settings.namespace
-            ),
-        )
+        work = work_of(job, self._settings, database_url=self._database_url, progress=progress)
         try:
             return JOBS[job.kind](session, work)
         except Exception as exc:

@@ -29,7 +29,7 @@ from app.telemetry import configure_logging
 from spark.runner import Pace, Runner
 from spark.session import submitted_session
 from spark.store import DatabaseJobs
-from spark.work import LogPlace, Progress, Work
+from spark.work import Progress, Work, work_of
 
 Do = Callable[[SparkSession, Work], JobResult]
 
@@ -71,19 +71,7 @@ class SubmittedEngine:
     def run(self, job: Job, progress: Progress) -> JobResult:
         """Do it: its result, or what it raises."""
         self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark's
-        results = self.settings.spark_results
-        log = LogPlace(
-            kafka_bootstrap=self.settings.kafka_bootstrap, namespace=self.settings.namespace
-        )
-        work = Work(
-            database_url=self.database_url,
-            scope=job.scope,
-            output=f"{results}/{job.kind.lower()}/{job.id}/{job.attempt}",
-            archive=f"{results}/archive",
-            claim=job.claim,
-            progress=progress,
-            log=log,
-        )
+        work = work_of(job, self.settings, database_url=self.database_url, progress=progress)
         return self.do(self.session, work)
 
     def cancel(self, job: Job) -> None:

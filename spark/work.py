@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import Event, Lock
 
-from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, JobProgress, Scope
+from app.config import Settings
+from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, Job, JobProgress, Scope
 
 
 class WorkStoppedError(Exception):
@@ -85,3 +86,17 @@ class Work:
     progress: Progress
     log: LogPlace = field(default_factory=LogPlace)
     archive: str = ""
+
+
+def work_of(job: Job, settings: Settings, *, database_url: str, progress: Progress) -> Work:
+    """A job of the database, which is at `database_url` as psycopg has it."""
+    return Work(
+        database_url=database_url,
+        scope=job.scope,
+        # A folder for each attempt: none finds half of another's files in its own.
+        output=f"{settings.spark_results}/{job.kind.lower()}/{job.id}/{job.attempt}",
+        archive=f"{settings.spark_results}/archive",
+        claim=job.claim,
+        progress=progress,
+        log=LogPlace(kafka_bootstrap=settings.kafka_bootstrap, namespace=settings.namespace),
+    )
