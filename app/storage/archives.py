@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Final
 
 import structlog
-from sqlalchemy import func, select, text, tuple_, update
+from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.archive import Archive, ArchivedFolder
-from app.domain.job import Claim, JobKind, JobState
+from app.domain.job import Claim, JobKind
 from app.domain.topic import Topic
 from app.storage.archive_models import (
     KEPT,
@@ -17,10 +17,11 @@ from app.storage.archive_models import (
     ArchivePieceRow,
     ArchivePositionRow,
 )
+from app.storage.jobs import OPEN
+from app.storage.locks import hold
 from app.storage.models import JobRow, TopicRow
 
 _LOCK: Final = "angelia archive"
-_OPEN: Final = (JobState.REQUESTED.value, JobState.RUNNING.value)
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +42,7 @@ class ArchiveRepository:
         folders = list(await self._session.scalars(written))
         if not folders:
             return
-        await self._hold()
+        await hold(self._session, _LOCK)
         for folder in folders:
             if await self._is_overtaken(folder):
                 _log.warning("archive_overtaken", topic=folder.topic, job=claim.job_id)
@@ -90,13 +91,13 @@ class ArchiveRepository:
 
     async def last_asked(self) -> datetime | None:
         """When the archive of all topics was asked for last; nobody else asks till the end."""
-        await self._hold()
+        await hold(self._session, _LOCK)
         query = select(func.max(JobRow.requested_at)).where(*_OF_ALL)
         return await self._session.scalar(query)
 
     async def is_asked(self) -> bool:
         """Whether a job for all topics waits or runs."""
-        query = select(JobRow.id).where(*_OF_ALL, JobRow.state.in_(_OPEN)).limit(1)
+        query = select(JobRow.id).where(*_OF_ALL, OPEN).limit(1)
         return await self._session.scalar(query) is not None
 
     async def is_wanted(self) -> bool:
@@ -107,10 +108,6 @@ class ArchiveRepository:
         if await self._session.scalar(topics) is not None:
             return True
         return await self._session.scalar(folders) is not None
-
-    async def _hold(self) -> None:
-        lock = text("SELECT pg_advisory_xact_lock(hashtext(:name))")
-        await self._session.execute(lock, {"name": _LOCK})
 
     async def _is_overtaken(self, folder: ArchiveFolderRow) -> bool:
         until = await self._until(folder.topic, folder.topic_created_at)

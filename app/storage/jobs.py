@@ -53,6 +53,8 @@ _WAITING: Final = {
 # Another version may ask for, and do, jobs that this one has never heard of.
 _KNOWN: Final = JobRow.kind.in_([kind.value for kind in JobKind])
 _ENDED: Final = JobRow.state.in_([state.value for state in ENDED])
+OPEN: Final = JobRow.state.in_([state.value for state in JobState if state not in ENDED])
+"""Of a job that waits or runs."""
 
 
 class JobRepository:

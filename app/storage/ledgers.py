@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import Select, delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.job import Claim, Job, JobKind, JobState
+from app.domain.job import Claim, Job, JobKind
 from app.domain.ledger import (
     Counted,
     Discarded,
@@ -18,19 +18,20 @@ from app.domain.ledger import (
 )
 from app.domain.ledger_chain import NOTHING, Link, entry_of, hash_of, written
 from app.domain.subscription import Subscription
+from app.storage.jobs import OPEN
 from app.storage.ledger_models import (
     LedgerCountRow,
     LedgerDiscardRow,
     LedgerEntryRow,
     LedgerRequestRow,
 )
+from app.storage.locks import hold
 from app.storage.models import JobRow, SubscriptionRow, TopicRow
 from app.storage.settings import from_json, to_json
 
 # One statement drops so many.
 DROP_MAX: Final = 1_000
 _NOW: Final = func.clock_timestamp()
-_OPEN: Final = JobRow.state.in_([JobState.REQUESTED.value, JobState.RUNNING.value])
 
 
 class Kept(NamedTuple):
@@ -50,20 +51,19 @@ class LedgerRepository:
 
     async def hold(self, subscription_id: str) -> None:
         """Nobody else asks for or writes an entry of it before this transaction ends."""
-        name = func.hashtextextended(f"ledger {subscription_id}", 0)
-        await self._session.execute(select(func.pg_advisory_xact_lock(name)))
+        await hold(self._session, f"angelia ledger {subscription_id}")
 
     async def waiting(self, subscription_id: str) -> str | None:
         """The job that is to make its next entry, if one is asked for and has not ended."""
         row = LedgerRequestRow
         query = select(row.job_id).join(JobRow, JobRow.id == row.job_id)
         return await self._session.scalar(
-            query.where(row.subscription_id == subscription_id, _OPEN).limit(1)
+            query.where(row.subscription_id == subscription_id, OPEN).limit(1)
         )
 
     async def open_jobs(self) -> int:
         """How many jobs are asked for, and have not ended, of all subscriptions."""
-        of_ledgers = (JobRow.kind == JobKind.LEDGER.value, _OPEN)
+        of_ledgers = (JobRow.kind == JobKind.LEDGER.value, OPEN)
         return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
 
     async def dropped(self, subscription_id: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import delete, func, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.storage.locks import hold
 from app.storage.trace_tables import TRACE_LOSSES, TRACE_SOURCES
 
 # Days that are made before they come: a database that is away for a day loses nothing.
@@ -49,9 +50,7 @@ class TraceDays:
         meanwhile others would wait behind it.
         """
         await self._session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
-        await self._session.execute(
-            text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": _LOCK}
-        )
+        await hold(self._session, _LOCK)
 
     async def all(self) -> Sequence[TraceDay]:
         """Those there are, the oldest first."""
