@@ -140,3 +140,12 @@ def _answer(status: int, description: str, example: tuple[str, str]) -> dict[str
     if status in _LATER:
         documented["headers"] = RETRY_HEADER
     return documented
+
+
+QUEUE_FULL: Final = refusal(
+    429,
+    description="Too many jobs wait",
+    code="JOB_QUEUE_FULL",
+    message="100 jobs wait already: try again when some ended",
+)
+"""Of routes that ask Spark for something."""

@@ -8,7 +8,15 @@ from starlette.responses import Response
 
 from app.api.access import CallerOf, requires
 from app.api.dependencies import Services, ServicesOf
-from app.api.documented import IGNORED_HEADER, LINK_HEADER, answers, errors, refusal, takes
+from app.api.documented import (
+    IGNORED_HEADER,
+    LINK_HEADER,
+    QUEUE_FULL,
+    answers,
+    errors,
+    refusal,
+    takes,
+)
 from app.api.idempotency import RepeatableRoute
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import next_link
@@ -29,12 +37,6 @@ router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=RepeatableRoute)
 
 WINDOW_DEFAULT: Final = timedelta(days=1)
 
-_FULL: Final = refusal(
-    429,
-    description="Too many jobs wait",
-    code="JOB_QUEUE_FULL",
-    message="100 jobs wait already: try again when some ended",
-)
 _ENDED: Final = refusal(
     409, description="It has ended", code="JOB_ENDED", message="Job 4f1c is DONE already"
 )
@@ -48,7 +50,7 @@ JobId = Annotated[str, Path(description="id of the job")]
     status_code=202,
     responses=answers(JobRead, status=202, headers=IGNORED_HEADER)
     | errors(400, 404, 413, 415)
-    | _FULL,
+    | QUEUE_FULL,
     openapi_extra=takes(JobBody, {"kind": "UNDELIVERED_ANALYTICS", "from": "2026-01-31T00:00:00Z"}),
 )
 async def request_job(request: Request, services: ServicesOf, caller: CallerOf) -> Response:

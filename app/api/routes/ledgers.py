@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import answers, errors, refusal
+from app.api.documented import QUEUE_FULL, answers, errors
 from app.api.idempotency import RepeatableRoute
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
 from app.api.schemas.job import JobRead, jobs_read
@@ -23,13 +23,6 @@ router = APIRouter(
 )
 
 WINDOW_DEFAULT: Final = timedelta(days=31)
-
-_FULL: Final = refusal(
-    429,
-    description="Too many jobs wait",
-    code="JOB_QUEUE_FULL",
-    message="100 jobs wait already: try again when some ended",
-)
 
 
 @router.get(
@@ -61,7 +54,7 @@ async def get_ledger(
     "",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=202,
-    responses=answers(JobRead, status=202) | errors(400, 404, 503) | _FULL,
+    responses=answers(JobRead, status=202) | errors(400, 404, 503) | QUEUE_FULL,
 )
 async def request_entry(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> Response:
     """Have Spark make an entry of the time from the last one until now; `Location`: its job.
