@@ -24,7 +24,9 @@ from app.log.kafka.admin import Admin
 from app.log.kafka.bridge import IoThread
 from app.log.kafka.client import Client, Leaders
 from app.log.kafka.commits import Commits
+from app.log.kafka.committing import COMMIT_TIMEOUT, Committing
 from app.log.kafka.compression import Compression
+from app.log.kafka.coordinators import Coordinators, FoundGroups
 from app.log.kafka.lines import Located
 from app.log.kafka.ownership import Member, Membership
 from app.log.kafka.places import Found, Places
@@ -139,7 +141,8 @@ class KafkaLog:
                 compression=compression,
             )
         )
-        self._commits = Commits(self._control, self._control_client, self._stats)
+        self._commits = Commits(self._control, self._control_client)
+        self._committing = Committing(Coordinators(self._look_for_groups))
         self._admin = Admin(
             self._control, self._control_client, replication_factor=replication_factor
         )
@@ -152,6 +155,7 @@ class KafkaLog:
         for client in self._clients:
             await self._control.run(_closing(client.close))
         self._reader.close()
+        self._committing.close()
         await self._parts.aclose()
 
     async def append(
@@ -213,12 +217,14 @@ class KafkaLog:
     ) -> Mapping[tuple[str, Partition], str]:
         """As `MessageLog.commit`; a Kafka that does not answer is a failure of each partition."""
         prefix = self._names.prefix
-        failures = await self._commits.commit(
+        failures = await self._committing.commit(
             {
                 prefix + group: {self._names.full(p): committed for p, committed in each.items()}
                 for group, each in offsets.items()
+                if each
             }
         )
+        self._stats.commits += sum(map(len, offsets.values())) - len(failures)
         return {
             (group[len(prefix) :], self._names.ours(partition)): why
             for (group, partition), why in failures.items()
@@ -297,6 +303,19 @@ class KafkaLog:
             return Found(await self._locating.refresh(names), self._locating.addresses())
 
         return await self._control.run(look, seconds=CALL_TIMEOUT_S)
+
+    async def _look_for_groups(self, names: Collection[str]) -> FoundGroups:
+        """The coordinators of the groups of these full names, asked anew."""
+        client = self._control_client
+
+        async def look() -> FoundGroups:
+            client.forget_coordinators(names)
+            nodes = await client.coordinators(names)
+            if not set(nodes.values()) <= client.addresses().keys():
+                await client.refresh([])
+            return FoundGroups(nodes, client.addresses())
+
+        return await self._control.run(look, seconds=COMMIT_TIMEOUT.total_seconds())
 
     async def _client(self, name: str, request_timeout: float = _REQUEST_TIMEOUT_S) -> Client:
         io = self._control

@@ -2,8 +2,9 @@
 
 import asyncio
 from asyncio import Transport
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import structlog
@@ -21,6 +22,9 @@ ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
 _log = structlog.get_logger(__name__)
 
 _Answer = asyncio.Future[bytes]
+
+Frame = Callable[[int], bytes]
+"""Makes a request, with its length in front, of a correlation id."""
 
 
 class Caller:
@@ -42,17 +46,28 @@ class Caller:
         self._asked: InFlight[_Answer] = InFlight(answer_timeout, self._too_late)
         self._closed = False
 
-    async def ask(self, frame: Callable[[int], bytes]) -> bytes:
-        """The answer to what `frame` makes of a correlation id, without its length.
+    async def ask(self, frame: Frame) -> bytes:
+        """The answer to a request, without its length.
 
         Raises:
             NotSentError: there is no connection.
             LogUnavailableError: there was no answer.
         """
-        transport = await self._opened()
-        answer: _Answer = asyncio.get_running_loop().create_future()
-        transport.write(frame(self._asked.begin(answer)))
+        (answer,) = await self.ask_all([frame])
         return await answer
+
+    async def ask_all(self, frames: Iterable[Frame]) -> "list[asyncio.Future[bytes]]":
+        """The answers to requests that go together; they come as those of `ask` do.
+
+        Raises NotSentError: there is no connection.
+        """
+        transport, loop = await self._opened(), asyncio.get_running_loop()
+        written, answers = [], list[_Answer]()
+        for frame in frames:
+            answers.append(loop.create_future())
+            written.append(frame(self._asked.begin(answers[-1])))
+        transport.write(b"".join(written))
+        return answers
 
     def close(self) -> None:
         """Close the connection, and open no other; who waits for an answer is told."""
@@ -110,3 +125,33 @@ class Caller:
             if self._link is not None:
                 self.disconnected(self._link, None)
             self._link, self._transport = link, link.transport
+
+
+class Callers:
+    """A caller for each broker that is asked; made when it first is."""
+
+    def __init__(
+        self, address: Callable[[int], Address | None], *, answer_timeout: timedelta
+    ) -> None:
+        """`address` says where a broker is, by its number."""
+        self._address = address
+        self._answer_timeout = answer_timeout
+        self._callers: dict[int, Caller] = {}
+        self.closed = False
+
+    def of(self, node: int) -> Caller:
+        """The broker's."""
+        caller = self._callers.get(node)
+        if caller is None:
+            address = partial(self._address, node)
+            caller = Caller(node, address, answer_timeout=self._answer_timeout)
+            self._callers[node] = caller
+            if self.closed:
+                caller.close()
+        return caller
+
+    def close(self) -> None:
+        """Close all connections; who waits for an answer is told."""
+        self.closed = True
+        for caller in self._callers.values():
+            caller.close()

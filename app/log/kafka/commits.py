@@ -1,54 +1,31 @@
-"""Committed offsets of groups that have no members: pipelined commits, reads in bulk."""
+"""Committed offsets of groups that have no members, as they are read, in bulk, and forgotten."""
 
-import contextlib
-from collections import deque
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final
 
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kafka.protocol.consumer import OffsetDeleteRequest, OffsetFetchRequest
 
-from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
-from app.log.interface import Committed, LogStats
+from app.log.interface import Committed
 from app.log.kafka.bridge import IoThread, Untyped
-from app.log.kafka.client import (
-    FAILED_TRY,
-    STALE_COORDINATOR_CODES,
-    Client,
-    Deadline,
-    reason,
-)
+from app.log.kafka.client import FAILED_TRY, Client, Deadline, reason
 from app.log.kafka.wire import by_topic
 
-COMMIT_TIMEOUT_S: Final = 3.0
+LOOK_TIMEOUT_S: Final = 3.0
 # A try that began in time may take a little longer.
 CALL_TIMEOUT_S: Final = 4.0
-# Written together and answered together, a request costs half of one by itself.
-IN_FLIGHT_MAX: Final = 64
 
 _GROUPS_PER_REQUEST: Final = 100
-_UNKNOWN_MEMBER: Final = 25
 _NOTHING_THERE_CODES: Final = frozenset({3, 69})
-
-Offsets = Mapping[Partition, Committed]
-Failures = dict[tuple[str, Partition], str]
 
 
 class Commits:
-    """Commits by group. Takes and gives names with the prefix."""
+    """What was committed, by group. Takes and gives names with the prefix."""
 
-    def __init__(self, io: IoThread, client: Client, stats: LogStats) -> None:
+    def __init__(self, io: IoThread, client: Client) -> None:
         self._io = io
         self._client = client
-        self._stats = stats
-
-    async def commit(self, offsets: Mapping[str, Offsets]) -> Failures:
-        """As `MessageLog.commit`; a Kafka that does not answer is a failure of each partition."""
-        groups = {group: each for group, each in offsets.items() if each}
-        failures = await self._io.run(lambda: self._commit_all(groups))
-        self._stats.commits += sum(len(each) for each in groups.values()) - len(failures)
-        return failures
 
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
@@ -62,15 +39,10 @@ class Commits:
             work = partial(self._forget, group, partitions)
             await self._io.run(work, seconds=CALL_TIMEOUT_S)
 
-    async def _commit_all(self, groups: Mapping[str, Offsets]) -> Failures:
-        commit = _Round(self._io, self._client, groups)
-        await commit.run()
-        return commit.failures
-
     async def _committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        deadline = Deadline(self._io, COMMIT_TIMEOUT_S)
+        deadline = Deadline(self._io, LOOK_TIMEOUT_S)
         found: dict[str, Mapping[Partition, Committed]] = {}
         left = {group: partitions for group, partitions in groups.items() if partitions}
         while left:
@@ -107,7 +79,7 @@ class Commits:
         return cause
 
     async def _forget(self, group: str, partitions: Collection[Partition]) -> None:
-        deadline = Deadline(self._io, COMMIT_TIMEOUT_S)
+        deadline = Deadline(self._io, LOOK_TIMEOUT_S)
         while True:
             cause: object = "its coordinator is not available"
             try:
@@ -122,102 +94,6 @@ class Commits:
                 cause = error
             self._client.forget_coordinators([group])
             await deadline.pause(cause)
-
-
-class _Round:
-    """One call of `commit`: its groups a few at a time, and what failed of them.
-
-    When the coordinators have been silent for COMMIT_TIMEOUT_S, the rest is not even tried.
-    """
-
-    def __init__(self, io: IoThread, client: Client, groups: Mapping[str, Offsets]) -> None:
-        self._io = io
-        self._client = client
-        self._groups = groups
-        self._waiting = deque(groups.items())
-        self._deadline = Deadline(io, COMMIT_TIMEOUT_S)
-        self._silent: LogUnavailableError | None = None
-        self.failures: Failures = {}
-
-    async def run(self) -> None:
-        """Commit all of them; a broker has at most IN_FLIGHT_MAX requests of ours to answer."""
-        # All coordinators in one request; a group it does not find looks for itself.
-        with contextlib.suppress(*FAILED_TRY):
-            await self._client.coordinators(self._groups)
-        await self._io.gather([self._line] * min(IN_FLIGHT_MAX, len(self._groups)))
-
-    async def _line(self) -> None:
-        """One group after another, as long as there are any."""
-        while self._waiting:
-            group, offsets = self._waiting.popleft()
-            left = dict(offsets)
-            try:
-                await self._commit(group, left)
-            except LogUnavailableError as error:
-                self._silent = error
-            if self._silent is not None:
-                self._fail_all(group, left, self._silent.message)
-
-    async def _commit(self, group: str, left: dict[Partition, Committed]) -> None:
-        """One group; again, what the coordinator could not take in right now."""
-        while left and self._silent is None:
-            try:
-                cause = await self._try(group, left)
-            except FAILED_TRY as error:
-                cause = error
-            if left:
-                self._client.forget_coordinators([group])
-                await self._deadline.pause(cause)
-
-    async def _try(self, group: str, left: dict[Partition, Committed]) -> object:
-        """Take out of `left` what is decided. Returns why the rest is not."""
-        node = (await self._client.coordinators([group])).get(group)
-        if node is None:
-            return "its coordinator is not available"
-        response = await self._client.send(node, _commit_request(group, left))
-        cause: object = "a partition was left unanswered"
-        for topic in response.topics:
-            for part in topic.partitions:
-                partition = Partition(topic.name, part.partition_index)
-                if part.error_code in STALE_COORDINATOR_CODES:
-                    cause = reason(part.error_code)
-                    continue
-                left.pop(partition, None)
-                if part.error_code:
-                    self.failures[group, partition] = _commit_failure(part.error_code)
-        return cause
-
-    def _fail_all(self, group: str, left: Collection[Partition], why: str) -> None:
-        self.failures.update({(group, each): why for each in left})
-
-
-def _commit_request(group: str, offsets: Offsets) -> Untyped:
-    kind = OffsetCommitRequest.OffsetCommitRequestTopic
-    topics: dict[str, list[Untyped]] = {}
-    for (topic, index), committed in offsets.items():
-        part = kind.OffsetCommitRequestPartition(
-            partition_index=index,
-            committed_offset=committed.offset,
-            committed_leader_epoch=-1,
-            committed_metadata=committed.metadata,
-        )
-        topics.setdefault(topic, []).append(part)
-    return OffsetCommitRequest(
-        group_id=group,
-        # No member and no generation: allowed for as long as the group has no members.
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        retention_time_ms=-1,
-        topics=[kind(name=topic, partitions=parts) for topic, parts in topics.items()],
-        max_version=8,
-    )
-
-
-def _commit_failure(code: int) -> str:
-    if code == _UNKNOWN_MEMBER:
-        return "the group has members of its own, which alone may commit"
-    return reason(code)
 
 
 def _offsets_request(groups: Mapping[str, Collection[Partition]]) -> Untyped:

@@ -10,8 +10,8 @@ from typing import Final
 
 from app.domain.message import Partition
 from app.log.interface import Chunk
-from app.log.kafka.caller import Caller
-from app.log.kafka.decoding import decode
+from app.log.kafka.caller import Callers
+from app.log.kafka.decoding import decode, plain_count
 from app.log.kafka.fetch_wire import FetchAnswer, FetchRequest, fetch_frame, read_fetch
 from app.log.kafka.places import Places
 
@@ -20,17 +20,23 @@ OFFSET_OUT_OF_RANGE: Final = 1
 # Beyond what the request itself waits.
 _ANSWER_TIMEOUT: Final = timedelta(seconds=3)
 _CLIENT: Final = "angelia-reading"
-# What is larger is taken apart on a thread: it would hold up all deliveries.
-_DECODED_HERE_BYTES_MAX: Final = 32 * 1024
+# What takes longer is taken apart on a thread: it would hold up all deliveries. What takes about a
+# millisecond holds them up for longer there, when it waits for a core with the interpreter's lock.
+_PACKED_BYTES_MAX: Final = 32 * 1024
+_PLAIN_BYTES_MAX: Final = 512 * 1024
+_PLAIN_RECORDS_MAX: Final = 300
 
 
 class Fetcher:
     """A broker answers one connection's requests in order, so a long poll has one of its own."""
 
     def __init__(self, places: Places) -> None:
-        self._places = places
-        self._callers: dict[int, Caller] = {}
-        self.closed = False
+        self._callers = Callers(places.address, answer_timeout=_ANSWER_TIMEOUT)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._callers.closed
 
     async def fetch(self, node: int, request: FetchRequest) -> FetchAnswer:
         """The broker's answer.
@@ -40,32 +46,27 @@ class Fetcher:
             LogUnavailableError: there was no answer.
             MalformedAnswerError: it cannot be read.
         """
-        frame = await self._caller(node).ask(
+        frame = await self._callers.of(node).ask(
             lambda correlation: fetch_frame(correlation, request, client=_CLIENT)
         )
         return read_fetch(frame)
 
     def close(self) -> None:
         """Close all connections; who waits for an answer is told."""
-        self.closed = True
-        for caller in self._callers.values():
-            caller.close()
-
-    def _caller(self, node: int) -> Caller:
-        caller = self._callers.get(node)
-        if caller is None:
-            caller = self._callers[node] = Caller(
-                node, lambda: self._places.address(node), answer_timeout=_ANSWER_TIMEOUT
-            )
-            if self.closed:
-                caller.close()
-        return caller
+        self._callers.close()
 
 
 async def chunk_of(partition: Partition, offset: int, records: bytes) -> Chunk:
     """The chunk from `offset` on in a fetch answer's bytes; CorruptBatchError."""
-    if len(records) <= _DECODED_HERE_BYTES_MAX:
+    if _is_quick(records):
         decoded = decode(records, offset)
     else:
         decoded = await asyncio.to_thread(decode, records, offset)
     return Chunk(partition, offset, decoded.next_offset, decoded.records, len(records))
+
+
+def _is_quick(records: bytes) -> bool:
+    if len(records) <= _PACKED_BYTES_MAX or len(records) > _PLAIN_BYTES_MAX:
+        return len(records) <= _PACKED_BYTES_MAX
+    count = plain_count(records)
+    return count is not None and count <= _PLAIN_RECORDS_MAX
