@@ -75,6 +75,18 @@ def decode(raw: bytes, offset: int) -> Decoded:
     return Decoded(records, next_offset)
 
 
+def plain_count(raw: bytes) -> int | None:
+    """How many records its batches say that they have; None if one is packed, or of an old kind."""
+    count = position = 0
+    while position + _HEADER.size <= len(raw):
+        _, length, _, magic, _, attributes, *_, records = _HEADER.unpack_from(raw, position)
+        if magic < _MAGIC or attributes & _CODEC_MASK:
+            return None
+        count += records
+        position += _LOG_OVERHEAD + max(length, 0)
+    return count
+
+
 def _decode_batch(raw: memoryview, offset: int, into: list[Record]) -> int:
     """Add a batch's records; returns the offset of its last one, from its base offset."""
     if len(raw) < _HEADER.size:

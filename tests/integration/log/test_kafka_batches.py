@@ -8,7 +8,7 @@ from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from app.domain.message import NewRecord
 from app.log.kafka.compression import Compression
-from app.log.kafka.decoding import CorruptBatchError, decode
+from app.log.kafka.decoding import CorruptBatchError, decode, plain_count
 from app.log.kafka.encoding import (
     BATCH_OVERHEAD,
     batch_body,
@@ -87,6 +87,18 @@ def test_batches_of_every_codec_are_read(codec: int) -> None:
 def test_a_batch_that_is_much_larger_unpacked_is_read_whole(codec: int) -> None:
     found = decode(foreign_batch(codec=codec, count=40, size=200_000), 0)
     assert sum(len(r.value or b"") for r in found.records) > 8_000_000
+
+
+def test_the_records_of_plain_batches_are_counted_without_reading_them() -> None:
+    batches = foreign_batch(count=3), foreign_batch(base=3, count=300)
+    assert plain_count(b"".join(batches)) == 303
+    assert plain_count(b"".join(batches)[:-1]) == 303
+    assert plain_count(b"") == 0
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_of_packed_batches_no_count_says_what_they_cost(codec: int) -> None:
+    assert plain_count(foreign_batch() + foreign_batch(base=3, codec=codec)) is None
 
 
 def test_records_below_the_offset_asked_for_are_left_out() -> None:
