@@ -20,7 +20,7 @@ LIVE_SECONDS: Final = 1.0
 # Where processes wait for cores, each turn of a backlog is followed by a rest of so many times its
 # length. Live messages pass through all of them: a loop that is always ready to run is the last
 # that they wait for, and a backlog has time.
-RESTS_PER_TURN: Final = 2.0
+RESTS_PER_TURN: Final = 3.0
 REST_SECONDS_MAX: Final = 0.010
 # Filters run for so long in one turn, however many messages that are: some cost a thousand times
 # as much as others.

@@ -20,13 +20,13 @@ TOOK_S = 0.002
 @pytest.mark.parametrize(
     ("took_s", "crowded", "live", "rest_s"),
     [
-        (0.001, True, True, 0.002),
+        (0.001, True, True, 0.003),
         (0.050, True, True, REST_SECONDS_MAX),
         (0.001, False, True, 0.0),
         (0.001, True, False, 0.0),
     ],
 )
-def test_a_turn_is_rested_from_twice_as_long_if_cores_are_waited_for_and_others_are_live(
+def test_a_turn_is_rested_from_thrice_as_long_if_cores_are_waited_for_and_others_are_live(
     took_s: float,
     crowded: bool,  # noqa: FBT001 - columns of the table
     live: bool,  # noqa: FBT001 - another
@@ -89,7 +89,7 @@ def test_nothing_of_a_backlog_is_begun_until_the_rest_is_over() -> None:
     backlog.pump()
     backlog.turns.live()
     backlog.loop.turn(took_s=TOOK_S)
-    assert backlog.loop.rests == pytest.approx([2 * TOOK_S])
+    assert backlog.loop.rests == pytest.approx([3 * TOOK_S])
     backlog.pump()
     assert backlog.begun == [STARTS_PER_TURN, 0]
     backlog.loop.rest()
@@ -103,7 +103,7 @@ def test_each_turn_is_rested_from_as_long_as_others_are_live() -> None:
         backlog.turns.live()
         backlog.loop.turn(took_s=TOOK_S)
         backlog.loop.rest()
-    assert backlog.loop.rests == pytest.approx([2 * TOOK_S] * 5)
+    assert backlog.loop.rests == pytest.approx([3 * TOOK_S] * 5)
     backlog.clock.now += LIVE_SECONDS
     backlog.loop.turn(took_s=TOOK_S)
     backlog.loop.turn(took_s=TOOK_S)
