@@ -8,8 +8,8 @@ from typing import NamedTuple
 class Loan(NamedTuple):
     """The lender's answer to what a borrower asked under `number`: these tickets, for some seconds.
 
-    Sets of tickets are integers, bit by bit. `outstanding` are all that the borrower may still be
-    using, by this answer and those before it.
+    Sets of tickets are integers, bit by bit. `outstanding` are all that the borrower may be using,
+    or used less than a second ago, by this answer and those before it.
     """
 
     number: int

@@ -97,11 +97,11 @@ class Supervised:
             recorder=self.streams,
             tasks=tasks,
         )
-        self._changes = database
+        self.database = database
 
     async def apply(self) -> None:
         """Let the supervisor know all that the control plane knows."""
-        self.supervisor.apply(await self._changes.since(self.supervisor.registry.number))
+        self.supervisor.apply(await self.database.since(self.supervisor.registry.number))
 
     def key(self, subscription: Subscription, index: int = 0) -> CursorKey:
         return CursorKey(subscription.id, Partition(subscription.topic, index))

@@ -1,7 +1,8 @@
 """What a worker borrows of a subscription's rate (pure)."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from app.domain.sharing import RateNote
 from workers.assignment.lending import LOAN_S
@@ -10,6 +11,9 @@ from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Lease
 from workers.delivery.tickets import union
 
+# Tickets, and since when they may be used.
+Part: TypeAlias = tuple[int, float]
+
 
 @dataclass(frozen=True, slots=True)
 class Borrowed:
@@ -17,7 +21,7 @@ class Borrowed:
 
     number: int
     until: float
-    parts: tuple[tuple[int, float], ...]
+    parts: tuple[Part, ...]
 
 
 class Borrowing:
@@ -35,26 +39,32 @@ class Borrowing:
         """Forget all: the tickets have another size."""
         self._borrowed.clear()
 
-    def hear(self, notes: Collection[RateNote], moment: Moment) -> None:
-        """Take over what lenders answer; where it is less than before, at once."""
+    def own(self, tickets: int) -> None:
+        """These are ours, and may be lent or be another's soon: no loan of them counts any more."""
+        self._borrowed = {
+            lender: replace(known, parts=_without(tickets, known.parts))
+            for lender, known in self._borrowed.items()
+        }
+
+    def hear(self, notes: Collection[RateNote], moment: Moment, *, own: int) -> None:
+        """Take over what lenders answer but `own` tickets; what is less than before, at once."""
         self._borrowed = {
             lender: known for lender, known in self._borrowed.items() if known.until > moment.now
         }
         for note in notes:
-            self._hear(note, moment)
+            self._hear(note, moment, own)
 
-    def leases(self, *, but: int) -> Iterator[Lease]:
-        """What may be used, and when; `but` not those that we own by now, and may have lent."""
+    def leases(self) -> Iterator[Lease]:
+        """What may be used, and when."""
         for borrowed in self._borrowed.values():
             for tickets, since in borrowed.parts:
-                if tickets & ~but:
-                    yield Lease(tickets & ~but, since, borrowed.until)
+                yield Lease(tickets, since, borrowed.until)
 
     def heard(self) -> dict[str, int]:
         """The number of the answer that is followed, by lender."""
         return {lender: borrowed.number for lender, borrowed in self._borrowed.items()}
 
-    def _hear(self, note: RateNote, moment: Moment) -> None:
+    def _hear(self, note: RateNote, moment: Moment, own: int) -> None:
         loan = note.lent.get(self._worker_id)
         asked_at = moment.said_at.get(loan.number) if loan else None
         known = self._borrowed.get(note.worker_id)
@@ -67,5 +77,9 @@ class Borrowing:
         self._borrowed[note.worker_id] = Borrowed(
             loan.number,
             asked_at + LOAN_S,
-            tuple(part for part in (*kept, added) if part[0]),
+            _without(own, (*kept, added)),
         )
+
+
+def _without(tickets: int, parts: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple((part & ~tickets, since) for part, since in parts if part & ~tickets)

@@ -1,6 +1,6 @@
 """What a worker lends of a subscription's rate (pure)."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -93,7 +93,7 @@ class Lending:
     def loans(self, now: float) -> dict[str, Loan]:
         """What is to be said of it, by borrower."""
         return {
-            borrower: Loan(loans[-1].number, loans[-1].tickets, self.outstanding(borrower, now))
+            borrower: Loan(loans[-1].number, loans[-1].tickets, _in_the_way(loans, now))
             for borrower, loans in self._lent.items()
         }
 
@@ -110,3 +110,8 @@ class Lending:
         if tickets or (loans and loans[-1].tickets):
             answer = Lent(note.number, tickets, now + LOAN_S + DRIFT_S)
             self._lent.setdefault(note.worker_id, []).append(answer)
+
+
+def _in_the_way(loans: Iterable[Lent], now: float) -> int:
+    """What the borrower used in the last second too: an owner after us may hear of it only now."""
+    return union(lent.tickets for lent in loans if lent.block.free_at > now)

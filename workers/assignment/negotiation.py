@@ -105,13 +105,14 @@ class Negotiation:
             index: self._owned.get(index, (at, at + pause)) for index, at in assigned_at.items()
         }
         self._own_tickets = tickets_of(frozenset(self._owned), self._partitions)
+        self._borrowing.own(self._own_tickets)
         self._verify(verified)
 
     def share(self, now: float) -> Share:
         """What may be sent from now on, unless something is heard."""
         if now >= self._settled_at and self.is_idle and not self._foreign:
             return self._all_own()  # as nearly always
-        leases = (*self._own_leases(now), *self._borrowing.leases(but=self._own_tickets))
+        leases = (*self._own_leases(now), *self._borrowing.leases())
         return Share(self._limit, self._partitions, leases, self._tickets_max)
 
     def _all_own(self) -> Share:
@@ -172,7 +173,7 @@ class Negotiation:
         self._verify(verified)
         self._tickets_max = inf
         comparable = self._comparable(notes)
-        self._borrowing.hear(comparable, moment)
+        self._borrowing.hear(comparable, moment, own=self._own_tickets)
         self._lending.hear(comparable, moment.now)
         self.hear_of_loans(notes, moment.now)
 

@@ -170,11 +170,13 @@ class RateSharing:
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
 
     async def talk(self) -> None:
-        """One round, if there is somebody to talk to."""
+        """One round, if there is somebody to talk to; none soon after this process hung."""
         if not self._has_reason():
             self._unheard_since = None
             return
         began = self._clock()
+        if self._lines.pulse.wait(began) > 0:
+            return  # what it believes to own may be another's by now, and must not be lent
         if self._unheard_since is None:
             self._unheard_since = began
         try:

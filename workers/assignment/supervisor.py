@@ -27,11 +27,11 @@ from workers.assignment.starting import Starts, Wanted
 from workers.consumer.cursor import Cursor
 from workers.consumer.lines import CursorKey, Lines, abandon
 
-# How long what is in the air may take when its partition is revoked; together below the time the
-# log waits for a revocation.
+# How long what is in the air may take when its partition is revoked, and its commit. All of it with
+# what is still to be said to other workers: below the time the log waits for a revocation.
 LANDING_MAX: Final = timedelta(seconds=3)
 COMMITTING_MAX: Final = timedelta(seconds=1.5)
-SAYING_MAX: Final = timedelta(seconds=0.3)
+HANDING_OVER_MAX: Final = timedelta(seconds=4.8)
 # The same when the worker stops.
 LAST_LANDING_MAX: Final = timedelta(seconds=15)
 
@@ -96,6 +96,8 @@ class Supervisor:
         """Let requests in the air land and commit all positions; returns what was closed."""
         self._stopping = True
         self._recorder.own(())
+        # What it owns may go to others from now on: it lends nothing of it any more.
+        self._rates.hold(())
         self._finish_soon(list(self._lines.keys()), LAST_LANDING_MAX)
         closed = list(self._closing.items())
         await self._until_closed(self._closing.keys(), LAST_LANDING_MAX + COMMITTING_MAX)
@@ -129,10 +131,11 @@ class Supervisor:
 
     async def _hand_over(self, event: Revoked) -> None:
         # A suspension may have begun to close some of them before, and may wait longer than we can.
+        over_at = asyncio.get_running_loop().time() + HANDING_OVER_MAX.total_seconds()
         closing = {key for key in self._closing if key.partition in event.partitions}
         if not await self._until_closed(closing, LANDING_MAX + COMMITTING_MAX):
             self._abandon_closing(event.partitions)
-        await self._until_said()
+        await self._until_said(over_at)
         # Reached only when all that was in the air has landed and is committed, or will never be
         # committed by us; and what we lent of the rate can be read by the next owner.
         event.release()
@@ -202,9 +205,9 @@ class Supervisor:
         self._closed.clear()
         self._reconcile()
 
-    async def _until_said(self) -> None:
+    async def _until_said(self, over_at: float) -> None:
         try:
-            async with asyncio.timeout(SAYING_MAX.total_seconds()):
+            async with asyncio.timeout_at(over_at):
                 await self._rates.settled()
         except TimeoutError:
             _log.warning("rate_loans_not_settled")

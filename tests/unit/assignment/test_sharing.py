@@ -11,7 +11,7 @@ from app.domain.subscription import DeliveryPolicy, Subscription
 from app.domain.topic import Topic
 from workers.assignment.negotiation import OVER_S
 from workers.assignment.sharing import SILENCE_S, Held, RateSharing
-from workers.delivery.pulse import Pulse
+from workers.delivery.pulse import HANG_S, QUIET_S, Pulse
 from workers.delivery.share import Demand, Share
 from workers.delivery.tickets import tickets_of
 
@@ -98,6 +98,17 @@ def a_subscription(new_id: str) -> Subscription:
     )
 
 
+def asking(*, number: int, partitions: int = TOPIC.partitions) -> RateNote:
+    """Another worker would have half of all there is."""
+    return RateNote(
+        subscription_id="s0",
+        worker_id="other",
+        partitions=partitions,
+        number=number,
+        wanted=100,
+    )
+
+
 async def test_who_has_all_partitions_looks_once_and_says_nothing() -> None:
     one = One(owned={0, 1, 2, 3})
     one.lines.busy["s0"] = Demand(LIMIT, LIMIT, 10_000)
@@ -181,20 +192,30 @@ async def test_who_has_all_partitions_does_not_mind_hearing_nothing() -> None:
     assert one.rate() == LIMIT
 
 
+async def test_who_was_stopped_for_long_lends_nothing_before_it_can_know_what_it_has_lost() -> None:
+    one = One(owned={0, 1})
+    one.lines.busy["s0"] = IDLE
+    await one.pass_time(4)
+    one.notes.of_others = [asking(number=1)]
+    one.clock.now += HANG_S
+    await one.sharing.talk()
+    assert (one.rate(), one.notes.said) == (LIMIT / 2, [])
+    one.sharing.look()
+    one.clock.now += QUIET_S - 0.1
+    await one.sharing.talk()
+    assert (one.rate(), one.notes.said) == (LIMIT / 2, [])
+    one.clock.now += 0.2
+    one.sharing.look()
+    await one.sharing.talk()
+    assert one.rate() < LIMIT / 4
+
+
 @pytest.mark.parametrize(("partitions", "heard"), [(4, True), (5, False)])
 async def test_what_is_lent_is_not_used_when_it_is_said(partitions: int, *, heard: bool) -> None:
     one = One(owned={0, 1})
     one.lines.busy["s0"] = IDLE
     await one.pass_time(3)
-    one.notes.of_others = [
-        RateNote(
-            subscription_id="s0",
-            worker_id="other",
-            partitions=partitions,
-            number=1,
-            wanted=100,
-        )
-    ]
+    one.notes.of_others = [asking(number=1, partitions=partitions)]
     await one.pass_time(1)
     assert (one.rate() < LIMIT / 4) is heard
     lent = sum(
