@@ -154,6 +154,7 @@ class Scope(Answered):
     end: Annotated[Instant, Said(name="to")]
     topic: str | None
     subscription: str | None
+    slo_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,26 @@ MESSAGES: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
+# What was traced of a message at a subscription: the end of an attempt (SUCCESS, FAILED), or that
+# it was DISCARDED. Times are microseconds, `at` since the epoch (`app.domain.trace.TraceEntry`).
+# `resent`: it was sent again on request.
+TRACED: Final = StructType(
+    [
+        StructField("topic", StringType(), nullable=False),
+        StructField("subscription_id", StringType(), nullable=False),
+        StructField("subscription", StringType(), nullable=False),
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("at", LongType(), nullable=False),
+        StructField("status", StringType(), nullable=False),
+        StructField("attempt", IntegerType(), nullable=False),
+        StructField("queued", LongType()),
+        StructField("waited", LongType()),
+        StructField("connect", LongType()),
+        StructField("took", LongType()),
+        StructField("resent", BooleanType(), nullable=False),
+    ]
+)
 # Messages of the archive: the record as it was, its body's size, and its message's id, if that is
 # text. The folders that it is in are called by `day` and `hour` (UTC) of its time.
 ARCHIVED: Final = StructType(

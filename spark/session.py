@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from spark.records import RowsSource
 from spark.sources import UndeliveredSource
+from spark.traces import TracesSource
 
 APP_NAME: Final = "angelia"
 # Fetched from Maven Central when a session starts; of PySpark's version, and Scala's.
@@ -72,4 +73,5 @@ def prepared(session: SparkSession) -> SparkSession:
         session.conf.set(name, value)
     session.dataSource.register(UndeliveredSource)
     session.dataSource.register(RowsSource)
+    session.dataSource.register(TracesSource)
     return session

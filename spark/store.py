@@ -10,6 +10,7 @@ from app.storage.analytics import AnalyticsRepository
 from app.storage.archives import ArchiveRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
+from app.storage.latencies import LatencyRepository
 from app.storage.ledgers import LedgerRepository
 from app.storage.notices import Notices
 from app.storage.retransmissions import RetransmissionRepository
@@ -54,6 +55,7 @@ class DatabaseJobs:
         """It is done, and its result is what is shown from now on, in one transaction."""
         async with self._database.transaction() as session:
             await AnalyticsRepository(session).drop_overtaken(claim)
+            await LatencyRepository(session).drop_overtaken(claim)
             if not await JobRepository(session).finish(claim, result):
                 return False
             chosen = RetransmissionRepository(session).chosen

@@ -36,14 +36,19 @@ class AsyncJobs:
         end: datetime | None = None,
         topic: str | None = None,
         subscription: str | None = None,
+        slo: timedelta | None = None,
     ) -> Job:
-        """Ask for a job over what happened from `start` to `end`; else over the last day."""
+        """Ask for a job over what happened from `start` to `end`; else over the last day.
+
+        LATENCY_ANALYTICS holds deliveries against the `slo`.
+        """
         given = {
             "kind": kind,
             "from": None if start is None else time_text(start),
             "to": None if end is None else time_text(end),
             "topic": topic,
             "subscription": subscription,
+            "sloSeconds": None if slo is None else slo.total_seconds(),
         }
         body = {name: value for name, value in given.items() if value is not None}
         return Job.of(await self._sender.json(creating("/jobs", body, key=str(uuid4()))))
@@ -73,6 +78,10 @@ class AsyncAnalytics:
     async def failures(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Discards with the same error and shape of payload; `query`: job, topic, limit."""
         return dict(await self._sender.json(get("/analytics/failures", query or {})))
+
+    async def latency(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """How long messages took to subscriptions; `query`: job, topic, subscription, limit."""
+        return dict(await self._sender.json(get("/analytics/latency", query or {})))
 
 
 def _path(job_id: str) -> str:

@@ -1,5 +1,6 @@
 """`angelia jobs …`: what Spark is asked to do."""
 
+from datetime import timedelta
 from itertools import islice
 from typing import Annotated, Final
 
@@ -43,8 +44,11 @@ def list_jobs(
 
 
 @jobs.command()
-def request(
-    kind: Annotated[str, typer.Argument(help="What to do: UNDELIVERED_ANALYTICS, or ARCHIVE.")],
+def request(  # noqa: PLR0913 - each an option
+    kind: Annotated[
+        str,
+        typer.Argument(help="What to do: UNDELIVERED_ANALYTICS, LATENCY_ANALYTICS, or ARCHIVE."),
+    ],
     *,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -55,6 +59,15 @@ def request(
         str | None,
         typer.Option(help="Only this one of the topic's.", autocompletion=subscription_names),
     ] = None,
+    slo: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            max=604_800,
+            metavar="SECONDS",
+            help="LATENCY_ANALYTICS: what deliveries are held against.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
     api: ApiOption = None,
     as_json: JsonOption = False,
@@ -62,7 +75,12 @@ def request(
     """Ask for a job over a time; default: the last day."""
     with connected(api) as client:
         asked = client.jobs.request(
-            kind, start=since, end=until, topic=topic, subscription=subscription
+            kind,
+            start=since,
+            end=until,
+            topic=topic,
+            subscription=subscription,
+            slo=None if slo is None else timedelta(seconds=slo),
         )
     job = _followed(api, asked.id) if wait else asked
     words = job.waiting_for or f"Requested {job.id}"

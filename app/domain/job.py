@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from app.domain.errors import ValidationFailedError
+from app.domain.latency import SLO_MAX, SLO_MIN
 from app.domain.names import subscription_name, topic_name
 
 WINDOW_MAX: Final = timedelta(days=366)
@@ -20,6 +21,7 @@ class JobKind(StrEnum):
     """What a job does."""
 
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
+    LATENCY_ANALYTICS = "LATENCY_ANALYTICS"
     # Asked for by its subscription (app.domain.retransmission).
     RETRANSMISSION = "RETRANSMISSION"
     # Of all archived topics, or one; it looks at no times (app.domain.archive).
@@ -51,12 +53,16 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What a job looks at: `start` inclusive, `end` not, both aware; None is all of them."""
+    """What a job looks at: `start` inclusive, `end` not, both aware; None is all of them.
+
+    `slo` is what LATENCY_ANALYTICS holds deliveries against.
+    """
 
     start: datetime
     end: datetime
     topic: str | None = None
     subscription: str | None = None
+    slo: timedelta | None = None
 
     def __post_init__(self) -> None:
         if self.start >= self.end:
@@ -69,6 +75,9 @@ class Scope:
             subscription_name(self.subscription, path="subscription")
             if self.topic is None:
                 raise ValidationFailedError.of("topic", "must be given with a subscription")
+        if self.slo is not None and not SLO_MIN <= self.slo <= SLO_MAX:
+            least, most = SLO_MIN.total_seconds(), SLO_MAX.total_seconds()
+            raise ValidationFailedError.of("sloSeconds", f"must be {least:g} to {most:.0f}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from app.domain.analytics import Dimension, FailureCluster, UndeliveredCount
 from app.domain.errors import AnalysisNotFoundError, JobNotFoundError
 from app.domain.job import Job, JobKind, JobState, Scope
+from app.domain.latency import SubscriptionLatency
 from app.storage.analytics import AnalyticsRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
+from app.storage.latencies import LatencyRepository
+
+_UNDELIVERED: Final = JobKind.UNDELIVERED_ANALYTICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +42,7 @@ class AnalyticsService:
     async def undelivered(self, question: Question) -> tuple[Job, Sequence[UndeliveredCount]]:
         """Discards counted by some dimensions, and the job that counted them."""
         async with self._database.transaction() as session:
-            job = await _answering(JobRepository(session), question)
+            job = await _answering(JobRepository(session), question, _UNDELIVERED)
             scope = Scope(
                 start=question.start or job.scope.start,
                 end=question.end or job.scope.end,
@@ -52,15 +57,29 @@ class AnalyticsService:
     async def failures(self, question: Question) -> tuple[Job, Sequence[FailureCluster]]:
         """Failures in clusters, and the job that found them; no part of its time can be asked."""
         async with self._database.transaction() as session:
-            job = await _answering(JobRepository(session), question)
+            job = await _answering(JobRepository(session), question, _UNDELIVERED)
             clusters = await AnalyticsRepository(session).failures(
                 job.claim, topic=question.topic, limit=question.limit
             )
         return job, clusters
 
+    async def latency(self, question: Question) -> tuple[Job, Sequence[SubscriptionLatency]]:
+        """How long messages took to each subscription, the worst first, and the job that says so.
 
-async def _answering(jobs: JobRepository, question: Question) -> Job:
-    kind = JobKind.UNDELIVERED_ANALYTICS
+        No part of its time can be asked.
+        """
+        async with self._database.transaction() as session:
+            job = await _answering(JobRepository(session), question, JobKind.LATENCY_ANALYTICS)
+            found = await LatencyRepository(session).found(
+                job.claim,
+                topic=question.topic,
+                subscription=question.subscription,
+                limit=question.limit,
+            )
+        return job, found
+
+
+async def _answering(jobs: JobRepository, question: Question, kind: JobKind) -> Job:
     try:
         if question.job_id is None:
             return await jobs.last_done(kind, question.topic, question.subscription)
@@ -68,6 +87,8 @@ async def _answering(jobs: JobRepository, question: Question) -> Job:
     except JobNotFoundError as exc:
         hint = f'POST /jobs {{"kind": "{kind}"}} asks for one'
         raise AnalysisNotFoundError(f"{exc.message}: {hint}") from exc
+    if job.kind is not kind:
+        raise AnalysisNotFoundError(f"Job {job.id} has no such results: it is of kind {job.kind}")
     if job.state is not JobState.DONE:
         raise AnalysisNotFoundError(f"Job {job.id} has no results: it is {job.state}")
     return job

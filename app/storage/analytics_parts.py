@@ -10,6 +10,7 @@ from typing import Any, Final
 from psycopg import sql
 
 from app.domain.job import Claim
+from app.domain.latency import Figure, Part
 from app.storage.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
@@ -20,6 +21,9 @@ RUNS: Final = "retransmission_runs"
 LEDGER_COUNTS: Final = "ledger_counts"
 LEDGER_DISCARDS: Final = "ledger_discards"
 COLUMNS: Final = {
+# How long messages took; the figures are microseconds.
+LATENCY: Final = "analytics_latency"
+LATENCY_FIGURES: Final = tuple(f"{part}_{figure}_us" for part in Part for figure in Figure)
     UNDELIVERED: (
         "topic",
         "subscription",
@@ -59,6 +63,19 @@ _COUNT: Final = sql.SQL(
     "SELECT count(*), coalesce(sum(messages), 0) FROM {table}"
     " WHERE job_id = {job_id} AND attempt = {attempt}"
 )
+    LATENCY: (
+        "topic",
+        "subscription_id",
+        "subscription",
+        "messages",
+        "delivered",
+        "discarded",
+        "unknown",
+        "resent",
+        "attempts",
+        "within",
+        *LATENCY_FIGURES,
+    ),
 
 
 def write_part(

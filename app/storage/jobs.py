@@ -260,15 +260,19 @@ def _scope_values(scope: Scope) -> dict[str, Any]:
         "to": scope.end.isoformat(),
         "topic": scope.topic,
         "subscription": scope.subscription,
+        "sloSeconds": None if scope.slo is None else scope.slo.total_seconds(),
     }
 
 
 def _scope_of(values: dict[str, Any]) -> Scope:
+    # Jobs of earlier versions have none.
+    slo = values.get("sloSeconds")
     return Scope(
         start=datetime.fromisoformat(values["from"]),
         end=datetime.fromisoformat(values["to"]),
         topic=values["topic"],
         subscription=values["subscription"],
+        slo=None if slo is None else timedelta(seconds=slo),
     )
 
 

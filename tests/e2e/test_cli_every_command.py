@@ -244,6 +244,9 @@ def test_jobs(shop: Shop) -> None:
     cancelled = shop.json("jobs", "cancel", job["id"])
     assert cancelled["state"] == "CANCELLED" or cancelled["cancelling"]
     assert shop.json("jobs", "wait", job["id"], code=1)["state"] == "CANCELLED"
+    timed = shop.json("jobs", "request", "LATENCY_ANALYTICS", "--slo", "2.5")
+    assert timed["scope"]["sloSeconds"] == 2.5
+    shop.json("jobs", "cancel", timed["id"])
     assert "exist" in shop.says("jobs", "show", "none", code=4)
 
 

@@ -16,6 +16,7 @@ from app.api.schemas.analytics import (
     failure_analysis,
     undelivered_analysis,
 )
+from app.api.schemas.latency import LatencyAnalysisRead, latency_analysis
 from app.api.schemas.moments import instant_of
 from app.domain.access import Role
 from app.services.analytics import Question
@@ -26,6 +27,7 @@ JobQuery = Annotated[
     str | None, Query(description="id of the job; by default the last one done of that scope")
 ]
 TopicQuery = Annotated[str | None, Query(description="only this topic")]
+SubscriptionQuery = Annotated[str | None, Query(description="only this one of the topic's")]
 LimitQuery = Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")]
 
 
@@ -43,7 +45,7 @@ async def undelivered(
     ] = None,
     job: JobQuery = None,
     topic: TopicQuery = None,
-    subscription: Annotated[str | None, Query(description="only this one of the topic's")] = None,
+    subscription: SubscriptionQuery = None,
     from_: Annotated[
         str | None, Query(alias="from", description="RFC 3339 or ms: whole hours from then on")
     ] = None,
@@ -78,3 +80,21 @@ async def failures(
     """Discarded messages with the same error and the same shape of payload, largest first."""
     question = Question(limit=limit_of(limit), job_id=job, topic=topic)
     return answer(failure_analysis(*await services.analytics.failures(question)))
+
+
+@router.get(
+    "/latency",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(LatencyAnalysisRead) | errors(400, 404),
+)
+async def latency(
+    services: ServicesOf,
+    *,
+    job: JobQuery = None,
+    topic: TopicQuery = None,
+    subscription: SubscriptionQuery = None,
+    limit: LimitQuery = None,
+) -> Response:
+    """How long messages took to each subscription, and where the time went; the worst first."""
+    question = Question(limit=limit_of(limit), job_id=job, topic=topic, subscription=subscription)
+    return answer(latency_analysis(*await services.analytics.latency(question)))

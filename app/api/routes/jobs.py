@@ -107,7 +107,8 @@ async def cancel_job(job: JobId, services: ServicesOf, caller: CallerOf) -> Resp
 def _scope(body: JobBody, now: datetime) -> Scope:
     end = instant_of(body.to, path="to") or now
     start = instant_of(body.from_, path="from") or end - WINDOW_DEFAULT
-    return Scope(start=start, end=end, topic=body.topic, subscription=body.subscription)
+    slo = None if body.slo_seconds is None else timedelta(seconds=body.slo_seconds)
+    return Scope(start=start, end=end, topic=body.topic, subscription=body.subscription, slo=slo)
 
 
 async def _require_owner(services: Services, caller: Caller, topic: str | None) -> None:

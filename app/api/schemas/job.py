@@ -16,6 +16,7 @@ from app.api.schemas.base import (
 )
 from app.domain.errors import ValidationFailedError
 from app.domain.job import Job, JobState, Scope
+from app.domain.latency import SLO_MAX, SLO_MIN
 from app.services.jobs import JobsSeen
 
 OTHER_FIELDS: Final = OtherFields()
@@ -24,7 +25,7 @@ NO_RUNNER: Final = (
     " PySpark, and says how to install what is missing)"
 )
 
-Kind = Literal["UNDELIVERED_ANALYTICS", "ARCHIVE"]
+Kind = Literal["UNDELIVERED_ANALYTICS", "LATENCY_ANALYTICS", "ARCHIVE"]
 State = Literal["REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED"]
 
 
@@ -36,6 +37,12 @@ class JobBody(Schema):
     to: Text | None = Field(default=None, description="RFC 3339 or ms, exclusive")
     topic: Text | None = Field(default=None, description="only this topic")
     subscription: Text | None = Field(default=None, description="only this one of the topic's")
+    slo_seconds: float | None = Field(
+        default=None,
+        ge=SLO_MIN.total_seconds(),
+        le=SLO_MAX.total_seconds(),
+        description="LATENCY_ANALYTICS: within so long of its publication a message is to be there",
+    )
 
 
 class ScopeRead(Schema):
@@ -45,13 +52,16 @@ class ScopeRead(Schema):
     to: str
     topic: str | None = None
     subscription: str | None = None
+    slo_seconds: float | None = None
 
 
 class JobRead(Schema):
     """A job as it stands."""
 
     id: str
-    kind: Literal["UNDELIVERED_ANALYTICS", "RETRANSMISSION", "ARCHIVE", "LEDGER"]
+    kind: Literal[
+        "UNDELIVERED_ANALYTICS", "LATENCY_ANALYTICS", "RETRANSMISSION", "ARCHIVE", "LEDGER"
+    ]
     scope: ScopeRead
     state: State
     cancelling: bool = Field(description="its runner has still to hear that it is cancelled")
@@ -74,6 +84,8 @@ def job_body(body: Mapping[str, Any], *, strict: bool) -> JobBody:
     asked = parse(JobBody, body, Rules(others=OTHER_FIELDS, strict=strict))
     if asked.kind == "ARCHIVE":
         _require_none(asked)
+    if asked.slo_seconds is not None and asked.kind != "LATENCY_ANALYTICS":
+        raise ValidationFailedError.of("sloSeconds", "must be given with LATENCY_ANALYTICS only")
     return asked
 
 
@@ -137,5 +149,6 @@ def scope_read(scope: Scope) -> ScopeRead:
             "to": scope.end.isoformat(),
             "topic": scope.topic,
             "subscription": scope.subscription,
+            "sloSeconds": None if scope.slo is None else scope.slo.total_seconds(),
         }
     )

@@ -127,6 +127,11 @@ async def test_no_more_than_a_hundred_jobs_wait(api: httpx.AsyncClient, database
         ({"topic": "orders"}, "topic"),
         ({"topic": None, "subscription": "billing"}, "topic"),
         ({"subscription": "a b"}, "subscription"),
+        ({"sloSeconds": 1}, "sloSeconds"),
+        ({"kind": "LATENCY_ANALYTICS", "sloSeconds": 0}, "sloSeconds"),
+        ({"kind": "LATENCY_ANALYTICS", "sloSeconds": 604_801}, "sloSeconds"),
+        ({"kind": "LATENCY_ANALYTICS", "sloSeconds": "1"}, "sloSeconds"),
+        ({"kind": "ARCHIVE", "from": None, "to": None, "sloSeconds": 1}, "sloSeconds"),
     ],
 )
 async def test_a_job_that_cannot_be_names_the_field(
@@ -144,7 +149,9 @@ async def test_a_state_that_does_not_exist_is_refused(api: httpx.AsyncClient) ->
     assert "CANCELLED" in refused.json()["message"]
 
 
-@pytest.mark.parametrize("path", ["/analytics/undelivered", "/analytics/failures"])
+@pytest.mark.parametrize(
+    "path", ["/analytics/undelivered", "/analytics/failures", "/analytics/latency"]
+)
 async def test_an_analysis_that_was_never_made_says_how_to_ask_for_it(
     api: httpx.AsyncClient, path: str
 ) -> None:

@@ -165,6 +165,10 @@ async def test_jobs_are_asked_for_listed_and_cancelled(angelia: AsyncAngelia) ->
         await angelia.analytics.undelivered()
     with pytest.raises(NotFoundError):
         await angelia.analytics.failures({"limit": 5})
+    with pytest.raises(NotFoundError):
+        await angelia.analytics.latency({"topic": TOPIC})
+    timed = await angelia.jobs.request("LATENCY_ANALYTICS", slo=timedelta(milliseconds=500))
+    assert timed.scope.slo_seconds == 0.5
 
 
 async def test_keys_are_made_listed_and_revoked_and_all_is_audited(angelia: AsyncAngelia) -> None:

@@ -1,0 +1,22 @@
+"""Results of analyses, wherever they go."""
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from spark.sinks import to_database, to_parquet
+from spark.work import Work
+
+
+def kept(result: DataFrame, name: str, work: Work) -> tuple[int, int]:
+    """Write a result as Parquet, and into its table; of how many messages and rows it is."""
+    result = result.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        to_parquet(result, f"{work.output}/{name.removeprefix('analytics_')}")
+        if work.claim is not None:
+            to_database(result, name, url=work.database_url, claim=work.claim)
+        total = result.agg(F.sum("messages"), F.count(F.lit(1))).first()
+    finally:
+        result.unpersist()
+    messages, rows = total or (0, 0)
+    return messages or 0, rows

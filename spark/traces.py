@@ -1,0 +1,83 @@
+"""What was traced of deliveries as a DataFrame, read in slices of time, each by a task of its own.
+
+As in `spark.records`, without a jar, and from an embedded PostgreSQL, too.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from app.domain.job import Scope
+from app.storage.latency_rows import When, slices, traced_rows
+from spark.batches import Batches, batch_of
+from spark.schemas import TRACED
+
+# How long before the end of a message its first attempt may be: a message's TTL is two hours at
+# most, and the last attempt may take a while.
+LOOK_BACK: Final = timedelta(hours=3)
+_ARROW: Final = to_arrow_schema(TRACED, timezone="UTC")
+
+
+def traced(session: SparkSession, database_url: str, scope: Scope) -> DataFrame:
+    """What was traced of deliveries in the time of `scope`, and LOOK_BACK before (TRACED)."""
+    options = {
+        # So named, Spark shows its value nowhere.
+        "password": database_url,
+        "start": scope.start.isoformat(),
+        "end": scope.end.isoformat(),
+        "scope": json.dumps({"topic": scope.topic, "subscription": scope.subscription}),
+    }
+    return session.read.format(TracesSource.name()).options(**options).load()
+
+
+def looked_at(scope: Scope) -> When:
+    """The time of the entries that say what became of the messages of `scope`."""
+    return scope.start - LOOK_BACK, scope.end
+
+
+class TracesSource(DataSource):
+    """What was traced of deliveries, in slices of time."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format that Spark knows it by."""
+        return "angelia_traces"
+
+    def schema(self) -> StructType:
+        """The columns."""
+        return TRACED
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of what the options say."""
+        del schema  # it has no other
+        start, end = (datetime.fromisoformat(self.options[name]) for name in ("start", "end"))
+        scope = Scope(start=start, end=end, **json.loads(self.options["scope"]))
+        return _TracesReader(self.options["password"], scope)
+
+
+@dataclass(frozen=True)
+class _Slice(InputPartition):
+    first: datetime
+    end: datetime
+
+
+class _TracesReader(DataSourceReader):
+    def __init__(self, database_url: str, scope: Scope) -> None:
+        self._url = database_url
+        self._scope = scope
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [_Slice(*when) for when in slices(*looked_at(self._scope))]
+
+    def read(self, partition: InputPartition) -> Batches:
+        if not isinstance(partition, _Slice):
+            raise TypeError(f"No slice of time: {partition}")
+        for rows in traced_rows(self._url, self._scope, (partition.first, partition.end)):
+            yield batch_of(rows, _ARROW)

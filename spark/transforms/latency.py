@@ -1,0 +1,122 @@
+"""How long messages took to their subscribers. Input columns: `spark.schemas.TRACED`.
+
+Entries are shuffled once, so that those of a message meet; what is known of a subscription then is
+a few sums and sketches from each task.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from app.domain.job import Scope
+from app.domain.latency import Figure, Part
+
+# A percentile is off by so small a part of the ranks at most; of fewer messages it is exact.
+_ACCURACY: Final = 10_000
+_PERCENTILES: Final = {Figure.P50: 0.5, Figure.P95: 0.95, Figure.P99: 0.99}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_MESSAGE: Final = ("subscription_id", "partition", "offset")
+_NAMES: Final = ("topic", "subscription_id", "subscription")
+_COUNTS: Final = ("messages", "delivered", "discarded", "unknown", "resent", "attempts", "within")
+
+
+def fates(entries: DataFrame, scope: Scope) -> DataFrame:
+    """What became of each message that was done with in the time of `scope`, in a row of its own.
+
+    The first end counts: what comes once more after a crash was delivered before. All up to then is
+    the message's, whichever worker tried: what was neither queue nor attempt was waiting.
+    """
+    is_end = F.col("status").isin("SUCCESS", "DISCARDED")
+    first_end = F.min(F.when(is_end, F.col("at"))).over(Window.partitionBy(*_MESSAGE))
+    start, end = ((moment - _EPOCH) // _MICROSECOND for moment in (scope.start, scope.end))
+    told = (
+        entries.withColumn("ended", first_end)
+        .where((F.col("ended") >= start) & (F.col("ended") < end) & (F.col("at") <= F.col("ended")))
+        # A pack may be in its stream twice: what is alike to the microsecond is one entry.
+        .distinct()
+    )
+    summed = told.groupBy(*_NAMES, "partition", "offset").agg(*_sums())
+    return summed.select(*_NAMES, "delivered", "resent", "attempts", _is_known(), *_times())
+
+
+def by_subscription(fates_known: DataFrame, slo: timedelta | None) -> DataFrame:
+    """The fates of each subscription: counts, and figures of each part (the table's columns)."""
+    counts = fates_known.groupBy(*_NAMES).agg(*_counted(slo), *_figures())
+    percentiles = [
+        F.col(f"{part}_percentiles")[number].alias(f"{part}_{figure}_us")
+        for part in Part
+        for number, figure in enumerate(_PERCENTILES)
+    ]
+    means = [f"{part}_{figure}_us" for part in Part for figure in (Figure.MEAN, Figure.MAX)]
+    return counts.select(*_NAMES, *_COUNTS, *means, *percentiles)
+
+
+def _sums() -> Sequence[Column]:
+    is_first = F.col("attempt") == 1
+    spent = F.coalesce("took", F.lit(0)) + F.coalesce("waited", F.lit(0)) + F.col("queued")
+    has_ended = F.col("at") == F.col("ended")
+    attempts = F.greatest(F.count_if(F.col("status") != "DISCARDED"), F.max("attempt"))
+    return (
+        F.max("ended").alias("ended"),
+        F.min(F.when(is_first, F.col("at") - spent)).alias("published"),
+        F.min(F.when(is_first, F.col("queued"))).alias("queued"),
+        F.coalesce(F.sum("took"), F.lit(0)).alias("took"),
+        F.coalesce(F.sum("connect"), F.lit(0)).alias("connect"),
+        F.bool_or((F.col("status") == "SUCCESS") & has_ended).alias("delivered"),
+        F.bool_or("resent").alias("resent"),
+        attempts.cast("bigint").alias("attempts"),
+    )
+
+
+def _is_known() -> Column:
+    """Whether it can be held against an SLO; what was never tried was not delivered in time."""
+    untried = ~F.col("delivered") & (F.col("attempts") == 0)
+    return (F.col("published").isNotNull() | untried).alias("known")
+
+
+def _times() -> Sequence[Column]:
+    """The parts, of messages that were delivered on their own; else NULL."""
+    timed = F.col("delivered") & ~F.col("resent") & F.col("published").isNotNull()
+    total = F.col("ended") - F.col("published")
+    parts = {
+        Part.TOTAL: total,
+        Part.QUEUED: F.col("queued"),
+        # Two workers may have tried at once.
+        Part.WAITED: F.greatest(total - F.col("queued") - F.col("took"), F.lit(0)),
+        Part.CONNECT: F.col("connect"),
+        Part.SUBSCRIBER: F.col("took") - F.col("connect"),
+    }
+    return [F.when(timed, parts[part]).alias(part) for part in Part]
+
+
+def _counted(slo: timedelta | None) -> Sequence[Column]:
+    own = ~F.col("resent")
+    within = F.lit(None).cast("bigint")
+    if slo is not None:
+        within = F.count_if(F.col(Part.TOTAL) <= slo // _MICROSECOND)
+    return (
+        F.count_if(own).alias("messages"),
+        F.count_if(own & F.col("delivered")).alias("delivered"),
+        F.count_if(own & ~F.col("delivered")).alias("discarded"),
+        F.count_if(own & ~F.col("known")).alias("unknown"),
+        F.count_if("resent").alias("resent"),
+        F.sum(F.when(own, F.col("attempts")).otherwise(0)).alias("attempts"),
+        within.alias("within"),
+    )
+
+
+def _figures() -> Sequence[Column]:
+    shares = list(_PERCENTILES.values())
+    return [
+        figure
+        for part in Part
+        for figure in (
+            F.round(F.avg(part)).cast("bigint").alias(f"{part}_{Figure.MEAN}_us"),
+            F.max(part).alias(f"{part}_{Figure.MAX}_us"),
+            F.percentile_approx(part, shares, _ACCURACY).alias(f"{part}_percentiles"),
+        )
+    ]
