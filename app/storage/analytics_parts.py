@@ -20,10 +20,10 @@ RUNS: Final = "retransmission_runs"
 # What an entry of a ledger is made of.
 LEDGER_COUNTS: Final = "ledger_counts"
 LEDGER_DISCARDS: Final = "ledger_discards"
-COLUMNS: Final = {
 # How long messages took; the figures are microseconds.
 LATENCY: Final = "analytics_latency"
 LATENCY_FIGURES: Final = tuple(f"{part}_{figure}_us" for part in Part for figure in Figure)
+COLUMNS: Final = {
     UNDELIVERED: (
         "topic",
         "subscription",
@@ -52,17 +52,6 @@ LATENCY_FIGURES: Final = tuple(f"{part}_{figure}_us" for part in Part for figure
     RUNS: ("partition", "start", "end", "messages", "size", "undelivered"),
     LEDGER_COUNTS: ("partition", "carried", "passed", "whose", "messages", "first"),
     LEDGER_DISCARDS: ("partition", "reason", "status", "messages"),
-}
-_KEY: Final = ("job_id", "attempt", "part", "row")
-
-_DELETE: Final = sql.SQL(
-    "DELETE FROM {table} WHERE job_id = {job_id} AND attempt = {attempt} AND part = {part}"
-)
-_COPY: Final = sql.SQL("COPY {table} ({columns}) FROM STDIN")
-_COUNT: Final = sql.SQL(
-    "SELECT count(*), coalesce(sum(messages), 0) FROM {table}"
-    " WHERE job_id = {job_id} AND attempt = {attempt}"
-)
     LATENCY: (
         "topic",
         "subscription_id",
@@ -76,6 +65,17 @@ _COUNT: Final = sql.SQL(
         "within",
         *LATENCY_FIGURES,
     ),
+}
+_KEY: Final = ("job_id", "attempt", "part", "row")
+
+_DELETE: Final = sql.SQL(
+    "DELETE FROM {table} WHERE job_id = {job_id} AND attempt = {attempt} AND part = {part}"
+)
+_COPY: Final = sql.SQL("COPY {table} ({columns}) FROM STDIN")
+_COUNT: Final = sql.SQL(
+    "SELECT count(*), coalesce(sum(messages), 0) FROM {table}"
+    " WHERE job_id = {job_id} AND attempt = {attempt}"
+)
 
 
 def write_part(
