@@ -16,7 +16,12 @@ HAPPY_EYEBALLS_S: Final = 0.25
 async def connected_to(addresses: Sequence[Address], port: int) -> socket:
     """A socket that is connected to one of `addresses`, the first ones preferred; OSError."""
     infos = [_address_info(address, port) for address in addresses]
-    return await start_connection(infos, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
+    try:
+        return await start_connection(infos, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
+    except OSError as exc:
+        # A frame in there holds it. Without its traceback it goes at once, and not when garbage is
+        # looked for: a subscriber that is down makes thousands of them.
+        raise exc.with_traceback(None)  # noqa: B904 - it is the same
 
 
 def _address_info(address: Address, port: int) -> AddrInfoType:

@@ -95,6 +95,9 @@ class Connection(asyncio.Protocol):
         self._leave()
         if self._transport is not None:
             self._transport.abort()
+        else:
+            # It was never made, so nobody will say that it is lost.
+            self._answer.close()
 
     def fail(self, error: httpx.TransportError) -> None:
         """Close at once, with `error` for an answer to a request under way."""

@@ -101,6 +101,10 @@ class OriginPool:
         except asyncio.CancelledError:
             exchange.forsake()
             raise
+        except httpx.TransportError as error:
+            # The exchange holds it, and its traceback would lead to the exchange: a cycle each.
+            del exchange
+            raise error.with_traceback(None)  # noqa: B904 - it is the same
 
     def begin(self, exchange: Exchanged) -> bool:
         """Write it to an idle connection, if there is one: whether it has been written."""
