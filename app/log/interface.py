@@ -217,6 +217,12 @@ class MessageLog(Protocol):
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
         """First and next offset of each; a partition that does not exist is left out."""
 
+    async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
+        """How many records were ever appended to each topic: thousands of them, at once.
+
+        They are given with their numbers of partitions; one that does not exist is left out.
+        """
+
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:

@@ -1,10 +1,9 @@
 """Topics that nobody publishes to any more: told by how much they have been sent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from app.domain.message import Partition
 from app.domain.operations import InactiveTopic
 from app.log.interface import MessageLog
 from app.storage.database import Database
@@ -36,7 +35,7 @@ class ActivityService:
             if not topics:
                 return
             after = list(topics)[-1]  # in the order of the database, not of Python
-            published = await self._published(topics)
+            published = await self._log.published(topics)
             async with self._database.transaction() as session:
                 await ActivityRepository(session).note(published)
 
@@ -44,11 +43,3 @@ class ActivityService:
         """Topics that have not been published to for longer than that, the longest first."""
         async with self._database.transaction() as session:
             return await ActivityRepository(session).inactive(longer_than)
-
-    async def _published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Messages ever, by topic; what the log does not have is left out."""
-        partitions = [Partition(name, n) for name, count in topics.items() for n in range(count)]
-        sums: dict[str, int] = {}
-        for partition, bounds in (await self._log.bounds(partitions)).items():
-            sums[partition.topic] = sums.get(partition.topic, 0) + bounds.end
-        return sums

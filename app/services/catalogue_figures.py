@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from app.domain.errors import UnavailableError
-from app.domain.message import Partition
-from app.domain.query import Query
+from app.domain.query import Query, paths_of
 from app.filtering.queries import compiled, reader
 from app.log.interface import MessageLog
 from app.services.catalogue import Found, Page
@@ -22,10 +21,16 @@ from app.services.rates import (
 )
 from app.storage.catalogue import Key
 from app.storage.database import Database
+from app.storage.figure_columns import PUBLISHED
 from app.storage.figures import FigureRepository, NamedTopic
 
-# Subscriptions, or topics, whose figures are read at a time, and answered in a turn of the loop.
+# Subscriptions whose figures are read at a time; also, of either, those that are answered in a turn
+# of the loop.
 AT_ONCE: Final = 100
+# Topics that are read at a time, unless fewer are wanted: what the log said goes along each time.
+TOPICS_AT_ONCE: Final = 500
+# Of thousands of topics the log says it in less; for the first time it may have to look for them.
+ALL_WITHIN: Final = timedelta(seconds=2)
 _NOTHING: Final = (0.0, 0.0)
 
 Described = Mapping[str, Any]
@@ -53,7 +58,7 @@ class CatalogueFigures:
 
     async def topics(self, query: Query, page: Page) -> Found[Described]:
         """Names and figures of the topics for which it holds; InvalidQueryError."""
-        return await _found(self._topics(query, page.after), query, page)
+        return await _found(self._topics(query, page), query, page)
 
     async def _subscriptions(
         self, query: Query, after: Key | None
@@ -78,18 +83,20 @@ class CatalogueFigures:
                 return
             after = (some[-1].topic, some[-1].name)
 
-    async def _topics(
-        self, query: Query, after: Key | None
-    ) -> AsyncIterator[tuple[Key, Described]]:
+    async def _topics(self, query: Query, page: Page) -> AsyncIterator[tuple[Key, Described]]:
         """Those for which it may hold."""
+        ever = await self._ever() if PUBLISHED in paths_of(query) else None
+        after, limit = page.after, _topics_at_once(page)
         while True:
             async with self._database.transaction() as session:
                 figures = FigureRepository(session)
-                some = await figures.topics(query, REPORTED_WITHIN, after=after, limit=AT_ONCE)
+                some = await figures.topics(
+                    query, REPORTED_WITHIN, after=after, limit=limit, published=ever
+                )
                 names = [each.name for each in some]
                 rates = await figures.rates_of_topics(names, REPORTED_WITHIN) if names else {}
-            published = await self._published(some) if some else {}
-            for each in some:
+            published = await self._published(_counted(some)) if ever is None else ever
+            for number, each in enumerate(some, 1):
                 rate, throughput = rates.get(each.name, _NOTHING)
                 found = TopicFigures(
                     published=published.get(each.name),
@@ -98,19 +105,38 @@ class CatalogueFigures:
                     throughput=throughput,
                 )
                 yield (each.name,), {"name": each.name, **self._describes.topic(found)}
-            if len(some) < AT_ONCE:
+                if number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            if len(some) < limit:
                 return
             after = (some[-1].name,)
 
-    async def _published(self, topics: Sequence[NamedTopic]) -> Mapping[str, int]:
+    async def _ever(self) -> Mapping[str, int]:
+        """Messages ever, of all topics: what is asked for is answered as it was looked for."""
+        async with self._database.transaction() as session:
+            topics = await FigureRepository(session).partitions()
+        return await self._published(topics, within=ALL_WITHIN)
+
+    async def _published(
+        self, topics: Mapping[str, int], within: timedelta = BOUNDS_WITHIN
+    ) -> Mapping[str, int]:
         """Messages ever, by topic; what the log does not say in time is left out."""
-        partitions = [Partition(each.name, n) for each in topics for n in range(each.partitions)]
-        sums: dict[str, int] = {}
+        if not topics:
+            return {}
         with suppress(TimeoutError, UnavailableError):
-            async with asyncio.timeout(BOUNDS_WITHIN / timedelta(seconds=1)):
-                for partition, bounds in (await self._log.bounds(partitions)).items():
-                    sums[partition.topic] = sums.get(partition.topic, 0) + bounds.end
-        return sums
+            async with asyncio.timeout(within / timedelta(seconds=1)):
+                return await self._log.published(topics)
+        return {}
+
+
+def _topics_at_once(page: Page) -> int:
+    """With the one that says that there are more."""
+    wanted = TOPICS_AT_ONCE if page.limit is None else page.limit + 1
+    return min(TOPICS_AT_ONCE, max(AT_ONCE, wanted))
+
+
+def _counted(topics: Sequence[NamedTopic]) -> Mapping[str, int]:
+    return {each.name: each.partitions for each in topics}
 
 
 async def _found(

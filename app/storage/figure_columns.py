@@ -8,7 +8,20 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, Double, Select, Subquery, case, cast, func, select
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Double,
+    Select,
+    Subquery,
+    TableValuedAlias,
+    Text,
+    case,
+    cast,
+    column,
+    func,
+    select,
+)
 
 from app.domain.batching import DeliveryType
 from app.domain.query import Query, paths_of
@@ -35,6 +48,7 @@ _RATES: Final[Mapping[str, tuple[str, ...]]] = {
     "retries": ("retries",),
 }
 _TOPIC_RATES: Final = {"deliveryRate": "codes2xx", "throughput": "throughput"}
+PUBLISHED: Final = "published"
 _INFLIGHT: Final = "inflight"
 _BATCH_RATE: Final = "batchRate"
 
@@ -65,10 +79,21 @@ def of_subscriptions(
 
 
 def of_topics(
-    statement: Select[*tuple[Any, ...]], query: Query, within: timedelta
+    statement: Select[*tuple[Any, ...]],
+    query: Query,
+    within: timedelta,
+    *,
+    published: Mapping[str, int] | None = None,
 ) -> Select[*tuple[Any, ...]]:
-    """`statement` over topics, without those for which the query cannot hold."""
+    """`statement` over topics, without those for which the query cannot hold.
+
+    `published`: how much that is of each topic of which it is known; None looks at none of it.
+    """
     columns = {"name": Column(TopicRow.name)}
+    if published is not None:
+        known = _known(published)
+        statement = statement.outerjoin(known, known.c.name == TopicRow.name)
+        columns[PUBLISHED] = Column(known.c.published, Of.INTEGER)
     for sums in _OF_TOPICS:
         if sums.names & paths_of(query):
             summed = sums.summed(within)
@@ -139,6 +164,16 @@ def _subscription_counts(_within: timedelta) -> Subquery:
 
 def _subscription_count_columns(sums: Subquery) -> Columns:
     return {"subscriptions": Column(func.coalesce(sums.c.subscriptions, 0), Of.INTEGER)}
+
+
+def _known(published: Mapping[str, int]) -> TableValuedAlias:
+    """What the log said, as a table."""
+    names = cast(list(published), ARRAY(Text))
+    counts = cast(list(published.values()), ARRAY(BigInteger))
+    table = func.unnest(names, counts).table_valued(
+        column("name", Text), column(PUBLISHED, BigInteger)
+    )
+    return table.render_derived(name="known")
 
 
 _OF_SUBSCRIPTIONS: Final = (

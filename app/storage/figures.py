@@ -66,12 +66,26 @@ class FigureRepository:
             for each in rows
         ]
 
+    async def partitions(self) -> Mapping[str, int]:
+        """How many partitions each topic has."""
+        rows = await self._session.execute(select(TopicRow.name, TopicRow.partitions))
+        return {each.name: each.partitions for each in rows}
+
     async def topics(
-        self, query: Query, within: timedelta, *, after: Key | None, limit: int
+        self,
+        query: Query,
+        within: timedelta,
+        *,
+        after: Key | None,
+        limit: int,
+        published: Mapping[str, int] | None = None,
     ) -> Sequence[NamedTopic]:
-        """As `subscriptions`, by name, with how many subscriptions each has."""
+        """As `subscriptions`, by name, with how many subscriptions each has.
+
+        `published`: how much that is of each, as far as it is known, if the query asks for it.
+        """
         row = TopicRow
-        those = of_topics(select(row.name, row.partitions), query, within)
+        those = of_topics(select(row.name, row.partitions), query, within, published=published)
         if after is not None:
             those = those.where(row.name > after[0])
         rows = (await self._session.execute(those.order_by(row.name).limit(limit))).all()

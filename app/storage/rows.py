@@ -1,6 +1,7 @@
 """Rows to domain values and back."""
 
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, Final
 
 from app.domain.errors import SecretUnreadableError
@@ -36,6 +37,9 @@ _SUBSCRIPTION_COLUMNS: Final = frozenset(
         "oauth_provider",
     }
 )
+_POLICY: Final = frozenset(each.name for each in fields(DeliveryPolicy))
+# Policies that are kept, of which many subscriptions may have one.
+_POLICIES_MAX: Final = 1_000
 # Where the password of the endpoint is kept; the column has a mask in its place.
 _PASSWORD: Final = "endpoint_password"  # noqa: S105 - the name of a field
 
@@ -82,7 +86,7 @@ def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
         owner=Owner(source=row.owner_source, id=row.owner_id),
         description=row.description,
         contact=row.contact,
-        policy=DeliveryPolicy(**from_json(DeliveryPolicy, row.policy)),
+        policy=_policy(tuple((name, row.policy[name]) for name in _POLICY & row.policy.keys())),
         created_at=row.created_at,
         modified_at=row.modified_at,
         change=row.change,
@@ -119,6 +123,12 @@ def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, A
 def sealing_of(vault: Vault, subscription_id: str) -> Sealing:
     """Seals and opens the secrets of that subscription's row."""
     return Sealing(vault, table=SubscriptionRow.__tablename__, row=subscription_id)
+
+
+@lru_cache(maxsize=_POLICIES_MAX)
+def _policy(stored: tuple[tuple[str, Any], ...]) -> DeliveryPolicy:
+    """Made once for each: most subscriptions have one of a few, and they never change."""
+    return DeliveryPolicy(**from_json(DeliveryPolicy, dict(stored)))
 
 
 def _endpoint_in(row: SubscriptionRow, sealing: Sealing) -> str:

@@ -36,6 +36,8 @@ _NAMED: Final = {"query": {"name": {"like": ".*t12.*"}}}
 _OWNED: Final = {"query": {"endpoint": {"like": ".*service-17\\..*"}, "owner.id": "Team 17"}}
 _NONE: Final = {"query": {"endpoint": {"like": ".*nowhere.*"}}}
 _LAGGING: Final = {"query": {"lag": {"gt": 1000}}}
+_UNUSED: Final = {"query": {"published": {"lt": 1}}}
+_USED: Final = {"query": {"published": {"gt": 1}}}
 _SETTING: Final = {"query": {"subscriptionPolicy.rate": {"gt": 1000}}}
 _BY_TEAM: Final = {"query": {"or": [{"owner.id": "Team 3"}, {"owner.id": "Team 4"}]}}
 _CASES: Final[dict[str, tuple[str, dict[str, Any] | None]]] = {
@@ -65,7 +67,8 @@ _CASES: Final[dict[str, tuple[str, dict[str, Any] | None]]] = {
     "… that is empty, a page of 100": ("/query/subscriptions?limit=100", {"query": {}}),
     "figures of topics by name": ("/query/topics/metrics", _NAMED),
     "figures of topics, a page of 100": ("/query/topics/metrics?limit=100", {"query": {}}),
-    "… that lag: none": ("/query/topics/metrics", {"query": {"published": {"lt": 1}}}),
+    "… that nobody published to: none": ("/query/topics/metrics", _UNUSED),
+    "… that somebody did, 1,000": ("/query/topics/metrics", _USED),
     "figures of subscriptions by name": ("/query/subscriptions/metrics", _NAMED),
     "… a page of 100": ("/query/subscriptions/metrics?limit=100", {"query": {}}),
     "… that lag: none of them": ("/query/subscriptions/metrics", _LAGGING),

@@ -325,6 +325,28 @@ async def test_bounds_are_known_of_partitions_that_exist(log: MessageLog) -> Non
     assert found == {p: Bounds(0, 1 if p == position.partition else 0) for p in partitions}
 
 
+async def test_how_much_was_ever_published_is_known_of_topics_that_exist(
+    log: MessageLog, harness: Harness
+) -> None:
+    (one,) = await created(log)
+    await created(log, "shop.many", partitions=3)
+    await created(log, "shop.empty")
+    await log.append(TOPIC, records("a", "b", "c"))
+    await harness.trim(one, 2)
+    for number in range(7):
+        await log.append("shop.many", records("x", key=str(number)))
+    asked = {TOPIC: 1, "shop.many": 3, "shop.empty": 1, "shop.nothing": 2}
+    counts = {TOPIC: 3, "shop.many": 7, "shop.empty": 0}
+    assert await log.published(asked) == counts
+    assert await log.published({}) == {}
+    # Another process adds partitions, and one of those gets messages.
+    async with harness.opened() as other:
+        await other.alter_topic(a_topic("shop.empty", partitions=30))
+        await other.append("shop.empty", records(*"abcdefgh"))
+    await log.delete_topic(TOPIC)
+    assert await log.published({**asked, "shop.empty": 30}) == {"shop.many": 7, "shop.empty": 8}
+
+
 async def test_a_time_becomes_the_first_offset_at_or_after_it(log: MessageLog) -> None:
     (full,) = await created(log)
     (empty,) = await created(log, "shop.empty")

@@ -199,6 +199,14 @@ class MemoryLog:
         found = {p: self._stored[p] for p in partitions if p in self._stored}
         return {p: Bounds(stored.start, stored.end) for p, stored in found.items()}
 
+    async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
+        self._answer()
+        found: dict[str, int] = {}
+        for partition, stored in self._stored.items():
+            if partition.topic in topics:
+                found[partition.topic] = found.get(partition.topic, 0) + stored.end
+        return found
+
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:

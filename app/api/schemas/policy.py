@@ -1,6 +1,7 @@
 """`subscriptionPolicy`: Hermes' names and units."""
 
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -22,6 +23,9 @@ OLD_DEFAULT_RATE: Final = 100
 # What Hermes takes for subscriptions that are created with batches: a hundred messages need more
 # time than one.
 BATCH_DEFAULTS: Final = {"requestTimeout": 30_000, "messageBackoff": 500}
+
+# Answers that are kept: most subscriptions have one of a few policies.
+_POLICIES_MAX: Final = 1_000
 
 _SECOND: Final = timedelta(seconds=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -132,6 +136,7 @@ class PolicyRead(PolicyBody):
     socket_timeout: int = 0
 
     @classmethod
+    @lru_cache(maxsize=_POLICIES_MAX)
     def of(cls, policy: DeliveryPolicy) -> "PolicyRead":
         """The answer for `policy`."""
         millis = policy.backoff_interval_max // _MILLISECOND

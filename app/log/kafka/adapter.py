@@ -31,6 +31,7 @@ from app.log.kafka.lines import Located
 from app.log.kafka.ownership import Member, Membership
 from app.log.kafka.places import Found, Places
 from app.log.kafka.producer import Producer
+from app.log.kafka.published import Published
 from app.log.kafka.reader import CALL_TIMEOUT_S, Reader
 from app.log.kafka.tail import KafkaTail
 
@@ -149,6 +150,7 @@ class KafkaLog:
         self._reader = Reader(
             self._places, io=self._control, client=self._control_client, stats=self._stats
         )
+        self._published = Published(self._places)
 
     async def close(self) -> None:
         """Close all connections; what still waits fails with LogUnavailableError."""
@@ -156,6 +158,7 @@ class KafkaLog:
             await self._control.run(_closing(client.close))
         self._reader.close()
         self._committing.close()
+        self._published.close()
         await self._parts.aclose()
 
     async def append(
@@ -247,6 +250,12 @@ class KafkaLog:
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
         """As `MessageLog.bounds`."""
         return self._names.all_ours(await self._reader.bounds(self._names.all_full(partitions)))
+
+    async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
+        """As `MessageLog.published`."""
+        prefix = self._names.prefix
+        found = await self._published.count({prefix + name: n for name, n in topics.items()})
+        return {name[len(prefix) :]: count for name, count in found.items()}
 
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int

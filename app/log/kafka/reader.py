@@ -105,7 +105,7 @@ class Reader:
             except (*FAILED_FETCH, CorruptBatchError) as error:
                 cause = error
             self._places.forget([partition.topic])
-            await _paused(end, cause)
+            await paused(end, cause)
 
     async def _ask(self, partition: Partition, request: FetchRequest) -> Part:
         """The partition's part of the answer of its leader; TopicNotFoundError, or FAILED_FETCH."""
@@ -132,7 +132,7 @@ class Reader:
         return leaders[index]
 
 
-async def _paused(end: float, cause: object) -> None:
+async def paused(end: float, cause: object) -> None:
     """Wait before the next try; LogUnavailableError naming `cause` when there is no time for it."""
     if time.monotonic() + RETRY_S >= end:
         message = f"Kafka did not answer in time: {cause}"

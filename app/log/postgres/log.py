@@ -176,6 +176,12 @@ class PostgresLog:
             lambda connection: self._reader.bounds(connection, partitions)
         )
 
+    async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
+        """How many records were ever appended to each topic that exists."""
+        return await self.connections.run(
+            lambda connection: self._reader.published(connection, topics)
+        )
+
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:

@@ -43,6 +43,12 @@ JOIN log_topics t ON t.name = w.name
 JOIN log_partitions p ON p.topic_id = t.id AND p.partition = w.partition
 """
 
+_PUBLISHED: Final = b"""
+SELECT t.name, sum(p.next_offset)::int8
+FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
+WHERE t.name = ANY(%b::text[]) GROUP BY t.id
+"""
+
 # Records are appended in the order of the server's clock, so the place where a time was reached is
 # found by halving. Publishers' clocks may be ahead of it by the slack: from there on, one by one.
 _CLOCK_SLACK: Final = "60 s"
@@ -104,6 +110,14 @@ class Reader:
         return {
             self._partition(name, index): Bounds(start, end)
             for name, index, start, end in await cursor.fetchall()
+        }
+
+    async def published(self, connection: Connection, topics: Collection[str]) -> dict[str, int]:
+        """How many records were ever appended to each topic that exists."""
+        names = [self._namespace + topic for topic in topics]
+        cursor = await connection.execute(_PUBLISHED, [names])
+        return {
+            name.removeprefix(self._namespace): count for name, count in await cursor.fetchall()
         }
 
     async def offsets_at(

@@ -69,9 +69,11 @@ async def test_everything_goes_on_when_partitions_get_other_leaders(
         await publish(log, "both")
         await read_until("both")
 
+        assert (await log.published({TOPIC: PARTITIONS}))[TOPIC] >= 40
         await asyncio.to_thread(second.kill)
         await publish(log, "one")
         await read_until("one")
+        assert (await log.published({TOPIC: PARTITIONS}))[TOPIC] >= 80
 
         await asyncio.to_thread(second.restart)
         await publish(log, "both again")
@@ -80,3 +82,4 @@ async def test_everything_goes_on_when_partitions_get_other_leaders(
         assert await log.commit(offsets) == {}
     for partition in partitions:
         assert await read_values(log, partition) == values[partition]
+    assert await log.published({TOPIC: PARTITIONS}) == {TOPIC: sum(map(len, values.values()))}

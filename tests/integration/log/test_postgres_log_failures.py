@@ -95,6 +95,7 @@ async def test_every_call_is_bounded_while_the_server_does_not_answer(
         lambda: log.commit({"g": {partition: Committed(1)}}),
         lambda: log.committed({"g": [partition]}),
         lambda: log.bounds([partition]),
+        lambda: log.published({TOPIC: 1}),
         lambda: log.offsets_at([partition], 0),
         lambda: log.partitions(TOPIC),
         lambda: log.delete_topic(TOPIC),

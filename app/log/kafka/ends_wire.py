@@ -1,0 +1,77 @@
+"""ListOffsets requests for the ends of many partitions, and their answers, as bytes (pure).
+
+Format: Kafka protocol guide, ListOffsets API version 1: the oldest that brokers of today speak.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from app.log.kafka.wire import COUNT, MalformedAnswerError, correlation_of, request, string, text
+
+LIST_OFFSETS: Final = (2, 1)
+
+# Replica, number of topics.
+_HEAD: Final = struct.Struct(">ii")
+# Partition, time.
+_PART: Final = struct.Struct(">iq")
+# Partition, error, time, offset.
+_PART_ANSWER: Final = struct.Struct(">ihqq")
+_NOBODY: Final = -1
+_LATEST: Final = -1
+
+Indexes = Mapping[str, Sequence[int]]
+"""Numbers of partitions, by topic."""
+
+
+class TopicEnds(NamedTuple):
+    """Of the partitions of a topic: the sum of their ends, and those that failed, with the code."""
+
+    topic: str
+    total: int
+    failed: Mapping[int, int]
+
+
+def ends_frame(correlation: int, asked: Indexes, *, client: str) -> bytes:
+    """The request, with its length in front."""
+    body = [_HEAD.pack(_NOBODY, len(asked))]
+    for topic, indexes in asked.items():
+        body += (string(topic), COUNT.pack(len(indexes)))
+        body += [_PART.pack(index, _LATEST) for index in indexes]
+    return request(LIST_OFFSETS, correlation, client=client, body=body)
+
+
+def read_ends(frame: bytes) -> Sequence[TopicEnds]:
+    """What an answer, which has no length in front, says; MalformedAnswerError."""
+    correlation_of(frame)
+    try:
+        return _topics(frame)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise MalformedAnswerError(f"the answer to a request for ends: {error}") from error
+
+
+def _topics(frame: bytes) -> list[TopicEnds]:
+    at = COUNT.size
+    (count,) = COUNT.unpack_from(frame, at)
+    at += COUNT.size
+    found: list[TopicEnds] = []
+    for _ in range(count):
+        name, at = text(frame, at)
+        (parts,) = COUNT.unpack_from(frame, at)
+        at += COUNT.size
+        end = at + parts * _PART_ANSWER.size
+        if not at <= end <= len(frame):
+            raise IndexError("partitions run over the end of the answer")
+        found.append(_topic(name or "", frame[at:end]))
+        at = end
+    return found
+
+
+def _topic(name: str, parts: bytes) -> TopicEnds:
+    total, failed = 0, dict[int, int]()
+    for index, error_code, _, offset in _PART_ANSWER.iter_unpack(parts):
+        if error_code:
+            failed[index] = error_code
+        else:
+            total += offset
+    return TopicEnds(name, total, failed)
