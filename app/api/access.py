@@ -140,7 +140,7 @@ def _services(request: Request) -> Services:
     return services
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.state.caller
     return caller
 

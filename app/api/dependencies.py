@@ -84,7 +84,7 @@ class Services:
         return SigningService(self.subscriptions)
 
 
-def _services(request: Request) -> Services:
+async def _services(request: Request) -> Services:
     services: Services = request.app.state.services
     return services
 

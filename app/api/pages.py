@@ -18,7 +18,7 @@ def next_link(request: Request, after: str, **fixed: str) -> dict[str, str]:
     return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
 
 
-def _page(
+async def _page(
     limit: Annotated[
         str | None, Query(description=f"1 to {LIMIT_MAX} names on a page; without it, all")
     ] = None,

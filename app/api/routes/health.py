@@ -47,7 +47,7 @@ async def subscription_forecast(
     return answer(ForecastRead.of(await services.health.subscription(topic, name)))
 
 
-def _wanted(
+async def _wanted(
     *,
     ownerSourceName: Annotated[str | None, Query(description="of owners there")] = None,  # noqa: N803 - as in Hermes
     ownerId: Annotated[str | None, Query(description="of that owner")] = None,  # noqa: N803 - as in Hermes

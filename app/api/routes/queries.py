@@ -42,7 +42,7 @@ SourceName = Annotated[str, Path(description="register of owners", examples=["Pl
 OwnerId = Annotated[str, Path(description="id of the owner")]
 
 
-def _page(
+async def _page(
     limit: Annotated[
         str | None, Query(description=f"1 to {LIMIT_MAX} of them, {LIMIT_MAX} by default")
     ] = None,

@@ -23,7 +23,7 @@ _DISCARDED: Final = "DISCARDED"
 _OF_SUBSCRIPTION: Final = "/topics/{topic}/subscriptions/{name}/undelivered"
 
 
-def _wanted(
+async def _wanted(
     *,
     since: Annotated[str | None, Query(description="RFC 3339 or ms, inclusive")] = None,
     until: Annotated[str | None, Query(description="RFC 3339 or ms, exclusive")] = None,
