@@ -46,12 +46,18 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayCounts(Answered):
-    """How many messages were chosen, appended, and are finished by now."""
+    """How many messages were chosen, appended, and are finished by now.
+
+    `archived` are those of the chosen that only the archive has; `gone` counts offsets that may
+    have been asked for, and that neither it nor the log has.
+    """
 
     SCHEMA: ClassVar[str] = "CountsRead"
 
     matched: int
     bytes: int
+    archived: int
+    gone: int
     written: int
     finished: int
     delivered: int | None

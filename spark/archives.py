@@ -1,11 +1,14 @@
 """Folders of the archive: written, read, and removed, wherever Spark writes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from spark.schemas import ARCHIVED
+from app.domain.reach import Times
+from app.domain.retransmission import Span
+from spark.schemas import ARCHIVED, MESSAGES
 
 
 def write_archived(archived: DataFrame, path: str) -> None:
@@ -17,6 +20,44 @@ def read_archived(session: SparkSession, path: str) -> DataFrame:
     """The messages in that folder (columns ARCHIVED)."""
     # Given, as there may be no file to tell them.
     return session.read.schema(ARCHIVED).parquet(path)
+
+
+def archived_messages(
+    session: SparkSession, folders: Sequence[str], *, spans: Sequence[Span], times: Times
+) -> DataFrame:
+    """What the folders have of the spans, which are of one topic, and of that time.
+
+    Columns MESSAGES. The spans of a partition have nothing between them.
+    """
+    if not folders or not spans:
+        return session.createDataFrame([], MESSAGES)
+    # As the folders of days and hours are no columns here, many paths are one frame.
+    files = session.read.schema(MESSAGES).option("recursiveFileLookup", "true")
+    read = files.parquet(*folders)
+    starts, ends = _bounds(spans)
+    place = F.col("offset")
+    inside = (place >= min(starts.values())) & (place < max(ends.values()))
+    inside &= (place >= of_partition(starts)) & (place < of_partition(ends))
+    if times.since_ms is not None:
+        inside &= F.col("timestamp_ms") >= times.since_ms
+    if times.until_ms is not None:
+        inside &= F.col("timestamp_ms") < times.until_ms
+    return read.where(inside)
+
+
+def _bounds(spans: Sequence[Span]) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    starts: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for span in spans:
+        starts[span.partition] = min(starts.get(span.partition, span.start), span.start)
+        ends[span.partition] = max(ends.get(span.partition, span.end), span.end)
+    return starts, ends
+
+
+def of_partition(offsets: Mapping[int, int]) -> Column:
+    """That of the row's partition; null where there is none."""
+    known = [F.lit(each) for pair in offsets.items() for each in pair]
+    return F.try_element_at(F.create_map(*known), F.col("partition"))
 
 
 def remove_folder(session: SparkSession, path: str) -> None:

@@ -107,6 +107,19 @@ RUNS: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
+# Records that only the archive has, as they wait to be sent again. `size` is that of the body.
+RECORDS: Final = StructType(
+    [
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("timestamp_ms", LongType(), nullable=False),
+        StructField("size", LongType(), nullable=False),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("header_names", ArrayType(BinaryType()), nullable=False),
+        StructField("header_values", ArrayType(BinaryType()), nullable=False),
+    ]
+)
 # Places of messages in a topic.
 PLACES: Final = StructType(
     [

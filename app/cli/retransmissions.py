@@ -110,7 +110,8 @@ def followed(api: str | None, topic: str, subscription: str, *, id_: str) -> Ret
 def tell_end(ended: Retransmission, *, as_json: bool) -> None:
     """Say what came of it; CliError when it was not done."""
     counts = ended.counts
-    words = f"{ended.id} is {ended.state}: {counts.finished} of {counts.matched} messages"
+    gone = f" ({counts.gone} are neither in the log nor in the archive)" if counts.gone else ""
+    words = f"{ended.id} is {ended.state}: {counts.finished} of {counts.matched} messages{gone}"
     output.write_done(words, ended.raw, as_json=as_json)
     if ended.state != _DONE:
         raise CliError(ended.reason or f"It was not done: it is {ended.state}")

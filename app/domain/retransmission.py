@@ -26,6 +26,7 @@ from app.domain.message import (
     Partition,
     Record,
 )
+from app.domain.reach import Times
 
 SHARE_DEFAULT: Final = 0.5
 SHARE_MIN: Final = 0.01
@@ -37,6 +38,8 @@ RUN_MAX: Final = 1_000
 # so long new messages may wait for it.
 AHEAD_S: Final = 2.0
 AHEAD_MIN: Final = 20
+# Of bodies from the archive, so many bytes wait at a time to be sent again, of all retransmissions.
+ARCHIVED_BYTES_MAX: Final = 8 * 1024**3
 # The subscription remembers the last that were cancelled: their messages are passed over.
 CANCELLED_KEPT: Final = 16
 
@@ -134,6 +137,11 @@ class Request:
     streams: tuple[Span, ...] = ()
     # Where the partitions of the topic ended when it was asked for.
     ends: tuple[int, ...] = ()
+    # Before each of the spans: so many offsets that were asked for, and that neither the log nor
+    # the archive had.
+    gone: tuple[int, ...] = ()
+    # Of what the archive has in the spans only this: the log finds times by itself.
+    times: Times = field(default_factory=Times)
 
     def __post_init__(self) -> None:
         if not SHARE_MIN <= self.share <= 1:
@@ -146,11 +154,14 @@ class Request:
 class Counts:
     """How many messages: chosen, appended to the topic, finished by the subscription.
 
-    `size` is that of the bodies of the chosen, in bytes. `discarded` are those of the finished that
-    were discarded once more.
+    `size` is that of the bodies of the chosen, in bytes. `archived` are those of the chosen that
+    the archive has; `gone` counts offsets that neither it nor the log had, and that may have been
+    asked for. `discarded` are those of the finished that were discarded once more.
     """
 
     matched: int = 0
+    archived: int = 0
+    gone: int = 0
     size: int = 0
     written: int = 0
     finished: int = 0
@@ -179,7 +190,8 @@ class Retransmission:
 class Run:
     """Chosen messages that follow each other in a partition: all its offsets, `start` to `end`.
 
-    With `undelivered` it is one discard, to be taken from that row: its record may be gone.
+    With `undelivered` it is one discard, to be taken from that row: its record may be gone. The
+    records of an `archived` one wait beside it.
     """
 
     partition: int
@@ -188,6 +200,7 @@ class Run:
     messages: int
     size: int
     undelivered: int | None = None
+    archived: bool = False
 
 
 class Sent(NamedTuple):

@@ -63,6 +63,8 @@ class Pruner:
             continue
         while await self._drop_places():
             continue
+        while await self._drop_records():
+            continue
         while await self._drop_jobs():
             continue
         while await self._drop_entries():
@@ -79,6 +81,10 @@ class Pruner:
     async def _drop_places(self) -> int:
         async with self._database.transaction() as session:
             return await RetransmissionRepository(session).drop_places(PLACES_KEPT)
+
+    async def _drop_records(self) -> int:
+        async with self._database.transaction() as session:
+            return await RetransmissionRepository(session).drop_records()
 
     async def _drop_jobs(self) -> int:
         async with self._database.transaction() as session:

@@ -1,22 +1,18 @@
 """Retransmissions: asked for, looked at, cancelled. Spark chooses messages, workers send them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.domain.audit import Action, Change
 from app.domain.commit import parse_progress
-from app.domain.errors import (
-    JobEndedError,
-    ValidationFailedError,
-)
+from app.domain.errors import JobEndedError, ValidationFailedError
 from app.domain.job import ENDED as JOB_ENDED
 from app.domain.job import JobKind, Scope
 from app.domain.message import Partition
 from app.domain.retransmission import (
     ENDED,
-    SHARE_DEFAULT,
     Only,
     Request,
     Retransmission,
@@ -31,7 +27,16 @@ from app.log.interface import Bounds, MessageLog
 from app.services.applied import AppliedChanges
 from app.services.audit import note
 from app.services.jobs import RUNNER_LIVE_WITHIN
-from app.services.log_places import EPOCH, bounds_of, offsets_at
+from app.services.log_places import bounds_of
+from app.services.retransmission_spans import (
+    Archived,
+    Found,
+    Wanted,
+    archived,
+    before_log,
+    found_spans,
+    spans_in_log,
+)
 from app.services.streams import stream_spans
 from app.services.subscriptions import APPLIED_WITHIN
 from app.storage.audit import AuditRepository
@@ -43,18 +48,6 @@ from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.subscriptions import SubscriptionRepository
 
 _MOMENT: Final = timedelta(milliseconds=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is asked for. `offsets`, from a first to before an end, stand for the times."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    offsets: Mapping[int, tuple[int, int | None]] | None = None
-    selection: Selection = field(default_factory=Selection)
-    share: float = SHARE_DEFAULT
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +136,7 @@ class RetransmissionService:
         partitions = await self._log.partitions(subscription.topic)
         until = wanted.until or datetime.now(UTC)
         bounds = await bounds_of(self._log, partitions)
-        spans = await self._spans(bounds, wanted)
-        if only is Only.MISSING:
-            spans = await self._passed(subscription, partitions, spans)
+        spans, gone = await self._spans(subscription, bounds, wanted)
         streams = () if only is Only.ALL else await stream_spans(self._log)
         return Request(
             since=wanted.since or min(subscription.created_at or until, until - _MOMENT),
@@ -156,29 +147,28 @@ class RetransmissionService:
             dry_run=wanted.dry_run,
             streams=tuple(streams),
             ends=tuple(bounds[each].end for each in partitions),
+            gone=tuple(gone),
+            times=wanted.times,
         )
 
-    async def _spans(self, bounds: Mapping[Partition, Bounds], wanted: Wanted) -> list[Span]:
-        partitions = sorted(bounds)
-        if wanted.offsets is not None:
-            asked = wanted.offsets
-            if unknown := sorted(asked.keys() - {each.index for each in partitions}):
-                raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
-        else:
-            starts = await offsets_at(self._log, partitions, wanted.since or EPOCH)
-            until = wanted.until
-            ends = {} if until is None else await offsets_at(self._log, partitions, until)
-            asked = {each.index: (starts[each], ends.get(each)) for each in partitions}
-        spans = []
-        for partition in partitions:
-            bound = bounds[partition]
-            start, end = asked.get(partition.index, (bound.end, None))
-            end = bound.end if end is None else min(end, bound.end)
-            start = min(max(start, bound.start), end)
-            spans.append(
-                Span(topic=partition.topic, partition=partition.index, start=start, end=end)
-            )
-        return spans
+    async def _spans(
+        self, subscription: Subscription, bounds: Mapping[Partition, Bounds], wanted: Wanted
+    ) -> Found:
+        """What it looks at in each partition, from the first offset on that is anywhere."""
+        only = wanted.selection.only
+        spans = await spans_in_log(self._log, bounds, wanted)
+        # Once more: by what retention took meanwhile, it begins before the log.
+        bounds = await bounds_of(self._log, list(bounds))
+        starts = {each.index: bound.start for each, bound in bounds.items()}
+        archive = Archived()
+        # Discards are sent as they were kept, wherever their records are.
+        if only is not Only.UNDELIVERED and any(starts.values()):
+            archive = await archived(self._database, subscription.topic, wanted.times)
+            spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
+        if only is Only.MISSING:
+            # What is gone of these is known when it is known where its traces begin.
+            return Found(await self._passed(subscription, sorted(bounds), spans), ())
+        return found_spans(spans, starts=starts, archive=archive)
 
     async def _passed(
         self, subscription: Subscription, partitions: Collection[Partition], spans: Sequence[Span]

@@ -15,8 +15,9 @@ from app.storage.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
 FAILURES: Final = "analytics_failures"
-# What a retransmission sends again.
+# What a retransmission sends again, and of that the records that only the archive has.
 RUNS: Final = "retransmission_runs"
+RECORDS: Final = "retransmission_records"
 # What an entry of a ledger is made of.
 LEDGER_COUNTS: Final = "ledger_counts"
 LEDGER_DISCARDS: Final = "ledger_discards"
@@ -49,7 +50,17 @@ COLUMNS: Final = {
         "example_subscription",
         "example_reason",
     ),
-    RUNS: ("partition", "start", "end", "messages", "size", "undelivered"),
+    RUNS: ("partition", "start", "end", "messages", "size", "undelivered", "archived"),
+    RECORDS: (
+        "partition",
+        "offset",
+        "timestamp_ms",
+        "size",
+        "key",
+        "value",
+        "header_names",
+        "header_values",
+    ),
     LEDGER_COUNTS: ("partition", "carried", "passed", "whose", "messages", "first"),
     LEDGER_DISCARDS: ("partition", "reason", "status", "messages"),
     LATENCY: (

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from app.domain.reach import Stretch
 from app.domain.retransmission import Span
 from app.storage.copying import connected
 
@@ -20,8 +21,14 @@ WHERE settings @> '{{"offline_storage": {{"enabled": true}}}}'
   AND ({name}::text IS NULL OR name = {name}) ORDER BY name
 """)
 _POSITIONS: Final = sql.SQL("""
-SELECT partition, next_offset FROM archive_positions
-WHERE topic = {topic} AND topic_created_at = {created_at}
+SELECT t.name, p.partition, p.next_offset FROM archive_positions p
+JOIN topics t ON t.name = p.topic AND t.created_at = p.topic_created_at
+WHERE t.name = ANY({topics})
+""")
+_KEPT: Final = sql.SQL("""
+SELECT f.path, f.spans FROM archive_folders f
+JOIN topics t ON t.name = f.topic AND t.created_at = f.topic_created_at
+WHERE f.state = 'KEPT' AND f.topic = {topic} ORDER BY f.begun_at
 """)
 _BEGIN: Final = sql.SQL("""
 INSERT INTO archive_folders (job_id, attempt, topic, topic_created_at, path, spans)
@@ -88,6 +95,13 @@ class Folder(NamedTuple):
     path: str
 
 
+class KeptFolder(NamedTuple):
+    """A folder that counts, and which offsets of each partition are in it."""
+
+    path: str
+    spans: Mapping[int, Stretch]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How long files stay that count no more, or not yet: somebody may be reading, or writing."""
@@ -103,11 +117,24 @@ def archived_topics(url: str, name: str | None) -> Sequence[ArchivedTopic]:
     return [ArchivedTopic(name=name, created_at=created_at) for name, created_at in rows]
 
 
-def archived_until(url: str, topic: ArchivedTopic) -> Mapping[int, int]:
-    """Of each partition of which something is archived, the first offset that is not."""
-    query = _POSITIONS.format(topic=topic.name, created_at=topic.created_at)
+def archived_until(url: str, topics: Collection[str]) -> Mapping[str, Mapping[int, int]]:
+    """Of each partition of which something is archived, by topic, the first offset that is not."""
+    query = _POSITIONS.format(topics=list(topics))
+    found: dict[str, dict[int, int]] = {}
     with connected(url) as connection:
-        return dict(connection.execute(query).fetchall())
+        for name, partition, offset in connection.execute(query).fetchall():
+            found.setdefault(name, {})[partition] = offset
+    return found
+
+
+def kept_folders(url: str, topic: str) -> Sequence[KeptFolder]:
+    """All that count of the archive of the topic that is called so now."""
+    with connected(url) as connection:
+        rows = connection.execute(_KEPT.format(topic=topic)).fetchall()
+    return [
+        KeptFolder(path, {int(index): Stretch(*span) for index, span in spans.items()})
+        for path, spans in rows
+    ]
 
 
 def begin_folder(

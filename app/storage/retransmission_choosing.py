@@ -6,7 +6,7 @@ URLs are as psycopg has them (`app.storage.urls.libpq_url`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from psycopg import sql
 
@@ -37,8 +37,15 @@ traced AS (
 SELECT partition, min("offset") FROM traced GROUP BY partition
 """)
 _TOTALS: Final = sql.SQL("""
-SELECT coalesce(sum(messages), 0), coalesce(sum(size), 0) FROM retransmission_runs
-WHERE job_id = {job_id} AND attempt = {attempt}
+SELECT coalesce(sum(messages), 0), coalesce(sum(size), 0),
+  coalesce(sum(messages) FILTER (WHERE archived), 0), coalesce(sum(size) FILTER (WHERE archived), 0)
+FROM retransmission_runs WHERE job_id = {job_id} AND attempt = {attempt}
+""")
+_WAITING: Final = sql.SQL("""
+SELECT coalesce(sum(archived_size), 0) FROM retransmissions WHERE state = 'SENDING'
+""")
+_STAGED: Final = sql.SQL("""
+SELECT count(*) FROM retransmission_records WHERE job_id = {job_id} AND attempt = {attempt}
 """)
 
 
@@ -91,9 +98,42 @@ def first_traced(url: str, subscription_id: str) -> Mapping[int, int]:
         return dict(connection.execute(query).fetchall())
 
 
-def totals(url: str, claim: Claim) -> tuple[int, int]:
-    """How many messages that taking of the job has chosen, and the bytes of their bodies."""
+class Totals(NamedTuple):
+    """How many messages were chosen, the bytes of their bodies, and what is archived of both."""
+
+    messages: int = 0
+    size: int = 0
+    archived: int = 0
+    archived_size: int = 0
+
+
+def totals(url: str, claim: Claim) -> Totals:
+    """What that taking of the job has chosen."""
     query = _TOTALS.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
-        messages, size = connection.execute(query).fetchone() or (0, 0)
-    return int(messages), int(size)
+        return Totals._make(map(int, connection.execute(query).fetchone() or ()))
+
+
+def counts_of(total: Totals) -> Mapping[str, int]:
+    """The counts of a job that has chosen so much."""
+    return {
+        "messages": total.messages,
+        "bytes": total.size,
+        "archived": total.archived,
+        "archivedBytes": total.archived_size,
+    }
+
+
+def bytes_waiting(url: str) -> int:
+    """The bytes of bodies from the archive that wait to be sent, of all retransmissions."""
+    with connected(url) as connection:
+        (size,) = connection.execute(_WAITING).fetchone() or (0,)
+    return int(size)
+
+
+def staged(url: str, claim: Claim) -> int:
+    """How many records of the archive that taking of the job has stored."""
+    query = _STAGED.format(job_id=claim.job_id, attempt=claim.attempt)
+    with connected(url) as connection:
+        (count,) = connection.execute(query).fetchone() or (0,)
+    return int(count)

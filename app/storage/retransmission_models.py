@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, func, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, func, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.archive_models import metadata as metadata  # noqa: PLC0414 - of all tables, these included
@@ -36,6 +36,9 @@ class RetransmissionRow(Base):
     attempt: Mapped[int] = mapped_column(Integer, server_default=text("0"))
     matched: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    archived: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    archived_size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    gone: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     written: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     finished: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
@@ -64,6 +67,31 @@ class RetransmissionRunRow(Base):
     messages: Mapped[int] = mapped_column(BigInteger)
     size: Mapped[int] = mapped_column(BigInteger)
     undelivered: Mapped[int | None] = mapped_column(BigInteger)
+    archived: Mapped[bool] = mapped_column(server_default=text("false"))
+
+
+class RetransmissionRecordRow(Base):
+    """A record that one taking of a job has chosen, and that the log has no more."""
+
+    __tablename__ = "retransmission_records"
+    __table_args__ = (
+        Index("ix_retransmission_records_place", "job_id", "attempt", "partition", "offset"),
+    )
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("retransmissions.id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer)
+    offset: Mapped[int] = mapped_column(BigInteger)
+    timestamp_ms: Mapped[int] = mapped_column(BigInteger)
+    size: Mapped[int] = mapped_column(BigInteger)
+    key: Mapped[bytes | None] = mapped_column(LargeBinary)
+    value: Mapped[bytes | None] = mapped_column(LargeBinary)
+    header_names: Mapped[list[bytes]] = mapped_column(ARRAY(LargeBinary))
+    header_values: Mapped[list[bytes]] = mapped_column(ARRAY(LargeBinary))
 
 
 class RetransmissionSentRow(Base):

@@ -3,13 +3,16 @@
 A task may run on any machine that reaches the database, and loads no more than this needs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from psycopg import sql
 
+from app.domain.job import Claim
+from app.domain.reach import Stretch
+from app.domain.retransmission import RUN_MAX
 from app.storage.copying import connected
 from app.storage.trace_packs import places_in
 
@@ -40,6 +43,11 @@ SELECT body FROM trace_packs WHERE at >= {first} AND first_at < {end}
 """)
 _DISCARDED: Final = sql.SQL("""
 SELECT partition, "offset" FROM undelivered WHERE subscription_id = {subscription_id}
+""")
+_RUNS: Final = sql.SQL("""
+SELECT start, "end" FROM retransmission_runs
+WHERE job_id = {job_id} AND attempt = {attempt} AND partition = {partition} AND archived
+  AND start > {first} AND start < {end} AND "end" > {start}
 """)
 
 
@@ -99,6 +107,27 @@ def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]
         cursor.execute(query)
         while rows := cursor.fetchmany(size):
             yield rows
+
+
+def chosen_places(
+    url: str, claim: Claim, stretches: Mapping[int, Stretch]
+) -> frozenset[tuple[int, int]]:
+    """Of those offsets, by partition, the places that the job has chosen in the archive."""
+    found: set[tuple[int, int]] = set()
+    with connected(url) as connection:
+        for index, stretch in stretches.items():
+            query = _RUNS.format(
+                job_id=claim.job_id,
+                attempt=claim.attempt,
+                partition=index,
+                # None is longer: the index leads to the first.
+                first=stretch.start - RUN_MAX,
+                start=stretch.start,
+                end=stretch.end,
+            )
+            for start, end in connection.execute(query):
+                found.update((index, offset) for offset in range(start, end))
+    return frozenset(found)
 
 
 def hours(first: datetime, end: datetime, *, at_most: int) -> Sequence[tuple[datetime, datetime]]:

@@ -9,12 +9,14 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from app.domain.message import Record
 from app.domain.retransmission import RUN_MAX, RetransmissionState, Run, Sent
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.storage.models import SubscriptionRow, UndeliveredRow
 from app.storage.retransmission_models import (
+    RetransmissionRecordRow,
     RetransmissionRow,
     RetransmissionRunRow,
     RetransmissionSentRow,
@@ -23,6 +25,9 @@ from app.storage.retransmissions import request_of
 from app.storage.rows import subscription_of
 from app.storage.sealing import vault_of
 from app.storage.undelivered import undelivered_of
+
+# Of records from the archive, so many bytes are in memory at a time.
+RECORDS_BYTES_MAX: Final = 1024 * 1024
 
 _NOW: Final = func.clock_timestamp()
 _SENDING: Final = RetransmissionState.SENDING.value
@@ -143,6 +148,38 @@ class SendingRepository:
         query = select(UndeliveredRow).where(UndeliveredRow.id.in_(rows))
         return {row.id: undelivered_of(row) for row in await self._session.scalars(query)}
 
+    async def archived(
+        self, sending: Sending, run: Run, *, first: int, limit: int
+    ) -> Sequence[Record]:
+        """Of the records of a run the next, from the offset `first` on.
+
+        At most `limit`, and no more bytes than RECORDS_BYTES_MAX beside the first.
+        """
+        row = RetransmissionRecordRow
+        next_ones = (
+            select(
+                row.offset, row.timestamp_ms, row.key, row.value, row.header_names,
+                row.header_values,
+                (func.sum(row.size).over(order_by=row.offset) - row.size).label("before"),
+            )
+            .where(
+                row.job_id == sending.id,
+                row.attempt == sending.attempt,
+                row.partition == run.partition,
+                row.offset >= first,
+                row.offset < run.end,
+            )
+            .order_by(row.offset)
+            .limit(limit)
+            .subquery()
+        )  # fmt: skip
+        query = select(next_ones).where(next_ones.c.before < RECORDS_BYTES_MAX)
+        found = await self._session.execute(query.order_by(next_ones.c.offset))
+        return [
+            Record(offset, timestamp_ms, key, value, list(zip(names, values, strict=True)))
+            for offset, timestamp_ms, key, value, names, values, _ in found
+        ]
+
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
         """Say what was appended; False when it has ended, or is another worker's.
 
@@ -213,4 +250,5 @@ def _run_of(row: RetransmissionRunRow) -> Run:
         messages=row.messages,
         size=row.size,
         undelivered=row.undelivered,
+        archived=row.archived,
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, and_, delete, func, select, tuple_, update
+from sqlalchemy import Row, Select, and_, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import RetransmissionNotFoundError
@@ -17,8 +17,10 @@ from app.domain.retransmission import (
     state_of,
 )
 from app.domain.subscription import Subscription
+from app.storage.jobs import OPEN
 from app.storage.models import JobRow, UndeliveredRow
 from app.storage.retransmission_models import (
+    RetransmissionRecordRow,
     RetransmissionRow,
     RetransmissionRunRow,
     RetransmissionSentRow,
@@ -28,6 +30,8 @@ from app.storage.settings import from_json, to_json
 PAGE_MAX: Final = 1_000
 # One statement drops so many places: those of a large retransmission are many.
 DROP_MAX: Final = 10_000
+# With their bodies.
+RECORDS_DROP_MAX: Final = 1_000
 
 _NOW: Final = func.clock_timestamp()
 
@@ -47,6 +51,7 @@ class RetransmissionRepository:
             subscription=subscription.name,
             request=to_json(request),
             state=RetransmissionState.REQUESTED.value,
+            gone=sum(request.gone),
         )
         self._session.add(row)
         await self._session.flush()
@@ -74,7 +79,7 @@ class RetransmissionRepository:
     async def chosen(self, claim: Claim, counts: Mapping[str, int], samples: Sequence[Any]) -> None:
         """Its job has ended: what that taking has chosen is what is sent, unless it is cancelled.
 
-        What other takings have chosen is dropped.
+        What other takings have chosen is dropped; their records go with `drop_records`.
         """
         row, run = RetransmissionRow, RetransmissionRunRow
         others = and_(run.job_id == claim.job_id, run.attempt != claim.attempt)
@@ -93,6 +98,9 @@ class RetransmissionRepository:
                 attempt=claim.attempt,
                 matched=matched,
                 size=counts.get("bytes", 0),
+                archived=counts.get("archived", 0),
+                archived_size=counts.get("archivedBytes", 0),
+                gone=counts.get("gone", 0),
                 samples=list(samples),
                 ended_at=_NOW if nothing else None,
             )
@@ -124,6 +132,20 @@ class RetransmissionRepository:
             gone = delete(row).where(tuple_(*key).in_(places)).returning(row.job_id)
             dropped += len((await self._session.scalars(gone)).all())
         return dropped
+
+    async def drop_records(self) -> int:
+        """Drop records that nobody is going to send any more: at most RECORDS_DROP_MAX; how many.
+
+        Those of retransmissions that have ended, or whose job has, or of takings that do not count.
+        """
+        row, record = RetransmissionRow, RetransmissionRecordRow
+        sent = and_(row.state == RetransmissionState.SENDING.value, record.attempt == row.attempt)
+        wanted = or_(sent, and_(row.state == RetransmissionState.REQUESTED.value, OPEN))
+        key = tuple(record.__table__.primary_key)
+        whose = select(*key).join(row, row.id == record.job_id).join(JobRow, JobRow.id == row.id)
+        old = whose.where(~wanted).limit(RECORDS_DROP_MAX)
+        gone = delete(record).where(tuple_(*key).in_(old)).returning(record.job_id)
+        return len((await self._session.scalars(gone)).all())
 
     async def _discarded(self, row: RetransmissionRow) -> int:
         sent, gone = RetransmissionSentRow, UndeliveredRow
@@ -163,6 +185,8 @@ def _retransmission_of(
         counts=Counts(
             matched=row.matched,
             size=row.size,
+            archived=row.archived,
+            gone=row.gone,
             written=row.written,
             finished=row.finished,
             discarded=discarded,

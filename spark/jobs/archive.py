@@ -87,12 +87,17 @@ def _new(work: Work) -> Sequence[_New]:
         kafka_bootstrap=log.kafka_bootstrap,
         namespace=log.namespace,
     )
-    found = [_new_of(work, topic, bounds.get(topic.name, {})) for topic in topics]
+    until = archived_until(work.database_url, [topic.name for topic in topics])
+    found = [
+        _new_of(work, topic, bounds.get(topic.name, {}), until=until.get(topic.name, {}))
+        for topic in topics
+    ]
     return [each for each in found if each.spans]
 
 
-def _new_of(work: Work, topic: ArchivedTopic, bounds: Mapping[int, Bounds]) -> _New:
-    until = archived_until(work.database_url, topic)
+def _new_of(
+    work: Work, topic: ArchivedTopic, bounds: Mapping[int, Bounds], *, until: Mapping[int, int]
+) -> _New:
     missed, spans = 0, []
     for index, bound in sorted(bounds.items()):
         at = until.get(index, bound.start)

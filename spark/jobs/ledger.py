@@ -15,8 +15,9 @@ from app.domain.ledger import books_of, spans_of
 from app.storage.analytics_parts import LEDGER_COUNTS, LEDGER_DISCARDS
 from app.storage.analytics_parts import counted as stored
 from app.storage.ledger_rows import ledger_asked_for
+from spark.jobs.reached import adjoining, messages_of, reached
 from spark.jobs.recorded import await_recorded
-from spark.records import discarded, messages
+from spark.records import discarded
 from spark.sinks import spread_to_database, to_database
 from spark.submitted import carry_out
 from spark.transforms.ledger import Account, counted, discards_by_reason, passed_discards
@@ -36,7 +37,8 @@ def run(session: SparkSession, work: Work) -> JobResult:
     )
     spans = [span for span in spans_of(topic, request) if span.start < span.end]
     work.progress.step("Counting messages", done=0.1)
-    records = messages(session, work.database_url, log=work.log, spans=spans)
+    # What lies before a gap counts as gone with it.
+    records = messages_of(session, work, adjoining(reached(work, topic, spans)))
     found = counted(records, account)
     spread_to_database(found, LEDGER_COUNTS, url=work.database_url, claim=work.claim)
     work.progress.step("Counting discards", done=0.8)

@@ -6,27 +6,32 @@ Also on its own, on any cluster, for a retransmission that was requested:
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from app.domain.job import JobKind, JobResult
+from app.domain.job import Claim, JobKind, JobResult
 from app.domain.retransmission import SAMPLES_MAX, Only, Span
 from app.storage.analytics_parts import RUNS
 from app.storage.retransmission_choosing import (
     Asked,
+    Totals,
     asked_for,
+    counts_of,
     first_traced,
     lost_traces,
     totals,
 )
 from app.storage.retransmission_rows import Discards
+from spark.archives import of_partition
+from spark.jobs.reached import Reached, gone, messages_of, reached
 from spark.jobs.recorded import NotKnownError, await_recorded
-from spark.records import finished, messages, unsent_discards
+from spark.jobs.staging import stage
+from spark.records import finished, unsent_discards
 from spark.sinks import spread_to_database
 from spark.submitted import carry_out
 from spark.transforms.retransmission import Choice, chosen, each_once, missing, runs
@@ -34,25 +39,45 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Do it; WorkStoppedError, NotKnownError, RetransmissionNotFoundError."""
+    """Do it; WorkStoppedError, NotKnownError, RetransmissionNotFoundError, LogUnavailableError.
+
+    NoRoomError, ArchiveChangedError.
+    """
     if work.claim is None:
         raise ValueError("A retransmission is chosen for a job of the database")
     asked = asked_for(work.database_url, work.claim.job_id)
     await_recorded(work, asked.request.streams)
     work.progress.step("Choosing messages", done=0.1)
-    wanted = selected(session, work, asked)
+    spans = looked_at(work, asked)
+    read = reached(work, asked.topic, spans) if spans else Reached(starts={})
+    wanted = selected(session, work, asked, read=read)
     if asked.request.dry_run:
-        return _looked_at(wanted)
-    spread_to_database(runs(wanted), RUNS, url=work.database_url, claim=work.claim)
-    count, size = totals(work.database_url, work.claim)
-    work.progress.say(f"{count} messages are to be sent again, of {size} bytes")
-    return JobResult(counts={"messages": count, "bytes": size})
+        result = _foreseen(wanted, read)
+    else:
+        total = _stored(wanted, read, url=work.database_url, claim=work.claim)
+        work.progress.say(f"{total.messages} messages are to be sent again, of {total.size} bytes")
+        stage(session, work, read, total=total, times=asked.request.times)
+        result = JobResult(counts=counts_of(total))
+    lost = gone(work, asked.topic, spans, read=read) if spans else 0
+    known = sum(asked.request.gone)
+    return replace(result, counts={**result.counts, "gone": known + lost})
 
 
-def selected(session: SparkSession, work: Work, asked: Asked) -> DataFrame:
+def looked_at(work: Work, asked: Asked) -> Sequence[Span]:
+    """The offsets that it chooses messages of; none of discards, which it has; NotKnownError."""
+    match asked.request.selection.only:
+        case Only.ALL:
+            return asked.request.spans
+        case Only.UNDELIVERED:
+            return ()
+        case Only.MISSING:
+            return _traced(work, asked)
+
+
+def selected(session: SparkSession, work: Work, asked: Asked, *, read: Reached) -> DataFrame:
     """The messages that are asked for (columns CHOSEN)."""
     request, selection = asked.request, asked.request.selection
-    url = work.database_url
+    url, whose = work.database_url, asked.subscription_id
     choice = Choice(
         topic=asked.topic,
         filters=asked.filters + selection.filters,
@@ -61,19 +86,33 @@ def selected(session: SparkSession, work: Work, asked: Asked) -> DataFrame:
     )
     match selection.only:
         case Only.ALL:
-            return chosen(messages(session, url, log=work.log, spans=request.spans), choice)
+            return chosen(messages_of(session, work, read, times=request.times), choice)
         case Only.UNDELIVERED:
             wanted = Discards(
-                subscription_id=asked.subscription_id,
+                subscription_id=whose,
                 since=request.since,
                 until=request.until,
                 statuses=selection.statuses,
             )
             return each_once(chosen(unsent_discards(session, url, wanted), choice))
         case Only.MISSING:
-            spans, whose = _traced(work, asked), asked.subscription_id
+            candidates = chosen(messages_of(session, work, read, times=request.times), choice)
             done = finished(session, url, subscription_id=whose, since=request.since)
-            return missing(chosen(messages(session, url, log=work.log, spans=spans), choice), done)
+            return missing(candidates, done)
+
+
+def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Totals:
+    """Say which messages they are."""
+    found = runs(wanted).withColumn("archived", _is_archived("start", read))
+    spread_to_database(found, RUNS, url=url, claim=claim)
+    return totals(url, claim)
+
+
+def _is_archived(place: str, read: Reached) -> Column:
+    """Whether only the archive has the message that is at that place of its partition."""
+    if not read.archived:
+        return F.lit(False)  # noqa: FBT003 - a column of it
+    return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - the same
 
 
 def _traced(work: Work, asked: Asked) -> list[Span]:
@@ -88,18 +127,20 @@ def _traced(work: Work, asked: Asked) -> list[Span]:
     ]
 
 
-def _looked_at(wanted: DataFrame) -> JobResult:
+def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:
     """How many they are, and the first of them."""
+    wanted = wanted.withColumn("archived", _is_archived("offset", read))
     wanted = wanted.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        total = wanted.agg(F.count(F.lit(1)), F.sum("size")).first()
+        total = wanted.agg(F.count(F.lit(1)), F.sum("size"), F.count_if("archived")).first()
         order = ("timestamp_ms", "partition", "offset")
         first = wanted.orderBy(*order).limit(SAMPLES_MAX).collect()
     finally:
         wanted.unpersist()
-    count, size = total or (0, 0)
+    count, size, archived = total or (0, 0, 0)
     samples = tuple(_sample(row.asDict()) for row in first)
-    return JobResult(counts={"messages": count or 0, "bytes": size or 0}, samples=samples)
+    counts = {"messages": count or 0, "bytes": size or 0, "archived": archived or 0}
+    return JobResult(counts=counts, samples=samples)
 
 
 def _sample(row: Mapping[str, Any]) -> Mapping[str, Any]:

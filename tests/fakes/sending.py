@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from app.domain.errors import StorageUnavailableError
+from app.domain.message import Record
 from app.domain.retransmission import RetransmissionState, Run, Sent
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Subscription
@@ -18,6 +19,8 @@ class Kept:
 
     sending: Sending
     runs: Sequence[Run] = ()
+    # Of a partition, what only the archive has.
+    archived: Mapping[int, Sequence[Record]] = field(default_factory=dict)
     state: RetransmissionState = RetransmissionState.SENDING
     worker: str = ""
     sent: list[Sent] = field(default_factory=list)
@@ -111,6 +114,12 @@ class WorkerSendings:
 
     async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
         return {row: self._all.discards[row] for row in rows if row in self._all.discards}
+
+    async def archived(
+        self, sending: Sending, run: Run, *, first: int, limit: int
+    ) -> Sequence[Record]:
+        records = self._all.kept[sending.id].archived.get(run.partition, ())
+        return [each for each in records if first <= each.offset < run.end][:limit]
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
         if self._all.losing:

@@ -18,7 +18,8 @@ from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.log.interface import Committed, MessageLog, Position
 from app.services.applied import AppliedChanges
-from app.services.retransmitting import RetransmissionService, Wanted
+from app.services.retransmission_spans import Wanted
+from app.services.retransmitting import RetransmissionService
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.retransmission_models import RetransmissionRunRow
@@ -27,7 +28,7 @@ from spark.jobs import retransmission
 from spark.store import DatabaseJobs
 from spark.work import LogPlace, Progress, Work
 from tests.contract.harness import Harness
-from tests.contract.logs import a_topic
+from tests.contract.logs import a_topic, eventually
 from tests.integration.storage.builders import TOPIC, a_subscription, add_topic, an_undelivered
 
 LEASE = timedelta(minutes=5)
@@ -140,6 +141,16 @@ class Bench:
         async with self.database.transaction() as session:
             changed = replace(self.subscription, **settings)
             self.subscription = await SubscriptionRepository(session).update(changed)
+
+
+async def trimmed(bench: Bench, harness: Harness, partition: Partition, *, offset: int) -> None:
+    """Have the log lose what is before that offset."""
+    await harness.trim(partition, offset)
+
+    async def gone() -> bool:
+        return (await bench.log.bounds([partition]))[partition].start == offset
+
+    await eventually(gone)
 
 
 @asynccontextmanager

@@ -20,8 +20,10 @@ from spark.records import messages
 from spark.transforms.ledger import Account, counted
 from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.integration.storage.builders import TOPIC
+from tests.spark.archives import archived
+from tests.spark.archives import done as archive_done
 from tests.spark.ledgers import EVER, Books
-from tests.spark.retransmissions import STREAM, Bench, a_bench
+from tests.spark.retransmissions import STREAM, Bench, a_bench, trimmed
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -119,6 +121,26 @@ async def test_what_retention_took_before_it_was_read_is_doubtful(
     [entry] = await books.entries()
     assert entry.sums == Sums(published=5, delivered=3, unfinished=2, gone=2)
     assert entry.doubts == [Doubt.GONE]
+
+
+@EMBEDDED
+async def test_what_retention_took_is_counted_in_the_archive(
+    books: Books, harness: Harness
+) -> None:
+    bench = books.bench
+    await archived(bench)
+    [first, *_] = await books.publish(5)
+    await archive_done(bench)
+    await books.passed(first.partition.index, 4, delivered=4)
+    await books.publish(2)
+    await trimmed(bench, harness, first.partition, offset=5)
+    entry = await books.entry()
+    assert entry.sums == Sums(published=7, delivered=4, unfinished=3)
+    assert entry.doubts == []
+    # Behind a gap of what is not archived there is nothing to prove with.
+    await books.passed(first.partition.index, 7, delivered=3)
+    await trimmed(bench, harness, first.partition, offset=6)
+    assert (await books.entry()).doubts == [Doubt.GONE]
 
 
 @EMBEDDED

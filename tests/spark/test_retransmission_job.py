@@ -20,6 +20,7 @@ from app.storage.jobs import JobRepository
 from app.storage.retransmission_choosing import asked_for
 from app.storage.retransmission_rows import hours
 from app.storage.undelivered import UndeliveredRepository
+from spark.jobs.reached import reached
 from spark.jobs.recorded import NotKnownError
 from spark.jobs.retransmission import selected
 from spark.records import SPAN_MAX, parts_of
@@ -184,7 +185,8 @@ async def test_tasks_share_the_offsets_and_nothing_is_shuffled(bench: Bench) -> 
     await bench.asked()
     job = await bench.taken()
     asked = asked_for(bench.url, job.id)
-    chosen = selected(bench.spark, bench.work(job), asked)
+    read = reached(bench.work(job), TOPIC, asked.request.spans)
+    chosen = selected(bench.spark, bench.work(job), asked, read=read)
     filled = [span for span in asked.request.spans if span.start < span.end]
     assert chosen.rdd.getNumPartitions() == len(filled)
     plan = runs(chosen)._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan

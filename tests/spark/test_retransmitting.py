@@ -14,12 +14,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.config import Settings
+from app.domain.message import Partition
 from app.storage.database import open_database
 from app.storage.notices import JOBS, listen
 from app.tracing.packing import packed, read_pack
 from spark.engine import SparkEngine
 from spark.runner import Pace, Runner
 from spark.store import DatabaseJobs
+from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
+from tests.e2e.chosen import ends_of
 from tests.e2e.service import Service, created, eventually
 from tests.fakes.subscriber import Received, Reply, Subscriber
 
@@ -186,8 +189,51 @@ async def test_exactly_what_is_wanted_is_sent_again(
                                               if number_of(each.body) in removed})  # fmt: skip
             sent = await retransmitted(service, to_audit, only="missing")
             assert came_again(audit, sent["id"]) == once(removed)
+
+            await in_archive_alone(service, configuration, to_audit)
+            from_archive = await sent_from_archive(service, to_audit)
+            assert came_again(audit, from_archive) == once(removed)
         marks = {each.headers.get(MARK) for each in audit.received}
-        assert marks == {None, sent["id"]}
+        assert marks == {None, sent["id"], from_archive}
+
+
+async def sent_from_archive(service: Service, path: str) -> str:
+    """Those of 4,000 to 4,009 once more; the id."""
+    some = {"type": "jsonpath", "path": "$.n", "matcher": "400\\d"}
+    sent = await retransmitted(service, path, only="all", filter=some)
+    counts = sent["counts"]
+    assert (counts["matched"], counts["archived"], counts["gone"]) == (10, 10, 0)
+    id_: str = sent["id"]
+    return id_
+
+
+async def in_archive_alone(service: Service, configuration: Mapping[str, str], path: str) -> None:
+    """All that is in the topic by now is archived, and the log loses it."""
+    storage = {"enabled": True, "retentionTime": {"duration": 1}}
+    changed = await service.http.put(f"/topics/{TOPIC}", json={"offlineStorage": storage})
+    changed.raise_for_status()
+    asked = await service.http.post("/jobs", json={"kind": "ARCHIVE", "topic": TOPIC})
+    await ended(service, asked.raise_for_status().headers["Location"])
+    ends = {Partition(TOPIC, at): end for at, end in enumerate(await ends_of(service, path))}
+    harness = harness_of(configuration)
+    for partition, end in ends.items():
+        await harness.trim(partition, end)
+
+    async def trimmed() -> bool:
+        bounds = await log.bounds(list(ends))
+        return {each: bound.start for each, bound in bounds.items()} == ends
+
+    async with harness.opened() as log:
+        await eventually(trimmed)
+
+
+def harness_of(configuration: Mapping[str, str]) -> Harness:
+    """The log that the service runs on."""
+    bootstrap = configuration.get("ANGELIA_KAFKA_BOOTSTRAP")
+    url = configuration["ANGELIA_DATABASE_URL"]
+    harness = PostgresHarness(url) if bootstrap is None else KafkaHarness(bootstrap)
+    harness.namespace = configuration.get("ANGELIA_NAMESPACE", "")
+    return harness
 
 
 async def asked_for_entry(service: Service, path: str) -> str:

@@ -73,9 +73,11 @@ class Source:
 
     async def _picked(self, partition: int, at_most: int) -> Sequence[Pick]:
         run = self._runs[partition][0]
-        if run.undelivered is None:
-            return await self._from_log(run, at_most)
-        return await self._from_discards(partition, at_most)
+        if run.undelivered is not None:
+            return await self._from_discards(partition, at_most)
+        if run.archived:
+            return await self._from_archive(run, at_most)
+        return await self._from_log(run, at_most)
 
     async def _from_discards(self, partition: int, at_most: int) -> Sequence[Pick]:
         runs = list(takewhile(lambda run: run.undelivered is not None, self._runs[partition]))
@@ -90,6 +92,12 @@ class Source:
                 record.headers += ((HEADER_SOURCE, b"%d/%d" % (partition, run.start)),)
                 picks.append(Pick(partition, run.start, record))
         return picks
+
+    async def _from_archive(self, run: Run, at_most: int) -> Sequence[Pick]:
+        first = max(run.start, self._places[run.partition])
+        found = await self._store.archived(self._sending, run, first=first, limit=at_most)
+        self._places[run.partition] = found[-1].offset + 1 if found else run.end
+        return [self._pick(run.partition, record) for record in found]
 
     async def _from_log(self, run: Run, at_most: int) -> Sequence[Pick]:
         first = max(run.start, self._places[run.partition])

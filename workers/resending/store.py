@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from app.domain.message import Record
 from app.domain.retransmission import RetransmissionState, Run, Sent
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Subscription
@@ -29,6 +30,9 @@ class SendingStore(Protocol):
         self, sending: Sending, partition: int, offset: int, *, limit: int
     ) -> Sequence[Run]: ...
     async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]: ...  # noqa: D102 - the same
+    async def archived(  # noqa: D102 - the same
+        self, sending: Sending, run: Run, *, first: int, limit: int
+    ) -> Sequence[Record]: ...
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool: ...  # noqa: D102 - the same
     async def written(self, sending: Sending) -> int: ...  # noqa: D102 - the same
     async def end(  # noqa: D102 - the same
@@ -91,6 +95,15 @@ class DatabaseSending:
         """The undelivered messages of those rows that are still there."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).discards(rows)
+
+    async def archived(
+        self, sending: Sending, run: Run, *, first: int, limit: int
+    ) -> Sequence[Record]:
+        """Some of the records of a run that the log has no more, in order, from `first` on."""
+        async with self._database.transaction() as session:
+            return await SendingRepository(session, self._worker).archived(
+                sending, run, first=first, limit=limit
+            )
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
         """Say what was appended; False when it is ours no more."""

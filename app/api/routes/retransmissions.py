@@ -21,7 +21,7 @@ from app.api.schemas.retransmissions import (
     spans_read,
 )
 from app.domain.access import Role
-from app.services.retransmitting import Wanted
+from app.services.retransmission_spans import Wanted
 
 router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])
 

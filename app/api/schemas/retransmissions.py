@@ -1,6 +1,7 @@
 """Retransmissions beside live traffic: what is asked for, and how far they are."""
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -82,6 +83,11 @@ class SpanRead(Schema):
     partition: int
     offset: int
     to_offset: int
+    gone: int | None = Field(
+        default=None,
+        description="offsets before the first that may be of that time, and are neither in the"
+        " log nor in the archive",
+    )
 
 
 class CountsRead(Schema):
@@ -89,6 +95,11 @@ class CountsRead(Schema):
 
     matched: int = Field(description="chosen")
     bytes: int = Field(description="of their bodies")
+    archived: int = Field(description="of the chosen, from the archive: the log has them no more")
+    gone: int = Field(
+        description="offsets that may be of that time, and are neither in the log nor in the"
+        " archive"
+    )
     written: int = Field(description="appended to the topic")
     finished: int = Field(description="of these, delivered or discarded or filtered out")
     delivered: int | None = Field(default=None, description="finished and not discarded")
@@ -199,6 +210,8 @@ def _read(
         "counts": CountsRead(
             matched=counts.matched,
             bytes=counts.size,
+            archived=counts.archived,
+            gone=counts.gone,
             written=counts.written,
             finished=counts.finished,
             delivered=counts.finished - counts.discarded if with_outcomes else None,
@@ -223,8 +236,15 @@ def _eta_seconds(item: Retransmission, rate: int) -> float | None:
 
 
 def _spans(item: Retransmission) -> list[SpanRead]:
-    topic = TopicNameRead(value=item.topic)
+    topic, request = TopicNameRead(value=item.topic), item.request
     return [
-        SpanRead(topic=topic, partition=span.partition, offset=span.start, to_offset=span.end)
-        for span in item.request.spans
+        SpanRead(
+            topic=topic,
+            partition=span.partition,
+            offset=span.start,
+            to_offset=span.end,
+            gone=gone or None,
+        )
+        # Those of `missing`, and of earlier versions, do not say what is gone.
+        for span, gone in zip_longest(request.spans, request.gone)
     ]

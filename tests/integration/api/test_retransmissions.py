@@ -142,7 +142,8 @@ async def test_what_is_chosen_is_sent_and_counted(
         await UndeliveredRepository(session).record([again], STREAM, 1)
     counts = (await api.get(path)).json()["counts"]
     assert counts == {
-        "matched": 200, "bytes": 2_000, "written": 3, "finished": 2, "delivered": 1, "discarded": 1,
+        "matched": 200, "bytes": 2_000, "archived": 0, "gone": 0,
+        "written": 3, "finished": 2, "delivered": 1, "discarded": 1,
     }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.message import Partition
+from app.domain.message import HEADER_ID, HEADER_TIMESTAMP, Message, Partition, Record
 from app.domain.retransmission import RetransmissionState, Run, ahead_max
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Ordering, Subscription
@@ -195,6 +195,61 @@ async def test_what_the_log_has_no_more_is_left_out(world: World) -> None:
         kept = await retransmission(world, topic, subscription, a_run(0, 10))
         await until_ended(world, kept, RetransmissionState.DONE)
     assert sorted(again(world, subscription, 10)) == [b"8", b"9"]
+
+
+def archived_records(count: int) -> list[Record]:
+    """Of a partition, as the archive has them: nothing is left out of what came with them."""
+    return [
+        Record(
+            offset, 1_000, b"key", b"old %d" % offset,
+            [(HEADER_ID, b"m-%d" % offset), (HEADER_TIMESTAMP, b"1000"), (b"h-x", b"a")],
+        )
+        for offset in range(count)
+    ]  # fmt: skip
+
+
+async def test_what_only_the_archive_has_comes_again_before_what_the_log_has(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, *(b"new %d" % n for n in range(10)))
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 10)
+        world.memory.trim(Partition(topic.name, 0), 8)
+        runs = [replace(a_run(2, 5), archived=True), replace(a_run(6, 8), archived=True)]
+        kept = await retransmission(world, topic, subscription, *runs, a_run(8, 10))
+        kept.archived = {0: archived_records(8)}
+        await until_ended(world, kept, RetransmissionState.DONE)
+    came = again(world, subscription, 10)
+    assert sorted(came) == [b"new 8", b"new 9", *(b"old %d" % n for n in (2, 3, 4, 6, 7))]
+    assert [sent.source_offset for sent in kept.sent] == [2, 3, 4, 6, 7, 8, 9]
+    chunk = await world.log.fetch(Partition(topic.name, 0), 10, bytes_max=1_000_000)
+    first = Message(chunk.records[0], Partition(topic.name, 0))
+    assert (first.id, first.key, first.propagated) == (b"m-2", b"key", [(b"x", b"a")])
+
+
+async def test_archived_records_that_were_appended_and_not_recorded_come_once(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, *(b"%d" % n for n in range(10)))
+    async with world.worker("first"):
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 10)
+        world.memory.trim(Partition(topic.name, 0), 10)
+        # It appends, and dies before it can say so.
+        world.sendings.losing = True
+        kept = await retransmission(
+            world, topic, subscription, replace(a_run(0, 10), archived=True)
+        )
+        kept.archived = {0: archived_records(10)}
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) > 10)
+    world.sendings.losing = False
+    world.sendings.of("first").abandon()
+    async with world.worker("second"):
+        await until_ended(world, kept, RetransmissionState.DONE)
+    assert await in_log(world, topic) == 10
+    assert len(kept.sent) == len(set(kept.sent)) == 10
+    assert set(again(world, subscription, 10)) == {b"old %d" % n for n in range(10)}
 
 
 async def test_discards_come_again_with_the_body_that_was_kept(world: World) -> None:

@@ -1,0 +1,130 @@
+"""Which offsets a retransmission is about, as the log and the archive are now."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from app.domain.errors import ValidationFailedError
+from app.domain.message import Partition
+from app.domain.reach import (
+    Dated,
+    Stretch,
+    Times,
+    milliseconds,
+    reach,
+    since_then,
+    until_then,
+)
+from app.domain.retransmission import SHARE_DEFAULT, Selection, Span
+from app.log.interface import Bounds, MessageLog
+from app.services.log_places import EPOCH, offsets_at
+from app.storage.archive_reach import ArchiveReachRepository
+from app.storage.database import Database
+from app.storage.topics import TopicRepository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is asked for. `offsets`, from a first to before an end, stand for the times."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    offsets: Mapping[int, tuple[int, int | None]] | None = None
+    selection: Selection = field(default_factory=Selection)
+    share: float = SHARE_DEFAULT
+    dry_run: bool = False
+
+    @property
+    def times(self) -> Times:
+        """The times that are asked for, if any are."""
+        if self.offsets is not None:
+            return Times()
+        return Times(
+            since_ms=None if self.since is None else milliseconds(self.since),
+            until_ms=None if self.until is None else milliseconds(self.until),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """What there is in the archive of a topic, by partition."""
+
+    kept: Mapping[int, Sequence[Stretch]] = field(default_factory=dict)
+    dated: Mapping[int, Dated] = field(default_factory=dict)
+
+
+class Found(NamedTuple):
+    """Spans from their first offset that is anywhere, and how many are gone before each."""
+
+    spans: Sequence[Span]
+    gone: Sequence[int]
+
+
+async def spans_in_log(
+    log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: Wanted
+) -> list[Span]:
+    """Of each partition what is asked for; by times what the log has, by offsets all of it.
+
+    ValidationFailedError, LogUnavailableError.
+    """
+    partitions = sorted(bounds)
+    if wanted.offsets is not None:
+        asked = wanted.offsets
+        if unknown := sorted(asked.keys() - {each.index for each in partitions}):
+            raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
+    else:
+        starts = await offsets_at(log, partitions, wanted.since or EPOCH)
+        until = wanted.until
+        ends = {} if until is None else await offsets_at(log, partitions, until)
+        asked = {each.index: (starts[each], ends.get(each)) for each in partitions}
+    spans = []
+    for partition in partitions:
+        bound = bounds[partition]
+        start, end = asked.get(partition.index, (bound.end, None))
+        end = bound.end if end is None else min(end, bound.end)
+        spans.append(
+            Span(
+                topic=partition.topic,
+                partition=partition.index,
+                start=min(start, end),
+                end=end,
+            )
+        )
+    return spans
+
+
+async def archived(database: Database, topic: str, times: Times) -> Archived:
+    """What there is in its archive; TopicNotFoundError, StorageUnavailableError."""
+    async with database.transaction() as session:
+        found = await TopicRepository(session).get(topic)
+        repository = ArchiveReachRepository(session)
+        return Archived(
+            kept=await repository.kept(found), dated=await repository.dated(found, times)
+        )
+
+
+def before_log(span: Span, wanted: Wanted, *, starts: Mapping[int, int], archive: Archived) -> Span:
+    """The span with all before the log's start that may be of the time that is asked for."""
+    times, log_start = wanted.times, starts[span.partition]
+    if times.since_ms is None or span.start > log_start:
+        return span
+    kept = archive.kept.get(span.partition, ())
+    dated = archive.dated.get(span.partition, Dated())
+    start = since_then(kept, dated, since_ms=times.since_ms, log_start=log_start)
+    end = span.end
+    if times.until_ms is not None and span.end <= log_start:
+        end = until_then(kept, dated, log_start=log_start)
+    return replace(span, start=start, end=max(start, end))
+
+
+def found_spans(spans: Sequence[Span], *, starts: Mapping[int, int], archive: Archived) -> Found:
+    """Where they begin in fact; `starts` are those of the log's partitions."""
+    begun, gone = [], []
+    for span in spans:
+        kept = archive.kept.get(span.partition, ())
+        wanted = Stretch(span.start, span.end)
+        first = reach(wanted, log_start=starts[span.partition], kept=kept).first
+        begun.append(replace(span, start=first))
+        gone.append(first - span.start)
+    return Found(begun, gone)

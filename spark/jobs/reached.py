@@ -1,0 +1,107 @@
+"""Where the messages are that a job looks at: in the log, or in the archive alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from app.domain.reach import Stretch, Times, merged, reach
+from app.domain.retransmission import Span
+from app.log.ends import topic_bounds
+from app.storage.archive_parts import KeptFolder, kept_folders
+from spark.archives import archived_messages
+from spark.records import messages
+from spark.work import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """What is read in the log, and what of the archive, in which of its folders.
+
+    An offset is in one of the two: the log has them from the `starts` of its partitions on.
+    """
+
+    log: tuple[Span, ...] = ()
+    archived: tuple[Span, ...] = ()
+    folders: tuple[str, ...] = ()
+    starts: Mapping[int, int]
+
+
+def reached(work: Work, topic: str, spans: Sequence[Span]) -> Reached:
+    """Where the spans of that topic are now; LogUnavailableError, StorageUnavailableError."""
+    if not kept_folders(work.database_url, topic):
+        return Reached(log=tuple(spans), starts={})
+    # Before the folders are looked at: in these is what retention took by then.
+    starts = log_starts(work, topic)
+    if all(span.start >= starts.get(span.partition, 0) for span in spans):
+        return Reached(log=tuple(spans), starts=starts)
+    folders = kept_folders(work.database_url, topic)
+    in_log, archived = [], []
+    for span in spans:
+        index = span.partition
+        kept = merged(each.spans[index] for each in folders if index in each.spans)
+        wanted = Stretch(span.start, span.end)
+        found = reach(wanted, log_start=starts.get(index, 0), kept=kept)
+        in_log.append(replace(span, start=found.log.start, end=found.log.end))
+        archived += [replace(span, start=each.start, end=each.end) for each in found.archived]
+    return Reached(
+        log=tuple(in_log),
+        archived=tuple(archived),
+        folders=tuple(each.path for each in folders if _has_any(each, archived)),
+        starts=starts,
+    )
+
+
+def adjoining(read: Reached) -> Reached:
+    """The same, of the archive only what is followed by what is read in the log."""
+    starts = {span.partition: span.start for span in read.log}
+    kept = tuple(each for each in read.archived if each.end == starts.get(each.partition))
+    return replace(read, archived=kept)
+
+
+def messages_of(
+    session: SparkSession, work: Work, read: Reached, *, times: Times | None = None
+) -> DataFrame:
+    """All of it (columns MESSAGES); of what is archived only that of a time, if one is given."""
+    in_log = messages(session, work.database_url, log=work.log, spans=read.log)
+    if not read.archived:
+        return in_log
+    archived = archived_messages(session, read.folders, spans=read.archived, times=times or Times())
+    return archived.unionByName(in_log)
+
+
+def gone(work: Work, topic: str, spans: Sequence[Span], *, read: Reached) -> int:
+    """How many offsets of the spans are not among what was read, and in the log no more.
+
+    The log of the job says of which partitions.
+    """
+    starts = log_starts(work, topic)
+    total = 0
+    for span in spans:
+        index, wanted = span.partition, Stretch(span.start, span.end)
+        kept = [Stretch(each.start, each.end) for each in read.archived if each.partition == index]
+        lost = reach(wanted, log_start=starts.get(index, 0), kept=kept).gone
+        if lost:
+            work.progress.say(
+                f"{lost} offsets of partition {index}, of {span.start} to before"
+                f" {span.end}, are neither in the log nor in the archive"
+            )
+        total += lost
+    return total
+
+
+def log_starts(work: Work, topic: str) -> Mapping[int, int]:
+    """Where the partitions of a topic begin in the log; LogUnavailableError."""
+    log = work.log
+    bounds = topic_bounds(
+        work.database_url, [topic], kafka_bootstrap=log.kafka_bootstrap, namespace=log.namespace
+    )
+    return {index: each.start for index, each in bounds.get(topic, {}).items()}
+
+
+def _has_any(folder: KeptFolder, spans: Sequence[Span]) -> bool:
+    return any(
+        stretch.start < span.end and span.start < stretch.end
+        for span in spans
+        if (stretch := folder.spans.get(span.partition)) is not None
+    )

@@ -1,0 +1,86 @@
+"""Records that only the archive has, into the database: from there a worker sends them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from app.domain.job import Claim
+from app.domain.reach import Stretch, Times
+from app.domain.retransmission import ARCHIVED_BYTES_MAX
+from app.storage.analytics_parts import RECORDS as TABLE
+from app.storage.retransmission_choosing import Totals, bytes_waiting, staged
+from app.storage.retransmission_rows import chosen_places
+from spark.archives import archived_messages
+from spark.batches import Batches, batch_of
+from spark.jobs.reached import Reached
+from spark.schemas import RECORDS
+from spark.sinks import spread_to_database
+from spark.work import Work
+
+_RECORDS: Final = to_arrow_schema(RECORDS, timezone="UTC")
+
+
+class NoRoomError(Exception):
+    """More is to be sent again from the archive than may wait at a time."""
+
+
+class ArchiveChangedError(Exception):
+    """What was chosen in the archive was not found there again."""
+
+
+def stage(session: SparkSession, work: Work, read: Reached, *, total: Totals, times: Times) -> None:
+    """Store the records of all archived runs that the job has chosen, if it has any.
+
+    NoRoomError, ArchiveChangedError, WorkStoppedError.
+    """
+    if not total.archived or work.claim is None:
+        return
+    _require_room(work, total)
+    work.progress.step(f"Fetching {total.archived} of them from the archive", done=0.5)
+    url, claim = work.database_url, work.claim
+    records = archived_messages(session, read.folders, spans=read.archived, times=times)
+    kept = records.mapInArrow(_keeping(url, claim), RECORDS)
+    spread_to_database(kept, TABLE, url=url, claim=claim)
+    if (found := staged(url, claim)) != total.archived:
+        message = f"Of {total.archived} messages chosen in the archive {found} were found again"
+        raise ArchiveChangedError(message)
+
+
+def _require_room(work: Work, total: Totals) -> None:
+    waiting = bytes_waiting(work.database_url)
+    if total.archived_size + waiting > ARCHIVED_BYTES_MAX:
+        message = (
+            f"{total.archived_size} bytes are to be sent again from the archive, and {waiting}"
+            f" wait already: at most {ARCHIVED_BYTES_MAX} may. Ask for less at a time"
+        )
+        raise NoRoomError(message)
+
+
+def _keeping(url: str, claim: Claim) -> Callable[[Batches], Batches]:
+    """Those that were chosen: by what is stored of that, so that both are the same."""
+
+    def keep(batches: Batches) -> Batches:
+        for batch in batches:
+            columns = [column.to_pylist() for column in batch.columns]
+            rows = list(zip(*columns, strict=True))
+            places = chosen_places(url, claim, _stretches(rows))
+            yield batch_of([_record(row) for row in rows if row[:2] in places], _RECORDS)
+
+    return keep
+
+
+def _stretches(rows: Iterable[Sequence[Any]]) -> Mapping[int, Stretch]:
+    found: dict[int, Stretch] = {}
+    for index, offset, *_ in rows:
+        start, end = found.get(index, (offset, offset + 1))
+        found[index] = Stretch(min(start, offset), max(end, offset + 1))
+    return found
+
+
+def _record(row: Sequence[Any]) -> tuple[Any, ...]:
+    index, offset, timestamp_ms, key, value, headers, _ = row
+    names = [each["key"].encode() for each in headers or ()]
+    values = [each["value"] or b"" for each in headers or ()]
+    return (index, offset, timestamp_ms, len(value or b""), key, value, names, values)
