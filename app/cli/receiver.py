@@ -91,7 +91,8 @@ class _Server(uvicorn.Server):
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # With its protocol: else asyncio leaves Nagle's algorithm on, and answers wait for 40 ms.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as exc:
         raise CliError(f"Cannot receive at {host}:{port}: {exc}") from exc
     try:
