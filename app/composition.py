@@ -80,6 +80,7 @@ from app.services.retransmitting import RetransmissionService
 from app.services.schemas import MIRROR_EVERY, RegistryMirror, SchemaService
 from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
+from app.services.simulating import SimulationService
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
 from app.services.traces import TraceService
@@ -272,6 +273,7 @@ def _services(core: _Core) -> Services:
         readiness=ReadinessService(database, log),
         jobs=JobService(database),
         analytics=AnalyticsService(database),
+        simulating=SimulationService(database, log),
     )
 
 

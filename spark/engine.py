@@ -12,13 +12,21 @@ from app.config import Settings
 from app.domain.job import Job, JobKind, JobResult
 from app.storage.urls import libpq_url
 from spark.errors import EngineLostError
-from spark.jobs import archive, latency_analytics, ledger, retransmission, undelivered_analytics
+from spark.jobs import (
+    archive,
+    latency_analytics,
+    ledger,
+    retransmission,
+    simulation,
+    undelivered_analytics,
+)
 from spark.session import new_session
 from spark.work import Progress, Work, work_of
 
 JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.UNDELIVERED_ANALYTICS: undelivered_analytics.run,
     JobKind.LATENCY_ANALYTICS: latency_analytics.run,
+    JobKind.SIMULATION: simulation.run,
     JobKind.RETRANSMISSION: retransmission.run,
     JobKind.ARCHIVE: archive.run,
     JobKind.LEDGER: ledger.run,

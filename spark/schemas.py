@@ -74,6 +74,18 @@ TRACED: Final = StructType(
         StructField("resent", BooleanType(), nullable=False),
     ]
 )
+# Messages by the second (since the epoch) of their publication: how many there were, and how many
+# are wanted by proposed filters (with their bytes), by present ones, by the first alone.
+ARRIVALS: Final = StructType(
+    [
+        StructField("second", LongType(), nullable=False),
+        StructField("read", LongType(), nullable=False),
+        StructField("matched", LongType(), nullable=False),
+        StructField("present", LongType(), nullable=False),
+        StructField("added", LongType(), nullable=False),
+        StructField("size", LongType(), nullable=False),
+    ]
+)
 # Messages of the archive: the record as it was, its body's size, and its message's id, if that is
 # text. The folders that it is in are called by `day` and `hour` (UTC) of its time.
 ARCHIVED: Final = StructType(

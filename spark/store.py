@@ -14,6 +14,7 @@ from app.storage.latencies import LatencyRepository
 from app.storage.ledgers import LedgerRepository
 from app.storage.notices import Notices
 from app.storage.retransmissions import RetransmissionRepository
+from app.storage.simulations import SimulationRepository
 from app.storage.spark_runners import SparkRunnerRepository
 
 _log = structlog.get_logger(__name__)
@@ -56,6 +57,7 @@ class DatabaseJobs:
         async with self._database.transaction() as session:
             await AnalyticsRepository(session).drop_overtaken(claim)
             await LatencyRepository(session).drop_overtaken(claim)
+            await SimulationRepository(session).drop_overtaken(claim)
             if not await JobRepository(session).finish(claim, result):
                 return False
             chosen = RetransmissionRepository(session).chosen

@@ -8,7 +8,14 @@ from uuid import uuid4
 
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.messages import Job
-from angelia_client.requests import Request, creating, escaped, get, time_text
+from angelia_client.requests import (
+    Request,
+    creating,
+    escaped,
+    get,
+    subscription_path,
+    time_text,
+)
 
 _LOOK_EVERY: Final = timedelta(seconds=1)
 
@@ -82,6 +89,19 @@ class AsyncAnalytics:
     async def latency(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """How long messages took to subscriptions; `query`: job, topic, subscription, limit."""
         return dict(await self._sender.json(get("/analytics/latency", query or {})))
+
+    async def simulate(
+        self, topic: str, subscription: str, *, proposal: Mapping[str, Any] | None = None
+    ) -> Job:
+        """Have another subscription tried on what was published, as the API's body has it."""
+        path = f"{subscription_path(topic, subscription)}/simulate"
+        body = dict(proposal or {})
+        return Job.of(await self._sender.json(creating(path, body, key=str(uuid4()))))
+
+    async def simulation(self, topic: str, subscription: str, *, id_: str) -> dict[str, Any]:
+        """What came of it, as the API answers it; `id_` is that of its job. NotFoundError."""
+        path = f"{subscription_path(topic, subscription)}/simulations/{escaped(id_)}"
+        return dict(await self._sender.json(get(path)))
 
 
 def _path(job_id: str) -> str:

@@ -35,6 +35,7 @@ from app.services.schemas import SchemaService
 from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
 from app.services.signing import SigningService
+from app.services.simulating import SimulationService
 from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
 from app.services.traces import TraceService
@@ -77,6 +78,7 @@ class Services:
     readiness: ReadinessService
     jobs: JobService
     analytics: AnalyticsService
+    simulating: SimulationService
 
     @property
     def signing(self) -> SigningService:

@@ -29,6 +29,7 @@ from app.api.schemas.redrive import RedriveBody
 from app.api.schemas.retransmission import RetransmissionBody
 from app.api.schemas.retransmissions import RetransmitBody
 from app.api.schemas.signing import SigningSecretBody
+from app.api.schemas.simulation import SimulateBody
 from app.api.schemas.subscription import NewSubscriptionBody, SubscriptionBody
 from app.api.schemas.topic import TopicBody
 
@@ -49,6 +50,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     RedriveBody,
     RetransmissionBody,
     RetransmitBody,
+    SimulateBody,
     JobBody,
     KeyBody,
 )

@@ -82,7 +82,7 @@ def request(  # noqa: PLR0913 - each an option
             subscription=subscription,
             slo=None if slo is None else timedelta(seconds=slo),
         )
-    job = _followed(api, asked.id) if wait else asked
+    job = followed(api, asked.id) if wait else asked
     words = job.waiting_for or f"Requested {job.id}"
     if wait:
         words = _ending(job)
@@ -103,7 +103,7 @@ def wait(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False
     """Wait until a job has ended; exits with 1 when it was not done."""
     with connected(api) as client:
         client.jobs.get(job)
-    ended = _followed(api, job)
+    ended = followed(api, job)
     output.write_done(_ending(ended), ended.raw, as_json=as_json)
     _require_done(ended, waited=True)
 
@@ -117,7 +117,8 @@ def cancel(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = Fal
     output.write_done(words, cancelled.raw, as_json=as_json)
 
 
-def _followed(api: str | None, job_id: str) -> Job:
+def followed(api: str | None, job_id: str) -> Job:
+    """The job once it has ended; until then its progress is shown."""
     with connected(api, retries=WAITING) as client, filling(job_id) as update:
         for job in client.jobs.follow(job_id):
             update(job.progress, job.step or job.waiting_for or job.state)

@@ -154,6 +154,13 @@ COMMANDS: Final = (
         help="Completeness ledgers: show what became of messages, add an entry, check the chain.",
     ),
     Entry(
+        name="simulate",
+        target="app.cli.simulate:simulate",
+        panel=_USE,
+        help="Have Spark try other filters or another rate on what was published; default: the last"
+        " day.",
+    ),
+    Entry(
         name="jobs",
         target="app.cli.jobs:jobs",
         panel=_USE,

@@ -22,6 +22,8 @@ class JobKind(StrEnum):
 
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
     LATENCY_ANALYTICS = "LATENCY_ANALYTICS"
+    # Asked for by its subscription (app.domain.simulation).
+    SIMULATION = "SIMULATION"
     # Asked for by its subscription (app.domain.retransmission).
     RETRANSMISSION = "RETRANSMISSION"
     # Of all archived topics, or one; it looks at no times (app.domain.archive).

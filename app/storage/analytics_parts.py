@@ -24,6 +24,8 @@ LEDGER_DISCARDS: Final = "ledger_discards"
 # How long messages took; the figures are microseconds.
 LATENCY: Final = "analytics_latency"
 LATENCY_FIGURES: Final = tuple(f"{part}_{figure}_us" for part in Part for figure in Figure)
+# What would have been, minute by minute.
+SIMULATED: Final = "simulated_minutes"
 COLUMNS: Final = {
     UNDELIVERED: (
         "topic",
@@ -75,6 +77,16 @@ COLUMNS: Final = {
         "attempts",
         "within",
         *LATENCY_FIGURES,
+    ),
+    SIMULATED: (
+        "minute",
+        "read",
+        "matched",
+        "present",
+        "added",
+        "size",
+        "peak",
+        "backlog",
     ),
 }
 _KEY: Final = ("job_id", "attempt", "part", "row")

@@ -236,6 +236,15 @@ def test_ledgers(shop: Shop) -> None:
     assert "Entry 3" in shop.says("ledger", "check", *ME, *kept, code=1)
 
 
+def test_simulations(shop: Shop) -> None:
+    odd = '[{"type": "jsonpath", "path": "$.n", "matcher": "1"}]'
+    given = ("--filters", odd, "--rate", "5", "--since", "-1h", "--no-wait")
+    job = shop.json("simulate", *ME, *given)
+    assert (job["kind"], job["scope"]["subscription"]) == ("SIMULATION", "me")
+    shop.json("jobs", "cancel", job["id"])
+    shop.says("simulate", *ME, "--filters", "{}", code=2)
+
+
 def test_jobs(shop: Shop) -> None:
     job = shop.json("jobs", "request", "UNDELIVERED_ANALYTICS", "--since", "-1h", "--topic", TOPIC)
     assert shop.json("jobs", "show", job["id"])["scope"]["topic"] == TOPIC

@@ -60,7 +60,12 @@ class JobRead(Schema):
 
     id: str
     kind: Literal[
-        "UNDELIVERED_ANALYTICS", "LATENCY_ANALYTICS", "RETRANSMISSION", "ARCHIVE", "LEDGER"
+        "UNDELIVERED_ANALYTICS",
+        "LATENCY_ANALYTICS",
+        "SIMULATION",
+        "RETRANSMISSION",
+        "ARCHIVE",
+        "LEDGER",
     ]
     scope: ScopeRead
     state: State

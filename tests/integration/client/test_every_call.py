@@ -151,6 +151,17 @@ async def test_ledgers_are_asked_for_shown_and_checked(angelia: AsyncAngelia) ->
     assert (await angelia.ledgers.check(TOPIC, "billing")).intact
 
 
+async def test_simulations_are_asked_for_and_shown(angelia: AsyncAngelia) -> None:
+    await angelia.topics.create(TOPIC)
+    await angelia.subscriptions.create(TOPIC, "billing", "http://example.com/", settings=OWNER)
+    job = await angelia.analytics.simulate(TOPIC, "billing", proposal={"rate": 5})
+    assert (job.kind, job.scope.subscription) == ("SIMULATION", "billing")
+    found = await angelia.analytics.simulation(TOPIC, "billing", id_=job.id)
+    assert (found["rate"], found["state"]) == (5, "REQUESTED")
+    with pytest.raises(NotFoundError):
+        await angelia.analytics.simulation(TOPIC, "billing", id_="none")
+
+
 async def test_jobs_are_asked_for_listed_and_cancelled(angelia: AsyncAngelia) -> None:
     asked = await angelia.jobs.request("UNDELIVERED_ANALYTICS")
     assert asked.state == "REQUESTED"

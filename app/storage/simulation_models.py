@@ -1,0 +1,44 @@
+"""The tables of simulations, beside those in `analytics_models`."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, Double, ForeignKey, Integer
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.analytics_models import metadata as metadata  # noqa: PLC0414 - of all tables
+from app.storage.models import Base, Json
+
+
+class SimulationRow(Base):
+    """What a job is to simulate; what it found in all, its own row says."""
+
+    __tablename__ = "simulations"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    subscription_id: Mapped[str]
+    topic: Mapped[str]
+    subscription: Mapped[str]
+    request: Mapped[Json]
+
+
+class SimulatedMinuteRow(Base):
+    """What would have arrived and waited in a minute, as one taking (`attempt`) of a job saw it."""
+
+    __tablename__ = "simulated_minutes"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("simulations.job_id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    minute: Mapped[datetime]
+    read: Mapped[int] = mapped_column(BigInteger)
+    matched: Mapped[int] = mapped_column(BigInteger)
+    present: Mapped[int] = mapped_column(BigInteger)
+    added: Mapped[int] = mapped_column(BigInteger)
+    size: Mapped[int] = mapped_column(BigInteger)
+    peak: Mapped[int] = mapped_column(BigInteger)
+    backlog: Mapped[float] = mapped_column(Double)

@@ -1,0 +1,134 @@
+"""What a subscription would have had to send. Input columns: `spark.schemas.MESSAGES`.
+
+Each task judges what it reads, in Arrow batches, and passes on sums by the second. What then goes
+through one task is a row for each second: in their order, which a queue cannot do without.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from app.domain.filters import Filter
+from app.domain.message import Message, Partition, Record
+from app.filtering.bodies import ParsedBodies
+from app.filtering.matching import FilterChain
+from spark.batches import Batches, batch_of
+from spark.schemas import ARRIVALS
+
+_ARRIVALS: Final = to_arrow_schema(ARRIVALS, timezone="UTC")
+_SUMMED: Final = ("read", "matched", "present", "added", "size")
+_MINUTE: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """Messages of a topic and a time (ms, the end exclusive), by proposed and present filters."""
+
+    topic: str
+    since_ms: int
+    until_ms: int
+    proposed: tuple[Filter, ...] = ()
+    present: tuple[Filter, ...] = ()
+
+
+def arrivals(messages: DataFrame, judged: Judged) -> DataFrame:
+    """How many messages of each second are wanted (columns ARRIVALS).
+
+    What was addressed to one subscription is no message of its own. There may be several rows of a
+    second: each is what one task has found; see `by_second`.
+    """
+    in_time = F.col("timestamp_ms").between(judged.since_ms, judged.until_ms - 1)
+    return messages.where(in_time).mapInArrow(_judging(judged), ARRIVALS)
+
+
+def by_second(found: DataFrame) -> DataFrame:
+    """Arrivals (columns ARRIVALS), one row for each second that has any."""
+    return found.groupBy("second").agg(*(F.sum(name).alias(name) for name in _SUMMED))
+
+
+def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
+    """The seconds with the `backlog` behind each one's arrivals, and when that would be `empty`.
+
+    `period` counts the times that the queue was empty before, `origin` is a second near them all.
+    See `app.domain.simulation`.
+    """
+    so_far = Window.orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # What would wait if the server could work ahead; the least of it before is what it could not.
+    served = (F.col("second") - origin) * capacity
+    ahead = seconds.withColumn("ahead", F.sum("matched").over(so_far) - served)
+    least = F.min(F.col("ahead") - F.col("matched")).over(so_far)
+    backlog = F.greatest(F.col("ahead") - least, F.col("matched").cast("double"))
+    waiting = ahead.withColumn("backlog", backlog).drop("ahead")
+    begins = F.when(F.col("backlog") <= F.col("matched"), 1).otherwise(0)
+    return waiting.withColumn("period", F.sum(begins).over(so_far)).withColumn(
+        "empty", F.col("second") + F.col("backlog") / capacity
+    )
+
+
+def by_minute(waiting: DataFrame) -> DataFrame:
+    """The seconds (columns of `queued`) summed by the minute."""
+    minute = F.timestamp_seconds(F.col("second") - F.pmod("second", F.lit(_MINUTE)))
+    return waiting.groupBy(minute.alias("minute")).agg(
+        *(F.sum(name).alias(name) for name in _SUMMED),
+        F.max("matched").alias("peak"),
+        F.max("backlog").alias("backlog"),
+    )
+
+
+def longest(waiting: DataFrame) -> DataFrame:
+    """The largest backlog, when it was, and when it was drained; of several the first."""
+    return (
+        waiting.groupBy("period")
+        .agg(
+            F.max("backlog").alias("backlog"),
+            F.max_by("second", F.struct("backlog", -F.col("second"))).alias("second"),
+            F.max("empty").alias("drained"),
+        )
+        .orderBy(F.desc("backlog"), "second")
+        .select("backlog", "second", "drained")
+        .limit(1)
+    )
+
+
+def _judging(judged: Judged) -> Callable[[Batches], Batches]:
+    def judge(batches: Batches) -> Batches:
+        proposed = FilterChain(judged.proposed, ParsedBodies())
+        present = FilterChain(judged.present, ParsedBodies())
+        if judged.proposed == judged.present:
+            present = proposed
+        found: dict[int, list[int]] = defaultdict(lambda: [0] * len(_SUMMED))
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in _READ)
+            for values in zip(*columns, strict=True):
+                message = _message(values, judged.topic)
+                if message.addressed is None:
+                    _count(found[values[2] // 1_000], message, proposed=proposed, present=present)
+        yield batch_of(((second, *counts) for second, counts in found.items()), _ARRIVALS)
+
+    return judge
+
+
+_READ: Final = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
+
+
+def _message(values: Sequence[Any], topic: str) -> Message:
+    index, offset, timestamp_ms, key, body, headers = values
+    pairs = [(each["key"].encode(), each["value"] or b"") for each in headers or ()]
+    return Message(Record(offset, timestamp_ms, key, body, pairs), Partition(topic, index))
+
+
+def _count(
+    counts: list[int], message: Message, *, proposed: FilterChain, present: FilterChain
+) -> None:
+    is_wanted = proposed.judge(message).wanted
+    is_now = is_wanted if present is proposed else present.judge(message).wanted
+    counts[0] += 1
+    counts[1] += is_wanted
+    counts[2] += is_now
+    counts[3] += is_wanted and not is_now
+    counts[4] += len(message.body or b"") if is_wanted else 0

@@ -1,0 +1,84 @@
+"""Simulations over a real log, on a real Spark and a real PostgreSQL."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.domain.filters import Filter, FilterType
+from app.domain.job import JobKind, JobState
+from app.services.simulating import SimulationService, Wanted
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from spark.jobs import simulation
+from tests.contract.harness import PostgresHarness
+from tests.integration.storage.builders import TOPIC
+from tests.spark.retransmissions import Bench, a_bench
+
+# The first test starts Spark, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
+ODD = Filter(type=FilterType.JSONPATH, path="$.n", matcher="[0-9]*[13579]")
+LOW = Filter(type=FilterType.JSONPATH, path="$.n", matcher="[0-9]")
+
+
+@pytest.fixture
+async def bench(
+    spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
+) -> AsyncIterator[Bench]:
+    harness = PostgresHarness(postgres_url)
+    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as made:
+        yield made
+
+
+async def test_another_filter_and_rate_are_tried_on_what_was_published(bench: Bench) -> None:
+    """Its first runner, which was believed dead, changes nothing."""
+    await bench.change(filters=(LOW,))
+    await bench.publish(*(b'{"n": %d}' % n for n in range(100)))
+    now = datetime.now(UTC)
+    service = SimulationService(bench.database, bench.log)
+    wanted = Wanted(
+        since=now - timedelta(hours=1),
+        until=now + timedelta(seconds=1),
+        filters=(ODD,),
+        rate=1_000,
+        in_flight_max=1,
+        request_time=timedelta(seconds=10),
+    )
+    [asked] = (await service.request(TOPIC, bench.subscription.name, wanted)).jobs
+    lost = await bench.taken()
+    assert lost.kind is JobKind.SIMULATION
+    await asyncio.to_thread(simulation.run, bench.spark, bench.work(lost))
+    async with bench.database.transaction() as session:
+        assert await JobRepository(session).release(lost.claim)
+    job = await bench.taken("r-2")
+    result = await asyncio.to_thread(simulation.run, bench.spark, bench.work(job))
+    assert await bench.finished(job, result)
+    await asyncio.to_thread(simulation.run, bench.spark, bench.work(lost))
+
+    seen = await service.get(TOPIC, bench.subscription.name, job_id=asked.id, limit=10)
+    assert seen.job.state is JobState.DONE
+    assert seen.request.proposal.capacity == 0.1
+    counts = dict(seen.job.result.counts)
+    assert (counts["read"], counts["matched"]) == (100, 50)
+    assert (counts["added"], counts["dropped"]) == (45, 5)
+    assert counts["bytes"] == 5 * len(b'{"n": 1}') + 45 * len(b'{"n": 11}')
+    # It takes ten seconds for each, and they came within a few.
+    assert 40 < counts["backlog"] <= 50
+    assert counts["delayMs"] >= counts["backlog"] * 10_000 - 10_000
+    assert counts["drainedAtMs"] > counts["backlogAtMs"] + 400_000
+    assert counts["left"] > 40
+    assert sum(each.matched for each in seen.minutes) == 50
+    kept = bench.spark.read.parquet(f"{result.output}/minutes").selectExpr("sum(read)").first()
+    assert kept == (100,)
+
+
+async def test_where_nothing_was_published_nothing_waits(bench: Bench) -> None:
+    service, now = SimulationService(bench.database, bench.log), datetime.now(UTC)
+    wanted = Wanted(since=now - timedelta(hours=1), until=now)
+    await service.request(TOPIC, bench.subscription.name, wanted)
+    result = await asyncio.to_thread(simulation.run, bench.spark, bench.work(await bench.taken()))
+    assert {name for name, count in result.counts.items() if count} == set()
