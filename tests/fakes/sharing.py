@@ -175,9 +175,12 @@ class Talks:
         self._hand_over(self.talkers[name], self._taken(name))
 
     def hang(self, name: str, seconds: float) -> None:
-        """Stop a worker for a while; it loses its partitions if that is too long for the log."""
+        """Stop a worker for a while; it loses its partitions if that is too long for the log.
+
+        It is not stopped a second time while it hears what it has lost.
+        """
         talker = self.talkers[name]
-        if self.now < talker.hung_until:
+        if self.now < talker.quiet_until:
             return
         talker.hung_until = talker.quiet_until = self.now + seconds
         if seconds > HANG_S:

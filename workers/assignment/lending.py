@@ -58,6 +58,18 @@ class Lending:
         """Forget all: the tickets have another size."""
         self._lent.clear()
 
+    def own(self, tickets: int) -> None:
+        """Only these are ours: what else is lent is over some time, and is not offered any more.
+
+        Its borrower may not have heard of it, and the next owner has read that there is no loan.
+        """
+        for loans in self._lent.values():
+            last = loans[-1]
+            if last.tickets & ~tickets:
+                gone = Lent(last.number, last.tickets & ~tickets, last.until)
+                kept = Lent(last.number, last.tickets & tickets, last.until)
+                loans[-1:] = [gone, kept]
+
     def hear(self, notes: Collection[RateNote], now: float) -> None:
         """Learn which answers borrowers follow: those before them are over."""
         for note in notes:
@@ -107,7 +119,8 @@ class Lending:
 
     def _answer(self, note: RateNote, tickets: int, now: float) -> None:
         loans = self._lent.get(note.worker_id, [])
-        if tickets or (loans and loans[-1].tickets):
+        # Of the same number is what was ours when it was lent.
+        if tickets or any(lent.tickets for lent in loans if lent.number == loans[-1].number):
             answer = Lent(note.number, tickets, now + LOAN_S + DRIFT_S)
             self._lent.setdefault(note.worker_id, []).append(answer)
 

@@ -105,6 +105,7 @@ class Negotiation:
             index: self._owned.get(index, (at, at + pause)) for index, at in assigned_at.items()
         }
         self._own_tickets = tickets_of(frozenset(self._owned), self._partitions)
+        self._lending.own(self._own_tickets)
         self._borrowing.own(self._own_tickets)
         self._verify(verified)
 

@@ -75,6 +75,32 @@ def test_a_new_owner_leaves_alone_what_was_given_back_less_than_a_second_ago() -
     assert after.uses_moved(11.1 + OVER_S)
 
 
+def test_what_nobody_could_read_is_not_lent_by_who_owns_it_no_more() -> None:
+    notes: dict[str, RateNote] = {}
+    borrower = Worker("borrower", {2}, need=LIMIT)
+    before, after = Worker("before", {0, 1}), Worker("after", {3})
+    talk_in_turn([borrower, after], notes, until=10)
+    for tenth in range(3):
+        before.talk({}, 10 + tenth / 10)
+    # Its write fails, and so others do not hear that it lends.
+    before.talk(dict(notes), 10.3)
+    assert not before.uses_moved(10.3)
+
+    before.own({0}, 10.4)
+    after.own({1, 3}, 10.4)
+    after.talk(notes, 10.5)
+    assert after.uses_moved(11.5)
+    before.talk(notes, 11.5)
+    borrower.talk(notes, 11.6)
+    assert not borrower.uses_moved(11.6 + WINDOW_S)
+    # Nor when it owns it again.
+    after.own({3}, 11.7)
+    before.own({0, 1}, 11.7)
+    before.talk(notes, 11.8)
+    borrower.talk(notes, 11.9)
+    assert not borrower.uses_moved(11.9 + WINDOW_S)
+
+
 def test_a_loan_of_what_one_owned_since_does_not_go_on_when_it_is_owned_no_more() -> None:
     notes: dict[str, RateNote] = {}
     heir, next_heir = Worker("heir", {2}, need=LIMIT), Worker("next", {3})
