@@ -86,7 +86,7 @@ def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
         owner=Owner(source=row.owner_source, id=row.owner_id),
         description=row.description,
         contact=row.contact,
-        policy=_policy(tuple((name, row.policy[name]) for name in _POLICY & row.policy.keys())),
+        policy=_policy(tuple(each for each in row.policy.items() if each[0] in _POLICY)),
         created_at=row.created_at,
         modified_at=row.modified_at,
         change=row.change,
