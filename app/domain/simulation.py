@@ -43,7 +43,8 @@ class Proposal:
 class SimulationRequest:
     """What is simulated over the messages of `spans` that are of that time.
 
-    `present` are the filters that the subscription has.
+    `present` are the filters that the subscription has. `gone`: so many offsets, at most, were of
+    that time, too, and neither the log nor the archive had them.
     """
 
     since: datetime
@@ -51,6 +52,7 @@ class SimulationRequest:
     spans: tuple[Span, ...]
     proposal: Proposal
     present: tuple[Filter, ...] = ()
+    gone: int = 0
 
     def __post_init__(self) -> None:
         if self.since >= self.until:

@@ -7,13 +7,21 @@ from datetime import datetime, timedelta
 from app.domain.audit import Action, Change
 from app.domain.filters import Filter
 from app.domain.job import Job, JobKind, JobState, Scope
-from app.domain.retransmission import Span
 from app.domain.simulation import Minute, Proposal, SimulationRequest
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.audit import note
 from app.services.jobs import RUNNER_LIVE_WITHIN, JobsSeen
-from app.services.log_places import bounds_of, offsets_at
+from app.services.log_places import bounds_of
+from app.services.retransmission_spans import (
+    Archived,
+    Found,
+    archived,
+    before_log,
+    found_spans,
+    spans_in_log,
+)
+from app.services.retransmission_spans import Wanted as Replayed
 from app.storage.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
@@ -52,17 +60,19 @@ class SimulationService:
         self._log = log
 
     async def request(self, topic: str, name: str, wanted: Wanted) -> JobsSeen:
-        """Have it done as soon as a runner is free, over what the log has now.
+        """Have it done as soon as a runner is free, over what the log and the archive have now.
 
         TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError, JobQueueFullError,
         LogUnavailableError.
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
+        spans, gone = await self._found(topic, wanted)
         request = SimulationRequest(
             since=wanted.since,
             until=wanted.until,
-            spans=tuple(await self._spans(topic, wanted)),
+            spans=tuple(spans),
+            gone=sum(gone),
             proposal=_proposal(known, wanted),
             present=known.filters,
         )
@@ -89,17 +99,17 @@ class SimulationService:
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         return SimulationSeen(job=job, request=request, minutes=minutes, runner_live=live)
 
-    async def _spans(self, topic: str, wanted: Wanted) -> Sequence[Span]:
-        partitions = sorted(await self._log.partitions(topic))
-        bounds = await bounds_of(self._log, partitions)
-        starts = await offsets_at(self._log, partitions, wanted.since)
-        ends = await offsets_at(self._log, partitions, wanted.until)
-        spans = []
-        for each in partitions:
-            end = min(ends[each], bounds[each].end)
-            start = min(starts[each], end)
-            spans.append(Span(topic=topic, partition=each.index, start=start, end=end))
-        return spans
+    async def _found(self, topic: str, wanted: Wanted) -> Found:
+        """The offsets of that time, from the first on that the log or the archive has."""
+        replayed = Replayed(since=wanted.since, until=wanted.until)
+        bounds = await bounds_of(self._log, await self._log.partitions(topic))
+        spans = await spans_in_log(self._log, bounds, replayed)
+        starts = {each.index: bound.start for each, bound in bounds.items()}
+        archive = Archived()
+        if any(starts.values()):
+            archive = await archived(self._database, topic, replayed.times)
+            spans = [before_log(each, replayed, starts=starts, archive=archive) for each in spans]
+        return found_spans(spans, starts=starts, archive=archive)
 
 
 def _proposal(known: Subscription, wanted: Wanted) -> Proposal:

@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from app.domain.job import JobKind, JobResult
+from app.domain.reach import Times
 from app.domain.simulation import SimulationRequest
 from app.storage.analytics_parts import SIMULATED
 from app.storage.simulation_asking import simulation_asked_for
-from spark.records import messages
+from spark.jobs.reached import gone, messages_of, reached
 from spark.sinks import to_database, to_parquet
 from spark.submitted import carry_out
 from spark.transforms.simulation import (
@@ -41,16 +42,18 @@ def run(session: SparkSession, work: Work) -> JobResult:
         raise ValueError("A simulation is made for a job of the database")
     topic, request = simulation_asked_for(work.database_url, work.claim.job_id)
     work.progress.step("Judging messages", done=0.1)
-    read = messages(session, work.database_url, log=work.log, spans=request.spans)
     judged = _judged(topic, request)
-    seconds = by_second(arrivals(read, judged))
+    read = reached(work, topic, request.spans)
+    times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
+    seconds = by_second(arrivals(messages_of(session, work, read, times=times), judged))
     waiting = queued(seconds, request.proposal.capacity, origin=judged.since_ms // 1_000)
     waiting = waiting.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         minutes = by_minute(waiting)
         to_parquet(minutes, f"{work.output}/minutes")
         to_database(minutes, SIMULATED, url=work.database_url, claim=work.claim)
-        counts = _counts(waiting, request)
+        lost = gone(work, topic, request.spans, read=read)
+        counts = _counts(waiting, request) | {"gone": request.gone + lost}
     finally:
         waiting.unpersist()
     work.progress.say(f"{counts['matched']} of {counts['read']} messages would be sent")

@@ -9,14 +9,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.domain.filters import Filter, FilterType
-from app.domain.job import JobKind, JobState
+from app.domain.job import JobKind, JobResult, JobState
 from app.services.simulating import SimulationService, Wanted
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from spark.jobs import simulation
 from tests.contract.harness import PostgresHarness
 from tests.integration.storage.builders import TOPIC
-from tests.spark.retransmissions import Bench, a_bench
+from tests.spark.archives import archived
+from tests.spark.archives import done as archive_done
+from tests.spark.retransmissions import Bench, a_bench, trimmed
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -26,10 +28,19 @@ LOW = Filter(type=FilterType.JSONPATH, path="$.n", matcher="[0-9]")
 
 
 @pytest.fixture
+def harness(postgres_url: str) -> PostgresHarness:
+    return PostgresHarness(postgres_url)
+
+
+@pytest.fixture
 async def bench(
-    spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
+    spark: SparkSession,
+    database: Database,
+    harness: PostgresHarness,
+    *,
+    postgres_url: str,
+    tmp_path: Path,
 ) -> AsyncIterator[Bench]:
-    harness = PostgresHarness(postgres_url)
     async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as made:
         yield made
 
@@ -76,9 +87,33 @@ async def test_another_filter_and_rate_are_tried_on_what_was_published(bench: Be
     assert kept == (100,)
 
 
-async def test_where_nothing_was_published_nothing_waits(bench: Bench) -> None:
+async def simulated(bench: Bench) -> JobResult:
+    """The subscription as it is, over the last hour."""
     service, now = SimulationService(bench.database, bench.log), datetime.now(UTC)
-    wanted = Wanted(since=now - timedelta(hours=1), until=now)
+    wanted = Wanted(since=now - timedelta(hours=1), until=now + timedelta(seconds=1))
     await service.request(TOPIC, bench.subscription.name, wanted)
-    result = await asyncio.to_thread(simulation.run, bench.spark, bench.work(await bench.taken()))
+    job = await bench.taken()
+    result = await asyncio.to_thread(simulation.run, bench.spark, bench.work(job))
+    assert await bench.finished(job, result)
+    return result
+
+
+async def test_where_nothing_was_published_nothing_waits(bench: Bench) -> None:
+    result = await simulated(bench)
     assert {name for name, count in result.counts.items() if count} == set()
+
+
+async def test_what_the_log_has_no_more_is_read_in_the_archive(
+    bench: Bench, harness: PostgresHarness
+) -> None:
+    await archived(bench)
+    [first, *_] = await bench.publish(*[b"{}"] * 6, key=b"k")
+    await archive_done(bench)
+    await bench.publish(*[b"{}"] * 4, key=b"k")
+    await trimmed(bench, harness, first.partition, offset=5)
+    found = (await simulated(bench)).counts
+    assert (found["read"], found["gone"]) == (10, 0)
+    # Two that nobody has any more.
+    await trimmed(bench, harness, first.partition, offset=8)
+    found = (await simulated(bench)).counts
+    assert (found["read"], found["gone"]) == (8, 2)

@@ -70,6 +70,10 @@ class SimulatedRead(Schema):
     backlog_at: str | None = Field(default=None, description="when that was")
     drained_at: str | None = Field(default=None, description="when none waited any more")
     left: int = Field(description="that waited at the end of the time")
+    gone: int = Field(
+        description="offsets that may be of that time, and are neither in the log nor in the"
+        " archive"
+    )
 
 
 class SimulationRead(Schema):
@@ -159,6 +163,7 @@ def _result(job: Job) -> SimulatedRead | None:
         backlog_at=_time(counts, "backlogAtMs"),
         drained_at=_time(counts, "drainedAtMs"),
         left=counts["left"],
+        gone=counts["gone"],
     )
 
 

@@ -13,7 +13,7 @@ from app.storage.jobs import JobRepository
 COUNTS = {
     "read": 100, "matched": 50, "added": 45, "dropped": 5, "bytes": 900, "peakPerSecond": 50,
     "backlog": 50, "delayMs": 500_000, "backlogAtMs": 1_767_268_800_000,
-    "drainedAtMs": 1_767_269_300_500, "left": 49,
+    "drainedAtMs": 1_767_269_300_500, "left": 49, "gone": 3,
 }  # fmt: skip
 
 
@@ -47,7 +47,7 @@ async def test_a_simulation_is_asked_for_and_says_what_would_have_been(
     assert (found["capacity"], found["output"]) == (10, "/there")
     assert found["result"] == {
         "read": 100, "matched": 50, "now": 10, "added": 45, "dropped": 5, "bytes": 900,
-        "peakPerSecond": 50, "backlog": 50, "delayMillis": 500_000, "left": 49,
+        "peakPerSecond": 50, "backlog": 50, "delayMillis": 500_000, "left": 49, "gone": 3,
         "backlogAt": "2026-01-01T12:00:00+00:00", "drainedAt": "2026-01-01T12:08:20.500000+00:00",
     }  # fmt: skip
 
