@@ -10,6 +10,8 @@ from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from app.storage.database import Database, open_database
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
@@ -44,25 +46,25 @@ class Beat:
 
     def __init__(self) -> None:
         self.late_s = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._next()
 
-    async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + BEAT_S
-            await asyncio.sleep(BEAT_S)
-            self.late_s = max(self.late_s, loop.time() - due)
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _next(self) -> None:
+        self._timer = self._loop.call_later(BEAT_S, self._beat, self._loop.time() + BEAT_S)
+
+    def _beat(self, due: float) -> None:
+        self.late_s = max(self.late_s, self._loop.time() - due)
+        self._next()
 
 
-@asynccontextmanager
-async def beating() -> AsyncIterator[Beat]:
+@pytest.fixture
+async def beat() -> AsyncIterator[Beat]:
     beat = Beat()
-    running_beat = asyncio.create_task(beat.run())
-    try:
-        yield beat
-    finally:
-        running_beat.cancel()
-        with suppress(asyncio.CancelledError):
-            await running_beat
+    yield beat
+    beat.stop()
 
 
 @asynccontextmanager
@@ -100,13 +102,12 @@ async def busy_worker(database: Database, processes: list[Process]) -> Process:
 
 
 async def test_one_with_all_the_traffic_gets_the_rate_and_nobody_exceeds_it_when_one_hangs(
-    on_embedded_log: Mapping[str, str], logs: Path
+    on_embedded_log: Mapping[str, str], logs: Path, beat: Beat
 ) -> None:
     async with (
         running(on_embedded_log, logs, workers=3) as service,
         Subscriber() as receiver,
         open_database(on_embedded_log["ANGELIA_DATABASE_URL"]) as database,
-        beating() as beat,
     ):
         await service.topic(TOPIC, partitions=12)
         path = await service.subscribe(TOPIC, "s", receiver.url, rate=LIMIT)
