@@ -68,7 +68,8 @@ async def test_a_requested_retransmission_is_chosen_by_spark_submit_alone(
             ANGELIA_DATABASE_URL=postgres_url,
             ANGELIA_NAMESPACE=harness.namespace,
         )
-        counts = {"messages": 50, "bytes": 90}
+        archived = {"archived": 0, "archivedBytes": 0, "gone": 0}
+        counts = {"messages": 50, "bytes": 90, **archived}
         assert said == {"id": asked.id, "state": "DONE", "counts": counts, "reason": None}
         seen = await bench.seen(asked)
         assert (seen.state, seen.counts.matched) == (RetransmissionState.SENDING, 50)
