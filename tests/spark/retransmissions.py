@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from sqlalchemy import select
 
@@ -30,8 +31,8 @@ from spark.work import LogPlace, Progress, Work
 from tests.contract.harness import Harness
 from tests.contract.logs import a_topic, eventually
 from tests.integration.storage.builders import TOPIC, a_subscription, add_topic, an_undelivered
+from tests.spark.taking import LEASE
 
-LEASE = timedelta(minutes=5)
 AGO = timedelta(hours=6)
 
 Places = set[tuple[int, int]]
@@ -39,6 +40,10 @@ Places = set[tuple[int, int]]
 
 async def _nobody() -> list[Any]:
     return []
+
+
+# For tests that need only one log.
+EMBEDDED = pytest.mark.parametrize("harness", ["postgres"], indirect=True)
 
 
 @dataclass(slots=True, kw_only=True)

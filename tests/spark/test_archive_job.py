@@ -1,13 +1,12 @@
 """The archive on a real Spark, PostgreSQL, and each log."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from app.domain.archive import OfflineStorage
 from app.domain.errors import TopicNotFoundError, ValidationFailedError
@@ -15,10 +14,9 @@ from app.domain.job import Job, JobKind
 from app.domain.message import HEADER_ID, NewRecord
 from app.log.interface import Position
 from app.services.jobs import JobService
-from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.topics import TopicRepository
-from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
+from tests.contract.harness import Harness
 from tests.contract.logs import a_topic
 from tests.integration.storage.builders import TOPIC
 from tests.spark.archives import (
@@ -34,30 +32,13 @@ from tests.spark.archives import (
     kept_rows,
     written,
 )
-from tests.spark.retransmissions import Bench, a_bench
+from tests.spark.retransmissions import EMBEDDED, Bench
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
+
 # What does not depend on the log is tried on one.
-EMBEDDED = pytest.mark.parametrize("harness", ["postgres"], indirect=True)
-
-
-@pytest.fixture(params=["postgres", "kafka"])
-def harness(request: pytest.FixtureRequest) -> Harness:
-    if request.param == "kafka":
-        return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
-    return PostgresHarness(request.getfixturevalue("postgres_url"))
-
-
-@pytest.fixture
-async def bench(
-    spark: SparkSession, database: Database, harness: Harness, postgres_url: str, tmp_path: Path
-) -> AsyncIterator[Bench]:
-    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as made:
-        yield made
-
-
 def is_there(path: str) -> bool:
     return Path(path).exists()
 

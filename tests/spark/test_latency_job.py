@@ -13,11 +13,10 @@ from pyspark.sql import SparkSession
 from sqlalchemy import insert
 
 from app.config import Settings
-from app.domain.job import Job, JobKind, Scope
+from app.domain.job import JobKind, Scope
 from app.domain.latency import Figure, Part
 from app.services.analytics import AnalyticsService, Question
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
 from app.storage.latency_rows import SLICES_MAX, slices
 from app.storage.trace_tables import TRACE_LOSSES
 from app.tracing.packing import Row
@@ -27,6 +26,7 @@ from spark.store import DatabaseJobs
 from spark.traces import traced
 from spark.work import Progress
 from tests.integration.storage.test_traces import a_pack, a_row, micros, record_by_rows, stored
+from tests.spark.taking import taken, taken_again
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -34,7 +34,6 @@ pytestmark = pytest.mark.timeout(400)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
-LEASE = timedelta(minutes=5)
 BILLING, AUDIT, PUBLISHED = 0, 1, 2
 
 
@@ -70,23 +69,6 @@ async def recorded(database: Database, start: datetime) -> None:
         await session.execute(insert(TRACE_LOSSES).values(loss))
 
 
-async def taken(database: Database, scope: Scope) -> Job:
-    async with database.transaction() as session:
-        jobs = JobRepository(session)
-        await jobs.add(JobKind.LATENCY_ANALYTICS, scope)
-        job = await jobs.take("r-1", LEASE)
-    assert job is not None
-    return job
-
-
-async def taken_again(database: Database, job: Job) -> Job:
-    async with database.transaction() as session:
-        assert await JobRepository(session).release(job.claim)
-        again = await JobRepository(session).take("r-2", LEASE)
-    assert again is not None
-    return again
-
-
 async def test_a_job_says_how_long_messages_took_to_each_subscription(
     spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
 ) -> None:
@@ -97,7 +79,7 @@ async def test_a_job_says_how_long_messages_took_to_each_subscription(
     engine = SparkEngine(
         Settings(spark_output=str(tmp_path)), database_url=postgres_url, start=lambda _: spark
     )
-    lost = await taken(database, scope)
+    lost = await taken(database, JobKind.LATENCY_ANALYTICS, scope)
     await asyncio.to_thread(engine.run, lost, Progress())
     job = await taken_again(database, lost)
     result = await asyncio.to_thread(engine.run, job, Progress())

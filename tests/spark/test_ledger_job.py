@@ -1,55 +1,33 @@
 """Entries of ledgers as Spark makes them, on both logs."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
 
 from app.domain.addressed import Addressed
 from app.domain.commit import Progress
 from app.domain.job import JobState
 from app.domain.ledger import Doubt, Sums, books_of, spans_of
-from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.ledger_rows import ledger_asked_for
 from app.storage.undelivered import UndeliveredRepository
 from spark.records import messages
 from spark.transforms.ledger import Account, counted
-from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
+from tests.contract.harness import Harness
 from tests.integration.storage.builders import TOPIC
 from tests.spark.archives import archived
 from tests.spark.archives import done as archive_done
 from tests.spark.ledgers import EVER, Books
-from tests.spark.retransmissions import STREAM, Bench, a_bench, trimmed
+from tests.spark.retransmissions import EMBEDDED, STREAM, Bench, trimmed
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
-EMBEDDED = pytest.mark.parametrize("harness", ["postgres"], indirect=True)
-
-
-@pytest.fixture(params=["postgres", "kafka"])
-def harness(request: pytest.FixtureRequest) -> Harness:
-    if request.param == "kafka":
-        return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
-    return PostgresHarness(request.getfixturevalue("postgres_url"))
-
 
 @pytest.fixture
-async def bench(
-    spark: SparkSession, database: Database, harness: Harness, postgres_url: str, tmp_path: Path
-) -> AsyncIterator[Bench]:
-    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as made:
-        partitions = range(3)
-        await made.change(start=dict.fromkeys(partitions, 0))
-        yield made
-
-
-@pytest.fixture
-def books(bench: Bench) -> Books:
+async def books(bench: Bench) -> Books:
+    await bench.change(start=dict.fromkeys(range(3), 0))
     return Books(bench)
 
 

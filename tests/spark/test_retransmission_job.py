@@ -1,13 +1,10 @@
 """Choosing what is sent again, on a real Spark, PostgreSQL, and each log."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from app.domain.addressed import Addressed
 from app.domain.errors import ValidationFailedError
@@ -15,7 +12,6 @@ from app.domain.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
 from app.domain.retransmission import Only, RetransmissionState, Span
 from app.domain.trace import TraceSource, TrackingMode
-from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.retransmission_choosing import asked_for
 from app.storage.retransmission_rows import hours
@@ -25,34 +21,15 @@ from spark.jobs.recorded import NotKnownError
 from spark.jobs.retransmission import selected
 from spark.records import SPAN_MAX, parts_of
 from spark.transforms.retransmission import runs
-from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.integration.storage.builders import TOPIC
 from tests.integration.storage.test_traces import a_pack, a_row, a_store, micros
-from tests.spark.retransmissions import STREAM, Bench, a_bench, places
+from tests.spark.retransmissions import EMBEDDED, STREAM, Bench, places
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
 
 # What does not depend on the log is tried on one.
-EMBEDDED = pytest.mark.parametrize("harness", ["postgres"], indirect=True)
-
-
-@pytest.fixture(params=["postgres", "kafka"])
-def harness(request: pytest.FixtureRequest) -> Harness:
-    if request.param == "kafka":
-        return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
-    return PostgresHarness(request.getfixturevalue("postgres_url"))
-
-
-@pytest.fixture
-async def bench(
-    spark: SparkSession, database: Database, harness: Harness, postgres_url: str, tmp_path: Path
-) -> AsyncIterator[Bench]:
-    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as made:
-        yield made
-
-
 async def test_all_that_passes_the_filters_is_chosen_and_nothing_else(bench: Bench) -> None:
     """On either log: bodies, keys and headers are as the delivery sees them."""
     cel = Filter(type=FilterType.CEL, expression="headers['x'] == 'a'")

@@ -1,42 +1,24 @@
 """What only the archive has is sent again, on a real Spark, PostgreSQL, and each log."""
 
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
-from pyspark.sql import SparkSession
 from sqlalchemy import select, update
 
 from app.domain.addressed import Addressed
 from app.domain.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
 from app.domain.retransmission import ARCHIVED_BYTES_MAX, Retransmission, RetransmissionState
-from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.retransmission_models import RetransmissionRecordRow, RetransmissionRow
 from spark.jobs.staging import NoRoomError
-from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
+from tests.contract.harness import Harness
 from tests.integration.storage.builders import TOPIC
 from tests.spark.archives import archived, done
-from tests.spark.retransmissions import Bench, Places, a_bench, places, trimmed
+from tests.spark.retransmissions import Bench, Places, places, trimmed
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
-
-
-@pytest.fixture(params=["postgres", "kafka"])
-def harness(request: pytest.FixtureRequest) -> Harness:
-    if request.param == "kafka":
-        return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
-    return PostgresHarness(request.getfixturevalue("postgres_url"))
-
-
-@pytest.fixture
-async def bench(
-    spark: SparkSession, database: Database, harness: Harness, postgres_url: str, tmp_path: Path
-) -> AsyncIterator[Bench]:
-    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as made:
-        yield made
 
 
 async def records(bench: Bench, asked: Retransmission) -> Sequence[RetransmissionRecordRow]:

@@ -1,24 +1,20 @@
 """Simulations over a real log, on a real Spark and a real PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from app.domain.filters import Filter, FilterType
 from app.domain.job import JobKind, JobResult, JobState
 from app.services.simulating import SimulationService, Wanted
-from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from spark.jobs import simulation
 from tests.contract.harness import PostgresHarness
 from tests.integration.storage.builders import TOPIC
 from tests.spark.archives import archived
 from tests.spark.archives import done as archive_done
-from tests.spark.retransmissions import Bench, a_bench, trimmed
+from tests.spark.retransmissions import Bench, trimmed
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -30,19 +26,6 @@ LOW = Filter(type=FilterType.JSONPATH, path="$.n", matcher="[0-9]")
 @pytest.fixture
 def harness(postgres_url: str) -> PostgresHarness:
     return PostgresHarness(postgres_url)
-
-
-@pytest.fixture
-async def bench(
-    spark: SparkSession,
-    database: Database,
-    harness: PostgresHarness,
-    *,
-    postgres_url: str,
-    tmp_path: Path,
-) -> AsyncIterator[Bench]:
-    async with a_bench(spark, database, harness, url=postgres_url, output=tmp_path) as made:
-        yield made
 
 
 async def test_another_filter_and_rate_are_tried_on_what_was_published(bench: Bench) -> None:

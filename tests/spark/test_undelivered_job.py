@@ -31,12 +31,12 @@ from spark.transforms.undelivered import counted, described
 from spark.work import Progress, Work, WorkStoppedError
 from tests.contract.logs import eventually
 from tests.integration.storage.builders import NOON, an_undelivered
+from tests.spark import taking
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
 DAY = Scope(start=NOON - timedelta(days=1), end=NOON + timedelta(days=1))
-LEASE = timedelta(minutes=5)
 STREAM = Partition("angelia.undelivered", 0)
 
 # Whatever CSV could trip over, and JSON, and PostgreSQL's NULL.
@@ -56,20 +56,7 @@ async def recorded(database: Database, discards: Sequence[Undelivered]) -> None:
 
 
 async def taken(database: Database, scope: Scope = DAY) -> Job:
-    async with database.transaction() as session:
-        jobs = JobRepository(session)
-        await jobs.add(JobKind.UNDELIVERED_ANALYTICS, scope)
-        job = await jobs.take("r-1", LEASE)
-    assert job is not None
-    return job
-
-
-async def taken_again(database: Database, job: Job) -> Job:
-    async with database.transaction() as session:
-        assert await JobRepository(session).release(job.claim)
-        again = await JobRepository(session).take("r-2", LEASE)
-    assert again is not None
-    return again
+    return await taking.taken(database, JobKind.UNDELIVERED_ANALYTICS, scope)
 
 
 async def finished(database: Database, claim: Claim, result: JobResult) -> None:
@@ -167,7 +154,7 @@ async def test_an_attempt_that_was_overtaken_adds_nothing_to_what_is_shown(
     engine = engine_of(spark, postgres_url, tmp_path)
     first = await taken(database)
     await asyncio.to_thread(engine.run, first, Progress())
-    second = await taken_again(database, first)
+    second = await taking.taken_again(database, first)
     result = await asyncio.to_thread(engine.run, second, Progress())
     await finished(database, second.claim, result)
     # The first runner, which knows of nothing, is not done yet.
