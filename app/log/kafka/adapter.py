@@ -28,6 +28,7 @@ from app.log.kafka.committing import COMMIT_TIMEOUT, Committing
 from app.log.kafka.compression import Compression
 from app.log.kafka.coordinators import Coordinators, FoundGroups
 from app.log.kafka.lines import Located
+from app.log.kafka.names import NamedTail, Names
 from app.log.kafka.ownership import Member, Membership
 from app.log.kafka.places import Found, Places
 from app.log.kafka.producer import Producer
@@ -42,49 +43,6 @@ OWNERSHIP_GROUP: Final = "angelia.workers"
 _REQUEST_TIMEOUT_S: Final = 3.0
 # Where an append has to go is soon known, or asked again.
 _LOCATE_TIMEOUT_S: Final = 1.4
-
-
-class _Names:
-    """Names with the namespace in front, and without it."""
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-
-    def full(self, partition: Partition) -> Partition:
-        """As Kafka knows it."""
-        return Partition(self.prefix + partition.topic, partition.index)
-
-    def ours(self, partition: Partition) -> Partition:
-        """As everybody else knows it."""
-        return Partition(partition.topic[len(self.prefix) :], partition.index)
-
-    def all_full(self, partitions: Collection[Partition]) -> list[Partition]:
-        """Each as Kafka knows it."""
-        return [self.full(each) for each in partitions]
-
-    def all_ours(self, found: Mapping[Partition, T]) -> dict[Partition, T]:
-        """What was found, by the names that everybody else knows."""
-        return {self.ours(each): value for each, value in found.items()}
-
-    def topic(self, topic: LogTopic) -> LogTopic:
-        """As Kafka knows it."""
-        return LogTopic(
-            name=self.prefix + topic.name,
-            partitions=topic.partitions,
-            retention=topic.retention,
-            message_size_max=topic.message_size_max,
-        )
-
-    def chunk(self, chunk: Chunk) -> Chunk:
-        """The chunk, by the name that everybody else knows."""
-        return Chunk(
-            self.ours(chunk.partition),
-            chunk.offset,
-            chunk.next_offset,
-            chunk.records,
-            chunk.size,
-            chunk.gap,
-        )
 
 
 @asynccontextmanager
@@ -119,7 +77,7 @@ class KafkaLog:
     def __init__(self, control: IoThread, *, bootstrap: str, namespace: str) -> None:
         self._control = control
         self._bootstrap = bootstrap
-        self._names = _Names(namespace)
+        self._names = Names(namespace)
         self._stats = LogStats()
         self._clients: list[Client] = []
         self._parts = AsyncExitStack()
@@ -180,7 +138,7 @@ class KafkaLog:
     async def tail(self) -> AsyncIterator[Tail]:
         """As `MessageLog.tail`."""
         async with KafkaTail(self._places, self._reader, self._stats) as tail:
-            yield _NamedTail(tail, self._names)
+            yield NamedTail(tail, self._names)
 
     @asynccontextmanager
     async def ownership(
@@ -337,26 +295,6 @@ class KafkaLog:
         client = await io.run(make)
         self._clients.append(client)
         return client
-
-
-class _NamedTail:
-    """A tail by the names that everybody else knows."""
-
-    def __init__(self, tail: KafkaTail, names: _Names) -> None:
-        self._tail = tail
-        self._names = names
-
-    def follow(self, partition: Partition, offset: int) -> None:
-        """As `Tail.follow`."""
-        self._tail.follow(self._names.full(partition), offset)
-
-    def unfollow(self, partition: Partition) -> None:
-        """As `Tail.unfollow`."""
-        self._tail.unfollow(self._names.full(partition))
-
-    async def chunks(self) -> Sequence[Chunk]:
-        """As `Tail.chunks`."""
-        return [self._names.chunk(each) for each in await self._tail.chunks()]
 
 
 def _closing(close: Callable[[], None]) -> Callable[[], Coroutine[Any, Any, None]]:

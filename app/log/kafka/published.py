@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from app.domain.errors import LogUnavailableError
-from app.log.kafka.caller import Caller
+from app.log.kafka.caller import Callers
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, Leaders, NotSentError, reason
 from app.log.kafka.ends_wire import Indexes, TopicEnds, ends_frame, read_ends
 from app.log.kafka.places import Places
@@ -38,12 +38,11 @@ class Published:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._callers: dict[int, Caller] = {}
+        self._callers = Callers(places.address, answer_timeout=_ANSWER_TIMEOUT)
 
     def close(self) -> None:
         """Close all connections; who waits for an answer is told."""
-        for caller in self._callers.values():
-            caller.close()
+        self._callers.close()
 
     async def count(self, topics: Mapping[str, int]) -> Mapping[str, int]:
         """As `MessageLog.published`."""
@@ -90,7 +89,7 @@ class Published:
 
     async def _of(self, node: int, asked: Indexes, found: Counter[str]) -> _Left:
         try:
-            frame = await self._caller(node).ask(
+            frame = await self._callers.of(node).ask(
                 lambda correlation: ends_frame(correlation, asked, client=_CLIENT)
             )
             answered = read_ends(frame)
@@ -101,13 +100,6 @@ class Published:
             if len(each.failed) < len(asked.get(each.topic, ())):
                 found[each.topic] += each.total
         return _left(answered)
-
-    def _caller(self, node: int) -> Caller:
-        if node not in self._callers:
-            self._callers[node] = Caller(
-                node, lambda: self._places.address(node), answer_timeout=_ANSWER_TIMEOUT
-            )
-        return self._callers[node]
 
 
 def _led(asked: Indexes, known: Mapping[str, Leaders]) -> dict[int, dict[str, list[int]]]:
