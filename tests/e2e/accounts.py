@@ -78,6 +78,11 @@ def statuses(entries: Entries) -> list[str]:
     return [each["status"] for each in entries if "subscription" in each]
 
 
+def publication(entries: Entries) -> list[str]:
+    """What is said of the way in."""
+    return [each["status"] for each in entries if "subscription" not in each]
+
+
 def last_life(answers: Sequence[Attempt]) -> Sequence[Attempt]:
     """The attempts since the message was last read from the log."""
     first = max(place for place, (number, _) in enumerate(answers) if number == 1)

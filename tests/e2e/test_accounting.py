@@ -18,6 +18,7 @@ from tests.e2e.accounts import (
     agree,
     attempts,
     last_life,
+    publication,
     statuses,
     traces_when,
 )
@@ -87,7 +88,7 @@ class Account:
         last = last_life(self.script.answers[message_id])
         said = statuses(entries)
         return (
-            {"timestamp", "status"} <= entries[0].keys()
+            bool(publication(entries))
             and "subscription" not in entries[0]
             and attempts(entries)[-len(last) :] == last
             and said[-1] == ("DISCARDED" if message_id in self._refused else "SUCCESS")
