@@ -73,6 +73,7 @@ class PublishRoute:
         message_id = self._ids.new()
         name = published_topic(scope) or ""
         headers = PublishHeaders(scope["headers"])
+        refusing: Topic | None = None
         try:
             message_id = own_id(headers) or message_id
             wait = wait_of(scope)
@@ -80,6 +81,7 @@ class PublishRoute:
             topic = await publish_topic(name, scope, self._directory)
             # The topic that was asked for: where its messages go is its owners' decision.
             self._gate.require(caller, self._directory.known(name) or topic)
+            refusing = topic
             body = await self._bodies.read(
                 receive, scope["headers"], size_max=topic.message_size_max
             )
@@ -100,6 +102,7 @@ class PublishRoute:
             # The id that its publisher gave it, if it is not ours.
             own = message_id if headers.given_id is not None or event.id else None
             with waiting_for(wait, topic.name, self._directory, waiters=self._waiters) as waiting:
+                refusing = None  # from here on the publisher says what became of it
                 duplicate = await self._stored(
                     topic, publication, own, asked_for=name, waiting=waiting
                 )
@@ -112,6 +115,8 @@ class PublishRoute:
         except ClientGoneError:
             return
         except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
+            if refusing is not None:
+                self._publisher.refused(refusing, message_id, error)
             answer = failure(error, message_id)
         answer.headers.append((b"hermes-message-id", message_id))
         self._answered(self._directory.known(name), answer.status)

@@ -128,6 +128,9 @@ class BatchRoute:
                 now_ms=now_ms(),
             )
         )
+        for outcome in outcomes:
+            if outcome.error is not None:
+                self._publisher.refused(topic, outcome.id, outcome.error)
         await self._store(topic, [outcome for outcome in outcomes if outcome.record])
         answer = answer_of(outcomes)
         answer.headers.extend(said_of_topic(topic, name, self._directory))

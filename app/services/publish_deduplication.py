@@ -65,6 +65,9 @@ class IdempotentPublisher:
             _require(stored, topic, error)
         return False
 
+    def refused(self, topic: Topic, message_id: bytes, error: Exception) -> None:
+        """Hear of a message that is not even to be stored; here nobody wants to know."""
+
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
     ) -> Sequence[AngeliaError | bool]:

@@ -1,7 +1,7 @@
 """Publications of topics that are traced: what became of each message, said and not waited for."""
 
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from app.domain.errors import AngeliaError
@@ -53,14 +53,20 @@ class TracedPublisher(IdempotentPublisher):
             return super().publish_all(topic, records, own_ids)
         return self._all_traced(topic, records, own_ids)
 
+    def refused(self, topic: Topic, message_id: bytes, error: Exception) -> None:
+        """Say of a message that it was refused before it was to be stored, and why."""
+        if topic.tracking is not TrackingMode.OFF:
+            known = error if isinstance(error, AngeliaError) else AngeliaError("Internal error")
+            self._say(topic, [message_id], [known], began=time.monotonic())
+
     async def _traced(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
         began = time.monotonic()
         try:
             duplicate = await super().publish(topic, record, own_id)
         except AngeliaError as error:
-            self._say(topic, [record], [error], began=began)
+            self._say(topic, [_id_of(record)], [error], began=began)
             raise
-        self._say(topic, [record], [duplicate], began=began)
+        self._say(topic, [_id_of(record)], [duplicate], began=began)
         return duplicate
 
     async def _all_traced(
@@ -70,15 +76,15 @@ class TracedPublisher(IdempotentPublisher):
         try:
             answers = await super().publish_all(topic, records, own_ids)
         except AngeliaError as error:
-            self._say(topic, records, [error] * len(records), began=began)
+            self._say(topic, map(_id_of, records), [error] * len(records), began=began)
             raise
-        self._say(topic, records, answers, began=began)
+        self._say(topic, map(_id_of, records), answers, began=began)
         return answers
 
     def _say(
         self,
         topic: Topic,
-        records: Sequence[NewRecord],
+        ids: Iterable[bytes],
         answers: Sequence[AngeliaError | bool],
         *,
         began: float,
@@ -86,7 +92,7 @@ class TracedPublisher(IdempotentPublisher):
         everything = topic.tracking is TrackingMode.ALL
         source = self._traces.source(TraceSource(topic=topic.name))
         at, took = time.time_ns() // 1_000, int((time.monotonic() - began) * 1e6)
-        for record, answer in zip(records, answers, strict=True):
+        for message_id, answer in zip(ids, answers, strict=True):
             status, reason = _said(answer)
             if not everything and status != _ERROR:
                 continue
@@ -95,7 +101,7 @@ class TracedPublisher(IdempotentPublisher):
                     source,
                     at,
                     status,
-                    traced_id(_id_of(record)),
+                    traced_id(message_id),
                     -1,
                     -1,
                     0,

@@ -219,6 +219,24 @@ async def test_what_the_log_does_not_take_is_an_error(
     assert row.reason == refused.json()["message"]
 
 
+@pytest.mark.parametrize("mode", ["trackingAll", "discardedOnly"])
+async def test_what_is_refused_before_the_log_is_asked_is_an_error(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog, mode: str
+) -> None:
+    await api.put(f"/topics/{topic}", json={"trackingMode": mode, "maxMessageSize": 1_024})
+    await stream_in(log)
+    refused = await api.post(f"/topics/{topic}", content=b"x" * 2_000)
+    assert refused.status_code == 413
+    items = [{"id": "mine", "message": {}}, {"id": "large", "message": "x" * 2_000}]
+    batch = await api.post(f"/topics/{topic}/batch?envelope=true", json=items)
+    assert [each["status"] for each in batch.json()] == [201, 413]
+    count = 3 if mode == "trackingAll" else 2
+    said = {row.message_id: row for row in await rows_in(log, count) if row.status == "ERROR"}
+    assert said.keys() == {refused.headers["Hermes-Message-Id"], "large"}
+    assert said["large"].reason == batch.json()[1]["message"]
+    assert said[refused.headers["Hermes-Message-Id"]].reason == refused.json()["message"]
+
+
 async def test_publications_of_other_topics_say_nothing(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:
