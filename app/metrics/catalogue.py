@@ -322,6 +322,22 @@ TRACES_RECORDED: Final = _other(
 TRACES_LOST: Final = _other(
     "angelia_trace_entries_lost_total", "entries", "Trace entries that found no room"
 )
+TRACES_NOT_STORED: Final = _other(
+    "angelia_trace_entries_not_stored_total",
+    "entries",
+    "Trace entries that the recorder did not store, by cause: no-room (the disk budget), no-day "
+    "(older than traces are kept), dropped (the log had them no longer; at most so many), "
+    "unreadable",
+    shown=Shown.WORKER,
+    labels=("cause",),
+)
+TRACES_ROOM: Final = _other(
+    "angelia_traces_room_used_ratio",
+    "ratio",
+    "Part of the disk budget that traces take, as a worker that looked last saw it",
+    shown=Shown.WORKER,
+    kind=Kind.GAUGE,
+)
 SPANS_EXPORTED: Final = _other(
     "angelia_otlp_spans_exported_total", "spans", "Spans that the OTLP endpoint took"
 )

@@ -1,5 +1,6 @@
 """Readings that API processes and workers take alike."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from app.domain.names import group_of
@@ -41,6 +42,18 @@ class TraceTotals(Protocol):
         """Those that found no room."""
 
 
+class StoredTraceTotals(Protocol):
+    """Trace entries in the database since the process began (`workers.recorder.traces`)."""
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Those that were not stored, by cause."""
+
+    @property
+    def room(self) -> float | None:
+        """How much of what traces may take they take; None until it has been looked at."""
+
+
 def topic_labels(topic: str) -> Labels:
     """Group and name of a qualified topic name, as Hermes labels them."""
     group = group_of(topic)
@@ -69,6 +82,14 @@ def read_traces(readings: Readings, totals: TraceTotals) -> None:
     """Add what became of this process's trace entries."""
     readings.add(catalogue.TRACES_RECORDED, totals.recorded)
     readings.add(catalogue.TRACES_LOST, totals.lost)
+
+
+def read_stored_traces(readings: Readings, totals: StoredTraceTotals) -> None:
+    """Add what this process's recorder did not store, and how much room there is."""
+    for cause, entries in sorted(totals.lost.items()):
+        readings.add(catalogue.TRACES_NOT_STORED, entries, (cause,))
+    if totals.room is not None:
+        readings.add(catalogue.TRACES_ROOM, totals.room)
 
 
 def read_spans(readings: Readings, totals: SpanTotals) -> None:

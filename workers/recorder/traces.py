@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -34,6 +36,14 @@ WAITING: Final = "They waited in their worker when it was last heard of"
 
 UNREADABLE: Final = "Not in a form that this version knows"
 
+# Of those, as metrics call them; all others are counted where they are lost.
+CAUSES: Final[Mapping[str, str]] = {
+    NO_DAY: "no-day",
+    NO_ROOM: "no-room",
+    DROPPED: "dropped",
+    UNREADABLE: "unreadable",
+}
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # What packs of another form than ours raise.
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError)
@@ -43,6 +53,18 @@ _log = structlog.get_logger()
 def missed(records: int) -> Pack:
     """What is said of so many packs that nobody has seen: `lost` is as many as may be in them."""
     return Pack("", time.time_ns() // 1_000, records * ROWS_PER_PACK, DROPPED, {}, ())
+
+
+@dataclass(slots=True)
+class StoredStats:
+    """What became of entries in the database since the process began.
+
+    `lost` are those that were not stored, by the values of CAUSES; `room` is how much of what
+    traces may take they take, once that has been looked at.
+    """
+
+    lost: Counter[str] = field(default_factory=Counter)
+    room: float | None = None
 
 
 class DatabaseTraces:
@@ -60,6 +82,7 @@ class DatabaseTraces:
         self._full = False
         self._ids: dict[TraceSource, int] = {}
         self._ids_of: date | None = None
+        self.stats = StoredStats()
 
     async def positions(self) -> Mapping[Partition, int]:
         """The next offset to record of each partition of the stream; there is a day for each row.
@@ -89,9 +112,13 @@ class DatabaseTraces:
             stored.append(pack_row(pack, ids))
             await asyncio.sleep(0)
         async with self._database.transaction() as session:
-            await TraceRepository(session).record(
+            new = await TraceRepository(session).record(
                 stored, losses, stream=stream, next_offset=next_offset
             )
+        if new:
+            for each in losses:
+                if cause := CAUSES.get(each.reason):
+                    self.stats.lost[cause] += each.entries
 
     async def waiting(self, worker: str, entries: int) -> None:
         """As `WaitingStore.waiting`."""
@@ -122,6 +149,7 @@ class DatabaseTraces:
             await days.make([day])
         size = sum(each.size for each in await days.all())
         self._full = size > budget
+        self.stats.room = size / budget
         if size > budget * WARN_AT:
             _log.warning("traces_room_nearly_used", size=size, bytes_max=budget, full=self._full)
 

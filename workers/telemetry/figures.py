@@ -13,7 +13,14 @@ from app.metrics import catalogue
 from app.metrics.capping import CappedReadings, NameCap
 from app.metrics.process import ProcessFigures
 from app.metrics.readings import Distribution, Labels, Readings, Value
-from app.metrics.shared import read_log, read_spans, read_traces, subscription_labels
+from app.metrics.shared import (
+    StoredTraceTotals,
+    read_log,
+    read_spans,
+    read_stored_traces,
+    read_traces,
+    subscription_labels,
+)
 from app.otlp.spans import SpanBuffer
 from app.tracing.buffer import TraceBuffer
 from workers.consumer.latency import BOUNDS, Latency
@@ -76,6 +83,7 @@ class WorkerFigures:
     cap: NameCap
     connections: Connections | None = None
     spans: SpanBuffer | None = None
+    stored_traces: StoredTraceTotals | None = None
     _process: ProcessFigures = field(default_factory=ProcessFigures)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -97,6 +105,8 @@ class WorkerFigures:
             _read_connections(readings, self.connections)
         read_log(readings, self.log.stats)
         read_traces(readings, self.traces.stats)
+        if self.stored_traces is not None:
+            read_stored_traces(readings, self.stored_traces)
         if self.spans is not None:
             read_spans(readings, self.spans.stats)
         self._process.read(readings)
