@@ -18,7 +18,7 @@ from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import OK, Act, Hostile, hangs, keeps_alive, says
 from tests.fakes.http2_server import Scripted, answering, hypercorn, scripted
 from tests.fakes.proxy import Proxy
-from tests.integration.sending.conftest import Wire
+from tests.integration.conftest import Wire
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Origin
 from workers.transport.limits import BODY_MAX, STREAMS_MAX, TransportLimits

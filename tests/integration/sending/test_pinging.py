@@ -21,7 +21,7 @@ from tests.fakes.hostile import Hostile, hangs, resets, says
 from tests.fakes.http2_server import hypercorn
 from tests.fakes.oauth import POLICY, Login
 from tests.fakes.subscriber import Reply, Subscriber
-from tests.integration.sending.conftest import Wire
+from tests.integration.conftest import Wire
 from workers.delivery.pinging import Pinger
 from workers.delivery.sender import Sender
 

@@ -20,7 +20,7 @@ from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import Hostile, keeps_alive, never_accepting
 from tests.fakes.proxy import ESTABLISHED, Proxy
 from tests.fakes.subscriber import Subscriber
-from tests.integration.sending.conftest import Wire
+from tests.integration.conftest import Wire
 from workers.delivery.sender import Sender
 from workers.transport.tunneling import Tunneler
 

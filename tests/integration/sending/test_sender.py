@@ -27,7 +27,7 @@ from tests.fakes.hostile import (
     says,
 )
 from tests.fakes.subscriber import Received, Reply, Subscriber
-from tests.integration.sending.conftest import Wire
+from tests.integration.conftest import Wire
 from workers.delivery.batch import MessageBatch
 from workers.delivery.sender import Sender
 

@@ -1,4 +1,7 @@
-"""A worker between a subscriber that misbehaves and one that does not: each gets its due."""
+"""A worker between a subscriber that misbehaves and one that does not: each gets its due.
+
+The one that misbehaves is reached in the clear, and by TLS.
+"""
 
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -25,6 +28,7 @@ from tests.fakes.hostile import (
 )
 from tests.fakes.subscriber import Subscriber
 from tests.fakes.worker import World, delivered
+from tests.integration.conftest import Wire
 from workers.delivery.sender import Sender
 
 MESSAGES = 20
@@ -51,10 +55,10 @@ DELIVERING = {
 }
 
 
-async def run(act: Act, world: World) -> tuple[Hostile, Subscription]:
+async def run(act: Act, world: World, wire: Wire) -> tuple[Hostile, Subscription]:
     """Both subscribers get the messages; returns when both are done with them."""
     async with AsyncExitStack() as stack:
-        hostile = await stack.enter_async_context(Hostile(act))
+        hostile = await stack.enter_async_context(Hostile(act, tls=wire.server))
         healthy = await stack.enter_async_context(Subscriber())
         topic = await world.topic()
         victim = await world.subscribe(topic, "healthy", endpoint=healthy.url)
@@ -89,10 +93,12 @@ def identity(request: bytes) -> tuple[bytes, ...]:
 
 
 @pytest.mark.parametrize("act", FAILING.values(), ids=FAILING)
-async def test_what_fails_is_recorded_with_as_many_attempts_as_requests_came(act: Act) -> None:
-    async with Sender(egress=LOOPBACK) as sender:
+async def test_what_fails_is_recorded_with_as_many_attempts_as_requests_came(
+    act: Act, wire: Wire
+) -> None:
+    async with Sender(egress=LOOPBACK, ca_file=wire.ca_file) as sender:
         world = World(sender=sender)
-        hostile, _ = await run(act, world)
+        hostile, _ = await run(act, world, wire)
     assert len(world.plane.undelivered) == MESSAGES
     assert {row.reason for row in world.plane.undelivered} == {TTL_ELAPSED}
     # An attempt on a busy machine may end before its request is out; none has two.
@@ -102,11 +108,11 @@ async def test_what_fails_is_recorded_with_as_many_attempts_as_requests_came(act
 
 
 @pytest.mark.parametrize("act", DELIVERING.values(), ids=DELIVERING)
-async def test_what_was_answered_is_delivered_once_however_it_goes_on(act: Act) -> None:
+async def test_what_was_answered_is_delivered_once_however_it_goes_on(act: Act, wire: Wire) -> None:
     before = psutil.Process().memory_info().rss
-    async with Sender(egress=LOOPBACK) as sender:
+    async with Sender(egress=LOOPBACK, ca_file=wire.ca_file) as sender:
         world = World(sender=sender)
-        hostile, culprit = await run(act, world)
+        hostile, culprit = await run(act, world, wire)
     assert psutil.Process().memory_info().rss - before < MEMORY_MAX
     assert delivered(world, culprit.id) == MESSAGES == len(hostile.requests)
 
