@@ -200,6 +200,7 @@ class SubscriptionService:
         parts = urlsplit(endpoint)
         problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
         if problem is not None:
+            _log.warning("egress_refused", host=parts.hostname, reason=problem)
             raise ValidationFailedError.of(
                 "endpoint", f"cannot be delivered to: {problem}; {_HOW_TO_ALLOW}"
             )

@@ -17,6 +17,8 @@ from app.domain.egress import Address, EgressPolicy, spelled_address
 KEPT_S: Final = 30.0
 FAILURE_KEPT_S: Final = 1.0
 HOSTS_MAX: Final = 10_000
+# A refusal that goes on is told again: whoever reads yesterday's log finds it there, too.
+TOLD_AGAIN_S: Final = 3_600.0
 # A look-up can hang for long in the system's resolver, and holds a thread as long.
 LOOKUPS_MAX: Final = 32
 
@@ -58,6 +60,7 @@ class Resolver:
         kept_s: float = KEPT_S,
         failure_kept_s: float = FAILURE_KEPT_S,
         hosts_max: int = HOSTS_MAX,
+        told_again_s: float = TOLD_AGAIN_S,
     ) -> None:
         self._policy = policy
         self._threads: ThreadPoolExecutor | None = None
@@ -67,8 +70,9 @@ class Resolver:
         self._hosts_max = hosts_max
         self._loop = asyncio.get_running_loop()
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        # Each is told once: an endpoint with a backlog would fill the log with it.
-        self._told: OrderedDict[tuple[str, Address], None] = OrderedDict()
+        self._told_again_s = told_again_s
+        # When each was told last: an endpoint with a backlog would fill the log with it.
+        self._told: OrderedDict[tuple[str, Address], float] = OrderedDict()
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
         """The addresses to dial, the preferred ones first; OSError, RefusedAddressError."""
@@ -125,9 +129,11 @@ class Resolver:
 
     def _tell(self, host: str, address: Address, problem: str) -> None:
         key = (host, address)
-        if key in self._told:
+        now, last = self._loop.time(), self._told.get(key)
+        if last is not None and now - last < self._told_again_s:
             return
-        self._told[key] = None
+        self._told[key] = now
+        self._told.move_to_end(key)
         while len(self._told) > self._hosts_max:
             self._told.popitem(last=False)
         _log.warning("egress_refused", host=host, address=str(address), reason=problem)

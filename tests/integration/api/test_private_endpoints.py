@@ -3,6 +3,7 @@
 import httpx
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from app.config import Settings
 from tests.fakes.keys import KEY
@@ -21,9 +22,12 @@ async def test_a_private_endpoint_creates_nothing(
     api: httpx.AsyncClient, topic: str, endpoint: str
 ) -> None:
     body = {"name": "billing", "endpoint": endpoint, "supportTeam": "B"}
-    answer = await api.post(f"/topics/{topic}/subscriptions", json=body)
+    with capture_logs() as logs:
+        answer = await api.post(f"/topics/{topic}/subscriptions", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_ERROR")
     assert answer.json()["details"][0]["path"] == "endpoint"
+    [told] = [each for each in logs if each["event"] == "egress_refused"]
+    assert told["host"] == httpx.URL(endpoint).host
     assert "ANGELIA_ALLOW_PRIVATE_ENDPOINTS" in answer.json()["message"]
     assert (await api.get(f"/topics/{topic}/subscriptions")).json() == []
 

@@ -43,9 +43,9 @@ class Names:
 
 @asynccontextmanager
 async def a_resolver(
-    names: Callable[[str], Found], policy: EgressPolicy | None = None, **limits: int
+    names: Callable[[str], Found], policy: EgressPolicy | None = None, **limits: float
 ) -> AsyncIterator[Resolver]:
-    resolver = Resolver(policy or EgressPolicy(), names, **limits)
+    resolver = Resolver(policy or EgressPolicy(), names, **limits)  # type: ignore[arg-type]  # of its own names
     try:
         yield resolver
     finally:
@@ -69,6 +69,15 @@ async def test_a_name_with_one_private_address_is_refused_and_told_once() -> Non
     assert [(entry["event"], entry["host"], entry["address"]) for entry in logs] == [
         ("egress_refused", HOST, "169.254.169.254")
     ]
+
+
+async def test_a_refusal_that_goes_on_is_told_again_after_a_while() -> None:
+    async with a_resolver(Names(["169.254.169.254"]), told_again_s=0) as resolver:
+        with capture_logs() as logs:
+            for _ in range(3):
+                with pytest.raises(RefusedAddressError):
+                    await resolver.addresses(HOST, 443)
+    assert [entry["event"] for entry in logs] == ["egress_refused"] * 3
 
 
 async def test_an_address_needs_no_name_server_in_any_spelling() -> None:
