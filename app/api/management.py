@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from app.api.access import require_roles
 from app.api.body import ClientGoneError
 from app.api.dependencies import Services
+from app.api.docs_page import docs_routes
 from app.api.errors import install_error_handlers
 from app.api.routes import (
     analytics,
@@ -103,7 +104,7 @@ def management_app(
         title=TITLE,
         version=VERSION,
         description=DESCRIPTION,
-        # The usual pages load their scripts from a public CDN.
+        # The usual pages load their scripts from a public CDN: see `app.api.docs_page`.
         docs_url=None,
         redoc_url=None,
         openapi_url=None if status_only else "/openapi.json",
@@ -114,6 +115,8 @@ def management_app(
     for router in (status.router,) if status_only else (status.router, *ROUTERS):
         require_roles(router.routes)
         app.include_router(router)
+    if not status_only:
+        app.routes.extend(docs_routes())
     if publish:
         app.routes.append(Route(PUBLISH_PATH, publish, methods=["POST"], include_in_schema=False))
     if batch:
