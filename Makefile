@@ -10,6 +10,9 @@ ARGS ?=
 # Most tests wait for servers; each of these runners starts servers of its own.
 PARALLEL := --numprocesses 3 --dist worksteal
 
+# Tests start hundreds of processes: what one of them has compiled, the others need not.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Stamps: a set-up that was done for these very lock files is not done again.
 RUN := $(VENV)/run.stamp
 DEV := $(VENV)/dev.stamp
