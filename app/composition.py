@@ -49,6 +49,7 @@ from app.services.archiving import ASK_EVERY, ArchiveSchedule, ArchiveService
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
 from app.services.catalogue_figures import CatalogueFigures, Describes
+from app.services.consistency import ConsistencyService
 from app.services.consumer_groups import ConsumerGroupService
 from app.services.directory import TopicDirectory
 from app.services.figures import ApiFigures, ClusterSight
@@ -244,6 +245,7 @@ def _services(core: _Core) -> Services:
         activity=core.activity,
         previews=PreviewService(database, log),
         archives=ArchiveService(database),
+        consistency=ConsistencyService(database, log),
         consumer_groups=ConsumerGroupService(database, log, namespace=settings.namespace),
         catalogue_figures=CatalogueFigures(database, log, _FIGURES),
         catalogue=CatalogueService(

@@ -15,6 +15,7 @@ from app.services.archiving import ArchiveService
 from app.services.audit import AuditService
 from app.services.catalogue import CatalogueService
 from app.services.catalogue_figures import CatalogueFigures
+from app.services.consistency import ConsistencyService
 from app.services.consumer_groups import ConsumerGroupService
 from app.services.figures import ApiFigures
 from app.services.groups import GroupService
@@ -55,6 +56,7 @@ class Services:
     activity: ActivityService
     previews: PreviewService
     archives: ArchiveService
+    consistency: ConsistencyService
     consumer_groups: ConsumerGroupService
     console: ConsoleSettings
     idempotent: IdempotentRequests

@@ -28,6 +28,14 @@ def topic_name(text: str, *, path: str = "name") -> str:
     return checked
 
 
+def is_topic_name(text: str) -> bool:
+    """Whether `text` may name a topic."""
+    try:
+        return bool(topic_name(text))
+    except ValidationFailedError:
+        return False
+
+
 def subscription_name(text: str, *, path: str = "name") -> str:
     """`text`, if it may name a subscription; else ValidationFailedError for the field `path`."""
     if text in _DOTS:

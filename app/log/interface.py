@@ -228,6 +228,9 @@ class MessageLog(Protocol):
     ) -> Mapping[Partition, int]:
         """First offset at or after that time, per partition; the end where there is none."""
 
+    async def topic_names(self) -> Collection[str]:
+        """Of all topics in the namespace, whoever made them; in no order."""
+
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """The topic's partitions in order; TopicNotFoundError."""
 

@@ -43,6 +43,10 @@ class Harness(ABC):
         """The log as one more process has it."""
 
     @abstractmethod
+    def elsewhere(self) -> AbstractAsyncContextManager[MessageLog]:
+        """Another namespace of the same log."""
+
+    @abstractmethod
     async def trim(self, partition: Partition, offset: int) -> None:
         """Drop the records before `offset`, as retention does."""
 
@@ -70,6 +74,10 @@ class MemoryHarness(Harness):
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[MessageLog]:
         yield self._log
+
+    @asynccontextmanager
+    async def elsewhere(self) -> AsyncIterator[MessageLog]:
+        yield MemoryLog()
 
     async def trim(self, partition: Partition, offset: int) -> None:
         self._log.trim(partition, offset)
@@ -115,6 +123,9 @@ class ServerHarness(Harness):
         super().__init__()
         self._kind = kind
         self._address = address
+
+    def elsewhere(self) -> AbstractAsyncContextManager[MessageLog]:
+        return opened_log(self._kind, self._address, f"other-{self.namespace}")
 
     @asynccontextmanager
     async def member(

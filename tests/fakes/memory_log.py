@@ -217,6 +217,10 @@ class MemoryLog:
             for p, s in found.items()
         }
 
+    async def topic_names(self) -> Collection[str]:
+        self._answer()
+        return set(self.topics)
+
     async def partitions(self, topic: str) -> Sequence[Partition]:
         self._answer()
         if topic not in self.topics:

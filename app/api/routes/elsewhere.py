@@ -1,10 +1,10 @@
 """What Hermes has for many data centres and for tools around it, answered as it is here.
 
-There is one data centre, so nothing can be inconsistent; there are no dashboards and no tracking
+One data centre has nothing to differ from but its own log; there are no dashboards and no tracking
 tools to lead to, and nothing is retransmitted out of offline storage.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
@@ -71,26 +71,42 @@ async def inconsistent_groups(
 @router.get(
     "/consistency/inconsistencies/topics",
     dependencies=[requires(Role.ADMIN)],
-    responses=_NONE | errors(),
+    responses=names_listed() | errors(400),
 )
-async def inconsistent_topics() -> Response:
-    """Topics that only the log knows: none, since both are made and deleted together."""
-    return answer([])
+async def inconsistent_topics(
+    services: ServicesOf,
+    only: Annotated[
+        Literal["log", "database"] | None, Query(description="those that only that one has")
+    ] = None,
+) -> Response:
+    """Topics that only the log has, and those that only the database has, each by name.
+
+    A creation or a deletion to which the log did not answer in time can leave one. What only the
+    log has is removed by DELETE, what only the database has is made by
+    `POST /consistency/sync/topics/{topic}`; creating, or deleting, the topic again does it, too.
+    """
+    found = await services.consistency.topics()
+    match only:
+        case "log":
+            return answer(list(found.only_in_log))
+        case "database":
+            return answer(list(found.only_in_database))
+        case None:
+            return answer([*found.only_in_log, *found.only_in_database])
 
 
 @router.delete(
     "/consistency/inconsistencies/topics",
     dependencies=[requires(Role.ADMIN)],
-    status_code=400,
-    responses=errors(400, 404),
+    responses=answers(None) | errors(400, 404),
 )
 async def delete_inconsistent_topic(
     services: ServicesOf,
     topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - Hermes' name
 ) -> Response:
-    """Refused: there is no topic that only the log knows."""
-    topic = await services.topics.get(topicName)
-    raise ValidationFailedError.of("topicName", f"{topic.name} is not inconsistent")
+    """Delete, with its messages, a topic that only the log has."""
+    await services.consistency.remove(topicName)
+    return answer()
 
 
 @router.post(
@@ -111,9 +127,9 @@ async def sync_group(group: GroupName, services: ServicesOf, primary: Primary = 
     responses=answers(None) | errors(404),
 )
 async def sync_topic(topic: TopicName, services: ServicesOf, primary: Primary = None) -> Response:
-    """Nothing is to be done for a topic that exists."""
+    """Make the topic in the log, if only the database has it; else nothing is to be done."""
     _require_primary(primary)
-    await services.topics.get(topic)
+    await services.consistency.restore(topic)
     return answer()
 
 

@@ -222,6 +222,12 @@ class KafkaLog:
         found = await self._reader.offsets_at(self._names.all_full(partitions), timestamp_ms)
         return self._names.all_ours(found)
 
+    async def topic_names(self) -> Collection[str]:
+        """As `MessageLog.topic_names`."""
+        prefix = self._names.prefix
+        found = await self._control.run(self._admin.names, seconds=CALL_TIMEOUT_S)
+        return [name[len(prefix) :] for name in found if name.startswith(prefix)]
+
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """As `MessageLog.partitions`."""
         try:

@@ -1,8 +1,8 @@
 """Topics: created, altered and deleted, each until it is so at the brokers that serve it."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -30,6 +30,8 @@ from app.log.kafka.client import (
     reason,
 )
 from app.log.kafka.listing import EARLIEST, list_offsets
+
+T = TypeVar("T")
 
 ADMIN_TIMEOUT_S: Final = 10.0
 LOOK_TIMEOUT_S: Final = 3.0
@@ -90,6 +92,10 @@ class Admin:
         if found is None:
             raise _not_found(name)
         return found
+
+    async def names(self) -> Collection[str]:
+        """Those of all topics of the cluster but the brokers' own; LogUnavailableError."""
+        return await self._looked(self._client.topic_names)
 
     async def ping(self) -> None:
         """Return if a broker answers; LogUnavailableError."""
@@ -181,10 +187,14 @@ class Admin:
         return found
 
     async def _refreshed(self, name: str) -> Mapping[str, Leaders]:
+        return await self._looked(lambda: self._client.refresh([name]))
+
+    async def _looked(self, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What `look` finds once it gets an answer; LogUnavailableError."""
         deadline = Deadline(self._io, LOOK_TIMEOUT_S)
         while True:
             try:
-                return await self._client.refresh([name])
+                return await look()
             except FAILED_TRY as error:
                 await deadline.pause(error)
 

@@ -156,6 +156,21 @@ class Client:
                 }
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
+    async def topic_names(self) -> Collection[str]:
+        """Those of all topics of the cluster but the brokers' own, asked anew."""
+        response = await self.send_any(
+            MetadataRequest(
+                # Of no topic in particular: of all.
+                topics=None,
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+                min_version=1,
+                max_version=12,
+            )
+        )
+        return [topic.name for topic in response.topics if not topic.is_internal]
+
     def addresses(self) -> dict[int, tuple[str, int]]:
         """Host and port of each broker, as the last answer about topics had them."""
         brokers = self.manager.cluster.brokers()

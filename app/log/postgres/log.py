@@ -190,6 +190,10 @@ class PostgresLog:
             lambda connection: self._reader.offsets_at(connection, partitions, timestamp_ms)
         )
 
+    async def topic_names(self) -> Collection[str]:
+        """Of all topics in the namespace."""
+        return await self.topics.names()
+
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """The topic's partitions in order; TopicNotFoundError."""
         return await self.topics.partitions(topic)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -20,6 +20,7 @@ SELECT t.id, count(*), t.message_size_max
 FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
 WHERE t.name = %s GROUP BY t.id
 """
+_NAMES: Final = b"SELECT name FROM log_topics WHERE starts_with(name, %s)"
 _CREATE: Final = b"""
 INSERT INTO log_topics (name, retention_ms, message_size_max)
 VALUES (%(name)s, %(retention_ms)s, %(message_size_max)s) ON CONFLICT (name) DO NOTHING
@@ -98,6 +99,10 @@ class Topics:
         found = await self.find(name)
         return [Partition(name, index) for index in range(found.partitions)]
 
+    async def names(self) -> Collection[str]:
+        """Those of all topics of the namespace."""
+        return await self._connections.run(self._all_names)
+
     async def create(self, topic: LogTopic) -> None:
         """Create `topic`, or bring the one there is to it."""
         await self._connections.run(lambda connection: self._write(connection, topic, create=True))
@@ -138,6 +143,10 @@ class Topics:
             return None
         topic_id, partitions, message_size_max = row
         return KnownTopic(topic_id, partitions, message_size_max, asked_at)
+
+    async def _all_names(self, connection: Connection) -> Collection[str]:
+        cursor = await connection.execute(_NAMES, [self._namespace])
+        return [name.removeprefix(self._namespace) for (name,) in await cursor.fetchall()]
 
     async def _write(self, connection: Connection, topic: LogTopic, *, create: bool) -> bool:
         values = {
