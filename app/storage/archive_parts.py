@@ -34,6 +34,10 @@ _BEGIN: Final = sql.SQL("""
 INSERT INTO archive_folders (job_id, attempt, topic, topic_created_at, path, spans)
 VALUES ({job_id}, {attempt}, {topic}, {created_at}, {path}, {spans})
 """)
+_SPANS: Final = sql.SQL("""
+UPDATE archive_folders SET spans = {spans}
+WHERE job_id = {job_id} AND attempt = {attempt} AND topic = {topic}
+""")
 _PIECES: Final = sql.SQL("""
 COPY archive_pieces (job_id, attempt, topic, day, partition, start, "end", first_ms, last_ms,
   messages, size) FROM STDIN
@@ -141,18 +145,21 @@ def begin_folder(
     url: str, folder: Folder, topic: ArchivedTopic, *, spans: Collection[Span]
 ) -> None:
     """Say that the spans will be written there; until they are kept they do not count."""
-    written = {str(span.partition): [span.start, span.end] for span in spans}
-    values = folder._asdict() | {"created_at": topic.created_at, "spans": Jsonb(written)}
+    values = folder._asdict() | {"created_at": topic.created_at, "spans": _said(spans)}
     with connected(url) as connection:
         connection.execute(_BEGIN.format(**values))
 
 
-def describe_folder(url: str, folder: Folder, pieces: Iterable[Piece]) -> None:
-    """Say what was written there."""
+def describe_folder(
+    url: str, folder: Folder, pieces: Iterable[Piece], *, spans: Collection[Span]
+) -> None:
+    """Say what was written there, and which spans of it have no gap that they should not have."""
     key = folder[:3]
-    with connected(url) as connection, connection.cursor().copy(_PIECES) as copy:
-        for piece in pieces:
-            copy.write_row((*key, *piece))
+    with connected(url) as connection:
+        connection.execute(_SPANS.format(**folder._asdict(), spans=_said(spans)))
+        with connection.cursor().copy(_PIECES) as copy:
+            for piece in pieces:
+                copy.write_row((*key, *piece))
 
 
 def expire_folders(url: str) -> None:
@@ -176,3 +183,7 @@ def forget_folder(url: str, folder: Folder) -> None:
     query = _REMOVED.format(**folder._asdict())
     with connected(url) as connection:
         connection.execute(query)
+
+
+def _said(spans: Collection[Span]) -> Jsonb:
+    return Jsonb({str(span.partition): [span.start, span.end] for span in spans})

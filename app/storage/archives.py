@@ -111,7 +111,22 @@ class ArchiveRepository:
 
     async def _is_overtaken(self, folder: ArchiveFolderRow) -> bool:
         until = await self._until(folder.topic, folder.topic_created_at)
-        return any(until.get(int(index), 0) > start for index, (start, _) in folder.spans.items())
+        first = await self._first_written(folder)
+        return any(
+            until.get(int(index), 0) > min(start, first.get(int(index), start))
+            for index, (start, _) in folder.spans.items()
+        )
+
+    async def _first_written(self, folder: ArchiveFolderRow) -> dict[int, int]:
+        """The first offset of each partition: before a gap there may be some that do not count."""
+        row = ArchivePieceRow
+        same = (
+            row.job_id == folder.job_id,
+            row.attempt == folder.attempt,
+            row.topic == folder.topic,
+        )
+        query = select(row.partition, func.min(row.start)).where(*same).group_by(row.partition)
+        return {each[0]: each[1] for each in await self._session.execute(query)}
 
     async def _until(self, topic: str, created_at: datetime | None) -> dict[int, int]:
         row = ArchivePositionRow

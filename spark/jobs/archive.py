@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from app.domain.archived import Run, without_gaps
 from app.domain.job import Claim, JobKind, JobResult
 from app.domain.retransmission import Span
 from app.log.ends import topic_bounds
@@ -34,10 +36,11 @@ from app.storage.archive_parts import (
     forget_folder,
     removable_folders,
 )
-from spark.archives import read_archived, remove_folder, write_archived
+from spark.archives import of_partition, read_archived, remove_folder, write_archived
+from spark.jobs.reached import log_starts
 from spark.records import SPAN_MAX, messages
 from spark.submitted import carry_out
-from spark.transforms.archive import pieces, placed
+from spark.transforms.archive import last_runs, pieces, placed
 from spark.work import Work
 
 _TASKS_MAX: Final = 512
@@ -56,6 +59,14 @@ class _New:
     missed: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """What of a topic is archived now, and how many offsets left the log while it was read."""
+
+    pieces: tuple[Piece, ...]
+    missed: int
+
+
 def run(session: SparkSession, work: Work, *, patience: Patience | None = None) -> JobResult:
     """Do it; WorkStoppedError, LogUnavailableError, StorageUnavailableError."""
     if work.claim is None:
@@ -64,15 +75,15 @@ def run(session: SparkSession, work: Work, *, patience: Patience | None = None) 
     removed = _tidied(session, work, patience or Patience())
     new = _new(work)
     written = [
-        piece
+        _archived(session, work, each, claim=work.claim, done=number / len(new))
         for number, each in enumerate(new)
-        for piece in _archived(session, work, each, claim=work.claim, done=number / len(new))
     ]
+    pieces_written = [piece for each in written for piece in each.pieces]
     counts = {
         "topics": len(new),
-        "messages": sum(piece.messages for piece in written),
-        "bytes": sum(piece.size for piece in written),
-        "missed": sum(each.missed for each in new),
+        "messages": sum(piece.messages for piece in pieces_written),
+        "bytes": sum(piece.size for piece in pieces_written),
+        "missed": sum(each.missed for each in new) + sum(each.missed for each in written),
         "removed": removed,
     }
     return JobResult(counts=counts, output=work.archive)
@@ -105,16 +116,13 @@ def _new_of(
         start = max(at, bound.start)
         if start < bound.end:
             spans.append(Span(topic=topic.name, partition=index, start=start, end=bound.end))
-    if missed:
-        work.progress.say(
-            f"{missed} messages of {topic.name} left the log before they were archived"
-        )
+    _tell_missed(work, topic.name, missed)
     return _New(topic=topic, spans=tuple(spans), missed=missed)
 
 
 def _archived(
     session: SparkSession, work: Work, new: _New, *, claim: Claim, done: float
-) -> Sequence[Piece]:
+) -> _Written:
     """Write what is new of a topic; what is there then."""
     url, name = work.database_url, new.topic.name
     work.progress.step(f"Archiving {name}", done=done)
@@ -127,10 +135,40 @@ def _archived(
     tasks = min(_TASKS_MAX, -(-offsets // SPAN_MAX))
     write_archived(placed(source.coalesce(tasks)), folder.path)
     # From the files: that is what there is to read.
-    found = [Piece(*row) for row in pieces(read_archived(session, folder.path)).collect()]
+    files = read_archived(session, folder.path)
+    found = tuple(Piece(*row) for row in pieces(files).collect())
     _require_each_once(new.spans, found)
-    describe_folder(url, folder, found)
-    return found
+    # After it was read: retention took no more of it than this.
+    doubtful = _taken(work, new, found)
+    runs = _last_runs(files, doubtful) if doubtful else {}
+    kept = [without_gaps(span, doubtful, runs=runs) for span in new.spans]
+    missed = sum(each.missed for each in kept)
+    _tell_missed(work, name, missed)
+    describe_folder(url, folder, found, spans=[each.span for each in kept])
+    return _Written(pieces=found, missed=missed)
+
+
+def _taken(work: Work, new: _New, found: Sequence[Piece]) -> Mapping[int, int]:
+    """Before which offset of a partition messages may be gone that were to be read.
+
+    The log in the database leaves no offset out, so there it is known of each; in Kafka there are
+    offsets without a message, and what the log still has was read.
+    """
+    starts = log_starts(work, new.topic.name)
+    taken = {}
+    for span in new.spans:
+        start = min(starts.get(span.partition, 0), span.end)
+        there = sum(piece.messages for piece in found if piece.partition == span.partition)
+        if work.log.kafka_bootstrap is None and there < span.end - span.start:
+            start = span.end
+        if start > span.start:
+            taken[span.partition] = start
+    return taken
+
+
+def _last_runs(files: DataFrame, before: Mapping[int, int]) -> Mapping[int, Run]:
+    some = files.where(F.col("offset") < of_partition(before))
+    return {row[0]: Run(*row[1:]) for row in last_runs(some).collect()}
 
 
 def _require_each_once(spans: Sequence[Span], found: Sequence[Piece]) -> None:
@@ -140,6 +178,11 @@ def _require_each_once(spans: Sequence[Span], found: Sequence[Piece]) -> None:
         inside = all(span.start <= piece.start and piece.end <= span.end for piece in parts)
         if not inside or sum(piece.messages for piece in parts) > span.end - span.start:
             raise ArchiveDamagedError(f"More than {span} was written: {parts}")
+
+
+def _tell_missed(work: Work, topic: str, missed: int) -> None:
+    if missed:
+        work.progress.say(f"{missed} messages of {topic} left the log before they were archived")
 
 
 def _tidied(session: SparkSession, work: Work, patience: Patience) -> int:

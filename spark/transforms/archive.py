@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from spark.schemas import ARCHIVED
@@ -46,6 +46,26 @@ def pieces(archived: DataFrame) -> DataFrame:
             F.sum("size").alias("size"),
         )
         .select("day", "partition", "start", "end", "first_ms", "last_ms", "messages", "size")
+    )
+
+
+def last_runs(archived: DataFrame) -> DataFrame:
+    """Of each partition, how many `messages` there are, and the last of them without a gap.
+
+    These are the offsets from `start` to before `end`. The partitions are shuffled: it is for what
+    retention took a part of while it was read.
+    """
+    order = Window.partitionBy("partition").orderBy("offset")
+    follows = F.col("offset") == F.lag("offset").over(order) + 1
+    marked = archived.select("partition", "offset", F.coalesce(follows, F.lit(False)).alias("on"))  # noqa: FBT003 - a column of it
+    return (
+        marked.groupBy("partition")
+        .agg(
+            F.max(F.when(~F.col("on"), F.col("offset"))).alias("start"),
+            (F.max("offset") + 1).alias("end"),
+            F.count(F.lit(1)).alias("messages"),
+        )
+        .select("partition", "start", "end", "messages")
     )
 
 

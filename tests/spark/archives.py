@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from app.storage.archive_parts import Patience
 from app.storage.topics import TopicRepository
 from spark.archives import read_archived
 from spark.jobs import archive
+from spark.work import Progress
 from tests.integration.storage.builders import NOON, TOPIC
 from tests.spark.retransmissions import Bench
 
@@ -39,10 +40,26 @@ async def asked(bench: Bench) -> Job:
     return await bench.taken()
 
 
-async def written(bench: Bench, job: Job, patience: Patience | None = None) -> JobResult:
+async def written(
+    bench: Bench, job: Job, patience: Patience | None = None, *, progress: Progress | None = None
+) -> JobResult:
     """What the job has made, which does not count yet."""
     work = replace(bench.work(job), archive=str(bench.output / "archive"))
+    work = replace(work, progress=progress or work.progress)
     return await asyncio.to_thread(archive.run, bench.spark, work, patience=patience)
+
+
+class Watched(Progress):
+    """Does something as soon as an archive's job knows what is new of its topic."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        super().__init__()
+        self._then = then
+
+    def step(self, name: str, *, done: float) -> None:
+        super().step(name, done=done)
+        if name.startswith("Archiving"):
+            self._then()
 
 
 async def done(bench: Bench, patience: Patience | None = None) -> JobResult:

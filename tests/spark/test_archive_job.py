@@ -1,5 +1,6 @@
 """The archive on a real Spark, PostgreSQL, and each log."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,8 +13,10 @@ from app.domain.archive import OfflineStorage
 from app.domain.errors import TopicNotFoundError, ValidationFailedError
 from app.domain.job import Job, JobKind
 from app.domain.message import HEADER_ID, NewRecord
+from app.domain.reach import Stretch
 from app.log.interface import Position
 from app.services.jobs import JobService
+from app.storage.archive_parts import kept_folders
 from app.storage.jobs import JobRepository
 from app.storage.topics import TopicRepository
 from tests.contract.harness import Harness
@@ -22,6 +25,7 @@ from tests.integration.storage.builders import TOPIC
 from tests.spark.archives import (
     AT_ONCE,
     SCOPE,
+    Watched,
     aged,
     archived,
     asked,
@@ -32,7 +36,7 @@ from tests.spark.archives import (
     kept_rows,
     written,
 )
-from tests.spark.retransmissions import EMBEDDED, Bench
+from tests.spark.retransmissions import EMBEDDED, Bench, trimmed
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -138,6 +142,28 @@ async def test_what_the_log_lost_before_it_was_archived_is_counted(
     result = await done(bench)
     assert (result.counts["messages"], result.counts["missed"]) == (6, 4)
     assert await kept_places(bench) == once([*positions, *lost[4:]])
+
+
+async def test_what_the_log_lost_while_it_was_read_does_not_count_as_archived(
+    bench: Bench, harness: Harness
+) -> None:
+    await archived(bench)
+    positions = await bench.publish(*(b"%d" % n for n in range(10)), key=b"k")
+    partition = positions[0].partition
+    loop = asyncio.get_running_loop()
+
+    def lose() -> None:
+        gone = trimmed(bench, harness, partition, offset=4)
+        asyncio.run_coroutine_threadsafe(gone, loop).result(timeout=60)
+
+    job = await asked(bench)
+    result = await written(bench, job, progress=Watched(lose))
+    assert await bench.finished(job, result)
+    assert (result.counts["messages"], result.counts["missed"]) == (6, 4)
+    [folder] = await asyncio.to_thread(kept_folders, bench.url, TOPIC)
+    assert folder.spans == {partition.index: Stretch(4, 10)}
+    assert await kept_places(bench) == once(positions[4:])
+    assert (await done(bench)).counts["missed"] == 0
 
 
 @EMBEDDED

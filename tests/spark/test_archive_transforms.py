@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.schemas import ARCHIVED, MESSAGES
-from spark.transforms.archive import pieces, placed
+from spark.transforms.archive import last_runs, pieces, placed
 from tests.spark.discards import rows_of
 from tests.spark.test_retransmission_transforms import a_message, frame
 
@@ -103,3 +103,11 @@ def test_nothing_is_shuffled_on_the_way_into_the_archive(spark: SparkSession) ->
     text = plan._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
     assert "Exchange" not in text
     assert "Python" not in text
+
+
+def test_the_last_messages_without_a_gap_are_found_in_each_partition(spark: SparkSession) -> None:
+    offsets = {0: (3, 4, 5), 1: (9, 1, 2, 8), 2: (7,)}
+    rows = [an_archived(each, partition=index) for index, some in offsets.items() for each in some]
+    found = last_runs(frame(spark, rows, ARCHIVED)).orderBy("partition")
+    assert rows_of(found, "*") == [(0, 3, 6, 3), (1, 8, 10, 4), (2, 7, 8, 1)]
+    assert rows_of(last_runs(frame(spark, [], ARCHIVED)), "*") == []
