@@ -18,6 +18,8 @@ _LENGTH: Final = struct.Struct(">qi")
 _LOG_OVERHEAD: Final = 12
 _MAGIC_OFFSET: Final = 16
 _CRC_FROM: Final = 21
+# The lower byte of two.
+_ATTRIBUTES_OFFSET: Final = 22
 _MAGIC: Final = 2
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
@@ -75,16 +77,31 @@ def decode(raw: bytes, offset: int) -> Decoded:
     return Decoded(records, next_offset)
 
 
-def plain_count(raw: bytes) -> int | None:
-    """How many records its batches say that they have; None if one is packed, or of an old kind."""
-    count = position = 0
+class Contents(NamedTuple):
+    """How many records batches say that they have, and whether some of these are packed."""
+
+    records: int
+    packed: bool
+
+
+def contents(raw: bytes) -> Contents | None:
+    """What is said of it, without reading it; None if a batch is of an old kind, or is none."""
+    count, packed, position = 0, 0, 0
     while position + _HEADER.size <= len(raw):
         _, length, _, magic, _, attributes, *_, records = _HEADER.unpack_from(raw, position)
-        if magic < _MAGIC or attributes & _CODEC_MASK:
+        if magic < _MAGIC or length < 0 or records < 0:
             return None
+        packed |= attributes & _CODEC_MASK
         count += records
-        position += _LOG_OVERHEAD + max(length, 0)
-    return count
+        position += _LOG_OVERHEAD + length
+    return Contents(count, bool(packed))
+
+
+def begins_plain(raw: bytes) -> bool:
+    """Whether its first batch, if it has one, is of today's kind and not packed."""
+    if len(raw) <= _ATTRIBUTES_OFFSET:
+        return True
+    return raw[_MAGIC_OFFSET] >= _MAGIC and not raw[_ATTRIBUTES_OFFSET] & _CODEC_MASK
 
 
 def _decode_batch(raw: memoryview, offset: int, into: list[Record]) -> int:
@@ -206,6 +223,8 @@ def _decode_legacy(raw: bytes, offset: int, into: list[Record]) -> int:
     last = offset - 1
     try:
         for batch in MemoryRecords(raw):
+            if not batch.validate_crc():
+                raise CorruptBatchError("its checksum is wrong")  # noqa: TRY301 - told with the rest
             for record in batch:
                 last = record.offset
                 if last >= offset:

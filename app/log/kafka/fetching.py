@@ -11,7 +11,7 @@ from typing import Final
 from app.domain.message import Partition
 from app.log.interface import Chunk
 from app.log.kafka.caller import Callers
-from app.log.kafka.decoding import decode, plain_count
+from app.log.kafka.decoding import begins_plain, contents, decode
 from app.log.kafka.fetch_wire import FetchAnswer, FetchRequest, fetch_frame, read_fetch
 from app.log.kafka.places import Places
 
@@ -24,7 +24,7 @@ _CLIENT: Final = "angelia-reading"
 # millisecond holds them up for longer there, when it waits for a core with the interpreter's lock.
 _PACKED_BYTES_MAX: Final = 32 * 1024
 _PLAIN_BYTES_MAX: Final = 512 * 1024
-_PLAIN_RECORDS_MAX: Final = 300
+_RECORDS_MAX: Final = 300
 
 
 class Fetcher:
@@ -66,7 +66,10 @@ async def chunk_of(partition: Partition, offset: int, records: bytes) -> Chunk:
 
 
 def _is_quick(records: bytes) -> bool:
-    if len(records) <= _PACKED_BYTES_MAX or len(records) > _PLAIN_BYTES_MAX:
-        return len(records) <= _PACKED_BYTES_MAX
-    count = plain_count(records)
-    return count is not None and count <= _PLAIN_RECORDS_MAX
+    size = len(records)
+    if size <= _PACKED_BYTES_MAX and begins_plain(records):
+        return True
+    said = contents(records) if size <= _PLAIN_BYTES_MAX else None
+    if said is None or said.records > _RECORDS_MAX:
+        return False
+    return size <= _PACKED_BYTES_MAX or not said.packed

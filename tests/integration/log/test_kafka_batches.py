@@ -1,14 +1,15 @@
 """Record batches: what we write, any client reads; what any client writes, we read."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 from crc32c import crc32c
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
-from app.domain.message import NewRecord
+from app.domain.message import NewRecord, Partition
 from app.log.kafka.compression import Compression
-from app.log.kafka.decoding import CorruptBatchError, decode, plain_count
+from app.log.kafka.decoding import Contents, CorruptBatchError, begins_plain, contents, decode
 from app.log.kafka.encoding import (
     BATCH_OVERHEAD,
     batch_body,
@@ -16,6 +17,7 @@ from app.log.kafka.encoding import (
     partition_of,
     whole_batch,
 )
+from app.log.kafka.fetching import chunk_of
 
 NOW_MS = 1_700_000_000_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -91,14 +93,31 @@ def test_a_batch_that_is_much_larger_unpacked_is_read_whole(codec: int) -> None:
 
 def test_the_records_of_plain_batches_are_counted_without_reading_them() -> None:
     batches = foreign_batch(count=3), foreign_batch(base=3, count=300)
-    assert plain_count(b"".join(batches)) == 303
-    assert plain_count(b"".join(batches)[:-1]) == 303
-    assert plain_count(b"") == 0
+    assert contents(b"".join(batches)) == Contents(303, packed=False)
+    assert contents(b"".join(batches)[:-1]) == Contents(303, packed=False)
+    assert contents(b"") == Contents(0, packed=False)
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_of_packed_batches_no_count_says_what_they_cost(codec: int) -> None:
-    assert plain_count(foreign_batch() + foreign_batch(base=3, codec=codec)) is None
+def test_batches_say_whether_some_are_packed(codec: int) -> None:
+    plain, packed = foreign_batch(), foreign_batch(base=3, codec=codec)
+    assert contents(plain + packed) == Contents(6, packed=True)
+    assert begins_plain(b"")
+    assert begins_plain(plain + packed)
+    assert not begins_plain(packed + plain)
+
+
+@pytest.mark.parametrize("codec", [1, 4])
+async def test_what_is_packed_is_taken_apart_on_the_loop_only_if_it_is_little(codec: int) -> None:
+    little, much = (foreign_batch(codec=codec, count=count, size=2) for count in (300, 3_000))
+    assert len(much) < 32 * 1024
+    turns = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.call_soon(turns.set)
+    assert len((await chunk_of(Partition("t", 0), 0, little)).records) == 300
+    assert not turns.is_set()
+    assert len((await chunk_of(Partition("t", 0), 0, much)).records) == 3_000
+    assert turns.is_set()
 
 
 def test_records_below_the_offset_asked_for_are_left_out() -> None:
@@ -147,6 +166,17 @@ def test_message_sets_from_before_kafka_0_11_are_read(magic: int) -> None:
     builder.close()
     found = decode(bytes(builder.buffer()), 1)
     assert [(r.offset, r.key, r.value) for r in found.records] == [(1, b"k", b"1"), (2, b"k", b"2")]
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_damaged_message_from_before_kafka_0_11_is_an_error(codec: int) -> None:
+    builder = MemoryRecordsBuilder(magic=1, compression_type=codec, batch_size=1000)
+    builder.append(timestamp=NOW_MS, key=b"k", value=b"v" * 100)
+    builder.close()
+    damaged = bytearray(builder.buffer())
+    damaged[-1] ^= 0x01
+    with pytest.raises(CorruptBatchError, match="checksum"):
+        decode(bytes(damaged), 0)
 
 
 @pytest.mark.parametrize("place", [21, 60, 80])
