@@ -1,12 +1,15 @@
 """Commits positions again that did not move for long, so that no log forgets them."""
 
 import asyncio
+from collections.abc import Collection, Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Final
 
 import structlog
 
-from app.domain.errors import UnavailableError
+from app.domain.errors import LogUnavailableError, UnavailableError
+from app.domain.message import Partition
 from app.log.interface import MessageLog
 from workers.assignment.supervisor import Supervisor
 from workers.consumer.lines import Lines
@@ -14,6 +17,8 @@ from workers.consumer.lines import Lines
 # Kafka forgets the offsets of a group without members seven days (by default) after their last
 # commit.
 INTERVAL: Final = timedelta(hours=1)
+# A commit has a deadline, in which a log takes some hundreds: the rest would fail each time.
+GROUPS_AT_ONCE: Final = 200
 
 _log = structlog.get_logger()
 
@@ -36,11 +41,28 @@ class Renewal:
                 _log.warning("positions_not_renewed", error=exc.message)
 
     async def renew(self) -> None:
-        """Renew them now; raises LogUnavailableError."""
+        """Renew them now; raises LogUnavailableError, also if the log refused some of them."""
         for _, cursor in self._lines.cursors():
             cursor.renew()
-        registry, owned = self._supervisor.registry, self._supervisor.owned
-        committed = await self._log.committed(registry.resting_groups(owned))
-        # One that was resumed while we asked commits for itself, and may be further already.
-        still = registry.resting_groups(self._supervisor.owned)
-        await self._log.commit({group: committed[group] for group in committed if group in still})
+        failed: dict[tuple[str, Partition], str] = {}
+        left = iter(self._resting().items())
+        while some := dict(islice(left, GROUPS_AT_ONCE)):
+            failed |= await self._renewed(some)
+        if failed:
+            message = f"{len(failed)} positions: {next(iter(failed.values()))}"
+            raise LogUnavailableError(message)
+
+    async def _renewed(
+        self, groups: Mapping[str, Collection[Partition]]
+    ) -> Mapping[tuple[str, Partition], str]:
+        committed = await self._log.committed(groups)
+        # What was resumed while we asked, or is another worker's, may be further already.
+        resting = self._resting()
+        still = {
+            group: {each: found[each] for each in found if each in resting.get(group, ())}
+            for group, found in committed.items()
+        }
+        return await self._log.commit({group: each for group, each in still.items() if each})
+
+    def _resting(self) -> Mapping[str, Collection[Partition]]:
+        return self._supervisor.registry.resting_groups(self._supervisor.owned)

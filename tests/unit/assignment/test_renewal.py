@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed
 from tests.fakes.supervised import supervised, until
 from tests.fakes.worker import World
-from workers.assignment.renewal import Renewal
+from workers.assignment.renewal import GROUPS_AT_ONCE, Renewal
 
 ORDERS = Partition("shop.orders", 0)
 
@@ -30,6 +31,31 @@ async def test_idle_and_suspended_positions_are_committed_again(world: World) ->
         await Renewal(world.log, parts.supervisor, parts.lines).renew()
         await parts.committer.flush()
         assert world.log.stats.commits == before + 2
+
+
+async def test_thousands_are_renewed_some_at_a_time_and_what_is_refused_is_said(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        for n in range(GROUPS_AT_ONCE + 1):
+            world.suspend(await world.subscribe(topic, f"s{n}"))
+        await parts.apply()
+        parts.ownership.assign(ORDERS)
+        await until(lambda: bool(parts.supervisor.owned))
+        commit, sizes = world.memory.commit, []
+
+        async def refusing(
+            offsets: Mapping[str, Mapping[Partition, Committed]],
+        ) -> Mapping[tuple[str, Partition], str]:
+            sizes.append(len(offsets))
+            done = await commit(offsets)
+            return {**done, ("shop.orders_s3", ORDERS): "no"} if len(sizes) == 1 else done
+
+        world.memory.commit = refusing  # type: ignore[method-assign]
+        with pytest.raises(LogUnavailableError, match="1 positions: no"):
+            await Renewal(world.log, parts.supervisor, parts.lines).renew()
+        assert sizes == [GROUPS_AT_ONCE, 1]
 
 
 async def test_what_is_resumed_meanwhile_is_left_to_its_cursor(world: World) -> None:
