@@ -63,13 +63,15 @@ class Patience:
 
     def _end_overdue(self) -> None:
         overdue = []
-        for what, (due, over) in self._due.items():
-            if due >= self._now:
+        for what, begun in self._due.items():
+            if begun[0] >= self._now:
                 break
-            overdue.append((what, over))
-        for what, over in overdue:
-            if self._due.pop(what, None):
-                over()
+            overdue.append((what, begun))
+        for what, begun in overdue:
+            # It may have ended by what was called before, or have begun again.
+            if self._due.get(what) is begun:
+                del self._due[what]
+                begun[1]()
 
 
 class Limit:

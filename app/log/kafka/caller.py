@@ -30,8 +30,8 @@ Frame = Callable[[int], bytes]
 class Caller:
     """Asks, and hands out the answers, which come in the order of the requests.
 
-    A connection that does not answer in time is closed: then its requests fail, and the next one
-    opens another.
+    A connection that says nothing for as long as an answer may take is closed: then its requests
+    fail, and the next one opens another.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Caller:
         self._address = address
         self._connect_patience = Patience(CONNECT_TIMEOUT)
         self._opening = asyncio.Lock()
+        self._tries = 0
         self._link: Link | None = None
         self._transport: Transport | None = None
         self._asked: InFlight[_Answer] = InFlight(answer_timeout, self._too_late)
@@ -99,6 +100,10 @@ class Caller:
                 answer.set_exception(LogUnavailableError(message))
 
     def _too_late(self) -> None:
+        if self._link is not None and self._link.is_receiving():
+            # There is more in an answer than comes in that time: closing would begin it anew.
+            self._asked.wait_on()
+            return
         _log.warning("kafka_read_timed_out", node=self._node)
         self._abort()
 
@@ -107,11 +112,15 @@ class Caller:
             self._transport.abort()
 
     async def _opened(self) -> Transport:
+        tries = self._tries
         async with self._opening:
-            if self._transport is None or self._transport.is_closing():
+            # Who waited while another tried in vain does not try as long again.
+            if tries == self._tries and (self._transport is None or self._transport.is_closing()):
                 await self._open()
-        if self._closed or self._transport is None:
+                self._tries += 1
+        if self._closed:
             self._abort()
+        if self._transport is None or self._transport.is_closing():
             raise NotSentError(f"no connection to broker {self._node}")
         return self._transport
 

@@ -51,6 +51,12 @@ class InFlight(Generic[T]):
         self._patience.end(request)
         return request.what
 
+    def wait_on(self) -> None:
+        """Give all of them as long again."""
+        for request in self._requests:
+            self._patience.end(request)
+            self._patience.begin(request, self._too_late)
+
     def lost(self) -> list[T]:
         """The connection is gone: what no answer will come for any more."""
         lost, self._requests = self._requests, deque()

@@ -14,6 +14,8 @@ Address = tuple[str, int]
 """Host and port."""
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=1)
+# An answer of which so much comes in the time that an answer may take is waited for.
+PACE_BYTES: Final = 64 * 1024
 
 _log = structlog.get_logger(__name__)
 
@@ -39,6 +41,7 @@ class Link(asyncio.Protocol):
         self._listener = listener
         self._bytes_max = bytes_max
         self._received = bytearray()
+        self._looked_at = 0
         self.transport: Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -53,6 +56,12 @@ class Link(asyncio.Protocol):
                 self._listener.hear(frame)
         except MalformedAnswerError as error:
             self._listener.misunderstood(error)
+
+    def is_receiving(self) -> bool:
+        """Whether so much of an answer came since this was asked last that it is worth waiting."""
+        before, now = self._looked_at, len(self._received)
+        self._looked_at = now
+        return now - (before if before <= now else 0) >= PACE_BYTES
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the listener."""

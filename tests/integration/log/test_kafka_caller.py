@@ -10,7 +10,7 @@ import pytest
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.caller import Caller
 from app.log.kafka.client import NotSentError
-from app.log.kafka.link import Address
+from app.log.kafka.link import PACE_BYTES, Address
 from app.log.kafka.wire import FRAME_LENGTH, correlation_of
 from tests.integration.log.brokers import (
     NONSENSE,
@@ -81,6 +81,42 @@ async def test_what_was_asked_fails_with_its_connection_and_the_next_one_is_new(
         assert [type(error) for error in failed] == [LogUnavailableError] * 2
         assert correlation_of(await ask(caller)) == 3
     assert served == 2
+
+
+async def test_a_large_answer_is_waited_for_as_long_as_it_comes_in() -> None:
+    size = 4 * PACE_BYTES
+
+    async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(2 * FRAME_LENGTH.size)
+        writer.write(FRAME_LENGTH.pack(size + FRAME_LENGTH.size) + FRAME_LENGTH.pack(1))
+        for _ in range(4):
+            await asyncio.wait([asyncio.Future[None]()], timeout=0.15)
+            writer.write(bytes(PACE_BYTES))
+        await reader.read()
+
+    async with calling(slowly) as caller:
+        first, second = asyncio.create_task(ask(caller)), asyncio.create_task(ask(caller))
+        assert len(await first) == size + FRAME_LENGTH.size
+        # Nothing comes any more.
+        with pytest.raises(LogUnavailableError):
+            await second
+
+
+async def test_who_waits_for_a_connection_that_fails_waits_for_one_try() -> None:
+    tries = 0
+
+    def address() -> Address:
+        nonlocal tries
+        tries += 1
+        return "127.0.0.1", 1
+
+    caller = Caller(3, address, answer_timeout=SOON)
+    failed = await asyncio.gather(*(ask(caller) for _ in range(20)), return_exceptions=True)
+    assert [type(error) for error in failed] == [NotSentError] * 20
+    assert tries == 1
+    with pytest.raises(NotSentError):
+        await ask(caller)
+    assert tries == 2
 
 
 @pytest.mark.parametrize("address", [None, ("127.0.0.1", 1)])
