@@ -26,7 +26,7 @@ from app.log.kafka.client import Client, Leaders
 from app.log.kafka.commits import Commits
 from app.log.kafka.committing import COMMIT_TIMEOUT, Committing
 from app.log.kafka.compression import Compression
-from app.log.kafka.coordinators import Coordinators, FoundGroups
+from app.log.kafka.coordinators import Coordinators, FoundGroups, found_groups
 from app.log.kafka.lines import Located
 from app.log.kafka.names import NamedTail, Names
 from app.log.kafka.ownership import Member, Membership
@@ -101,7 +101,8 @@ class KafkaLog:
             )
         )
         self._commits = Commits(self._control, self._control_client)
-        self._committing = Committing(Coordinators(self._look_for_groups))
+        self._coordinators = Coordinators(self._look_for_groups)
+        self._committing = Committing(self._coordinators)
         self._admin = Admin(
             self._control, self._control_client, replication_factor=replication_factor
         )
@@ -282,11 +283,9 @@ class KafkaLog:
         client = self._control_client
 
         async def look() -> FoundGroups:
-            client.forget_coordinators(names)
-            nodes = await client.coordinators(names)
-            if not set(nodes.values()) <= client.addresses().keys():
-                await client.refresh([])
-            return FoundGroups(nodes, client.addresses())
+            found = found_groups(await client.find_coordinators(names))
+            self._control.hand_over(self._coordinators.learn, found)
+            return found
 
         return await self._control.run(look, seconds=COMMIT_TIMEOUT.total_seconds())
 

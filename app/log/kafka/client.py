@@ -183,23 +183,29 @@ class Client:
 
     async def coordinators(self, groups: Collection[str]) -> Mapping[str, int]:
         """Each group's coordinator; cached. A group whose coordinator is not up is left out."""
-        missing = [group for group in groups if group not in self._coordinators]
-        for start in range(0, len(missing), _COORDINATOR_KEYS_MAX):
-            await self._find_coordinators(missing[start : start + _COORDINATOR_KEYS_MAX])
+        if missing := [group for group in groups if group not in self._coordinators]:
+            await self.find_coordinators(missing)
         return {group: self._coordinators[group] for group in groups if group in self._coordinators}
+
+    async def find_coordinators(self, groups: Collection[str]) -> list[Untyped]:
+        """What brokers say of each group, asked anew: node, host and port, or an error code."""
+        self.forget_coordinators(groups)
+        names, found = list(groups), list[Untyped]()
+        for start in range(0, len(names), _COORDINATOR_KEYS_MAX):
+            some = names[start : start + _COORDINATOR_KEYS_MAX]
+            response = await self.send_any(
+                FindCoordinatorRequest(key_type=0, coordinator_keys=some, min_version=4)
+            )
+            found += response.coordinators
+            for each in response.coordinators:
+                if each.error_code == 0:
+                    self._coordinators[each.key] = each.node_id
+        return found
 
     def forget_coordinators(self, groups: Iterable[str]) -> None:
         """Look for their coordinators anew next time."""
         for group in groups:
             self._coordinators.pop(group, None)
-
-    async def _find_coordinators(self, groups: list[str]) -> None:
-        response = await self.send_any(
-            FindCoordinatorRequest(key_type=0, coordinator_keys=groups, min_version=4)
-        )
-        for found in response.coordinators:
-            if found.error_code == 0:
-                self._coordinators[found.key] = found.node_id
 
     async def _connection(self, node: int) -> Untyped:
         await self.ready()

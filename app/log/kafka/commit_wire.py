@@ -6,6 +6,7 @@ brokers from 2.3 on speak it, those of today too.
 
 import struct
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 from app.domain.message import Partition
@@ -22,6 +23,15 @@ from app.log.kafka.wire import (
 
 COMMIT: Final = (8, 7)
 
+# A broker keeps what a request commits in one batch, and refuses all of one that is too large: of
+# more than 1 MiB by default.
+REQUEST_BYTES_MAX: Final = 512 * 1024
+
+# So many are never too large, whatever their metadata says.
+_ALWAYS_FIT: Final = 100
+# Of a commit that is kept, apart from metadata and names.
+_KEPT_BYTES: Final = 128
+
 # No member and no generation: allowed for as long as the group has no members.
 _NO_MEMBER: Final = struct.pack(">ihh", -1, 0, -1)
 # Partition, offset, leader epoch.
@@ -31,6 +41,19 @@ _UNKNOWN_EPOCH: Final = -1
 _ANSWER: Final = struct.Struct(">iii")
 # Partition, error.
 _PART_ANSWER: Final = struct.Struct(">ih")
+
+
+def at_once(group: str, offsets: Mapping[Partition, Committed]) -> Mapping[Partition, Committed]:
+    """As many of them as one request may have, the first ones."""
+    if len(offsets) <= _ALWAYS_FIT:
+        return offsets
+    size = count = 0
+    for partition, committed in offsets.items():
+        size += len(group) + len(partition.topic) + len(committed.metadata) + _KEPT_BYTES
+        if size > REQUEST_BYTES_MAX:
+            break
+        count += 1
+    return dict(islice(offsets.items(), count))
 
 
 def commit_frame(

@@ -4,8 +4,7 @@ Without a thread in between, which would take the interpreter from the deliverie
 """
 
 import asyncio
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -21,17 +20,24 @@ from app.log.kafka.client import (
     NotSentError,
     reason,
 )
-from app.log.kafka.commit_wire import commit_frame, read_commit
+from app.log.kafka.commit_wire import at_once, commit_frame, read_commit
 from app.log.kafka.coordinators import Coordinators
 from app.log.kafka.wire import MalformedAnswerError
+from app.log.patience import Patience
 
 COMMIT_TIMEOUT: Final = timedelta(seconds=3)
+# Once some are decided, they wait no longer than this for the next of the others: whoever commits
+# has the next commit of theirs already, and asks again for the others.
+OTHERS_WAIT: Final = timedelta(seconds=0.5)
 # Written together and answered together, a request costs half of one by itself.
 IN_FLIGHT_MAX: Final = 64
 
 _CLIENT: Final = "angelia-commits"
+_LOADING: Final = 14
 _UNKNOWN_MEMBER: Final = 25
 _FAILED_ASK: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
+# What began in time may take so much longer: no answer is given up that is on its way.
+_LATE: Final = 4 / 3
 
 Offsets = Mapping[Partition, Committed]
 Failures = dict[tuple[str, Partition], str]
@@ -43,13 +49,16 @@ class Committing:
     def __init__(self, coordinators: Coordinators, *, timeout: timedelta = COMMIT_TIMEOUT) -> None:
         self._coordinators = coordinators
         self._timeout = timeout
+        self._patience = Patience(OTHERS_WAIT)
         self._callers = Callers(coordinators.address, answer_timeout=timeout)
 
     async def commit(self, groups: Mapping[str, Offsets]) -> Failures:
-        """Commit all of them within `timeout`; what failed, and why."""
-        end = time.monotonic() + self._timeout.total_seconds()
-        commit = _Commit(self._coordinators, self._callers, groups, end=end)
-        await commit.run()
+        """Commit all of them within about `timeout`; what failed, and why.
+
+        One that failed may be committed all the same, unless its coordinator refused it.
+        """
+        commit = _Commit(self._coordinators, self._callers, groups, patience=self._patience)
+        await commit.run(self._timeout.total_seconds())
         return commit.failures
 
     def close(self) -> None:
@@ -58,7 +67,7 @@ class Committing:
 
 
 class _Commit:
-    """One call of `commit`: what coordinators did not take, again, until `end`."""
+    """One call of `commit`: what coordinators did not take, again, until it takes too long."""
 
     def __init__(
         self,
@@ -66,82 +75,135 @@ class _Commit:
         callers: Callers,
         groups: Mapping[str, Offsets],
         *,
-        end: float,
+        patience: Patience,
     ) -> None:
+        """`patience` is with those that are left, once others are decided."""
         self._coordinators = coordinators
         self._callers = callers
         self._left = {group: dict(offsets) for group, offsets in groups.items()}
-        self._end = end
+        self._patience = patience
+        self._limit = asyncio.timeout(None)
+        # Why each is left, if that is known.
+        self._causes: dict[str, object] = {}
         self.failures: Failures = {}
 
-    async def run(self) -> None:
+    async def run(self, seconds: float) -> None:
         """Until all is decided; what is not in time has failed."""
-        while self._left:
-            cause = await self._try()
-            self._coordinators.forget(self._left)
-            if self._left and time.monotonic() + RETRY_S >= self._end:
-                return self._fail(f"Kafka did not answer in time: {cause}")
+        now = asyncio.get_running_loop().time
+        self._end = now() + seconds
+        try:
+            async with self._limit:
+                self._limit.reschedule(now() + seconds * _LATE)
+                await self._until_decided()
+        except TimeoutError:
+            pass  # said of all that is left
+        finally:
+            self._patience.end(self)
+        for group, left in self._left.items():
+            cause = self._causes.get(group, "no answer")
+            self._fail(group, left, f"Kafka did not answer in time: {cause}")
+
+    async def _until_decided(self) -> None:
+        while self._left and not self._callers.closed:
+            await self._try()
+            if self._is_late(RETRY_S):
+                break
             if self._left:
                 await asyncio.sleep(RETRY_S)
+
+    def _is_late(self, seconds: float = 0) -> bool:
+        return asyncio.get_running_loop().time() + seconds >= self._end
+
+    async def _try(self) -> None:
+        """All that is left once, by all coordinators at a time: none waits for another's."""
+        nodes, unknown = self._coordinators.grouped(self._left)
+        async with asyncio.TaskGroup() as asking:
+            for node, groups in nodes.items():
+                asking.create_task(self._ask(node, groups))
+            if unknown:
+                asking.create_task(self._look(unknown))
+
+    async def _look(self, groups: Collection[str]) -> None:
+        """Look for the coordinators of these, and ask those that are found."""
+        try:
+            refused = await self._coordinators.look(groups)
+        except _FAILED_ASK as error:
+            return self._causes.update(dict.fromkeys(groups, error))
+        for group, code in refused.items():
+            self._fail(group, self._left.pop(group, ()), reason(code))
+        found = [group for group in groups if group not in refused]
+        nodes, unknown = self._coordinators.grouped(found)
+        self._causes.update(dict.fromkeys(unknown, "its coordinator is not available"))
+        async with asyncio.TaskGroup() as asking:
+            for each in nodes.items():
+                asking.create_task(self._ask(*each))
         return None
 
-    async def _try(self) -> object:
-        """All that is left once, by all coordinators at a time. Returns why some of it still is."""
-        try:
-            nodes = await self._coordinators.grouped(list(self._left))
-        except _FAILED_ASK as error:
-            return error
-        async with asyncio.TaskGroup() as asking:
-            tasks = [asking.create_task(self._ask(*each)) for each in nodes.items()]
-        causes = [cause for task in tasks if (cause := task.result()) is not None]
-        return causes[0] if causes else "a coordinator is not available"
-
-    async def _ask(self, node: int, groups: Sequence[str]) -> object | None:
+    async def _ask(self, node: int, groups: Sequence[str]) -> None:
         """A broker has at most IN_FLIGHT_MAX requests to answer."""
-        cause: object | None = None
         for start in range(0, len(groups), IN_FLIGHT_MAX):
-            if time.monotonic() >= self._end:
+            if self._is_late():
                 break  # it was silent: the rest is not even tried
             some = groups[start : start + IN_FLIGHT_MAX]
             try:
                 answers = await self._callers.of(node).ask_all(map(self._frame, some))
             except NotSentError as error:
-                return error
-            said = await asyncio.gather(*answers, return_exceptions=True)
-            for group, answer in zip(some, said, strict=True):
-                cause = self._heard(group, answer) or cause
-        return cause
+                self._coordinators.forget(groups[start:])
+                return self._causes.update(dict.fromkeys(groups[start:], error))
+            try:
+                for group, answer in zip(some, answers, strict=True):
+                    await self._hear(group, answer)
+            finally:
+                _drop(answers)
+        return None
 
     def _frame(self, group: str) -> Frame:
-        return partial(commit_frame, group=group, offsets=self._left[group], client=_CLIENT)
+        # A group with more of them than one request may have is asked for again with the rest.
+        offsets = at_once(group, self._left[group])
+        return partial(commit_frame, group=group, offsets=offsets, client=_CLIENT)
 
-    def _heard(self, group: str, answer: bytes | BaseException) -> object | None:
-        """Take what is decided out of what is left. Returns why the rest is not."""
-        if isinstance(answer, BaseException):
-            if isinstance(answer, _FAILED_ASK):
-                return answer
-            raise answer
+    async def _hear(self, group: str, answer: asyncio.Future[bytes]) -> None:
+        """Take what is decided out of what is left."""
         try:
-            codes = read_commit(answer)
-        except MalformedAnswerError as error:
-            return error
-        return self._decided(group, codes)
+            codes = read_commit(await answer)
+        except _FAILED_ASK as error:
+            self._causes[group] = error
+            self._coordinators.forget([group])
+        else:
+            self._decide(group, codes)
 
-    def _decided(self, group: str, codes: Mapping[Partition, int]) -> object | None:
-        left, cause = self._left[group], None
+    def _decide(self, group: str, codes: Mapping[Partition, int]) -> None:
+        left, asked = self._left[group], len(self._left[group])
+        stale = STALE_COORDINATOR_CODES.intersection(codes.values())
         for partition, code in codes.items():
-            if code in STALE_COORDINATOR_CODES:
-                cause = reason(code)
-            elif left.pop(partition, None) is not None and code:
-                self.failures[group, partition] = _failure(code)
-        if not left:
+            if code not in stale and left.pop(partition, None) is not None and code:
+                self._fail(group, [partition], _failure(code))
+        if stale - {_LOADING}:
+            self._coordinators.forget([group])
+        if len(left) < asked:
+            self._be_patient()
+        if left:
+            self._causes[group] = reason(min(stale)) if stale else "a partition had no answer"
+        else:
             del self._left[group]
-            return None
-        return cause or "a partition was left unanswered"
 
-    def _fail(self, why: str) -> None:
-        for group, left in self._left.items():
-            self.failures.update({(group, each): why for each in left})
+    def _be_patient(self) -> None:
+        self._patience.end(self)
+        self._patience.begin(self, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._limit.expired():
+            self._limit.reschedule(0)
+
+    def _fail(self, group: str, partitions: Iterable[Partition], why: str) -> None:
+        self.failures.update({(group, each): why for each in partitions})
+
+
+def _drop(answers: Iterable[asyncio.Future[bytes]]) -> None:
+    """Nobody waits for these any more."""
+    for answer in answers:
+        if not answer.cancel() and not answer.cancelled():
+            answer.exception()  # looked at: it is nothing to complain about
 
 
 def _failure(code: int) -> str:
