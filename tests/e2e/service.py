@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import httpx
 
+from angelia_client.requests import verification
 from tests.e2e.cli import free_port
 from tests.fakes.egress import ALLOW_LOOPBACK
 from tests.fakes.subscriber import Subscriber
@@ -62,7 +63,11 @@ class Service:
     async def __aenter__(self) -> Self:
         limits = httpx.Limits(max_connections=CONCURRENT_PUBLISHERS)
         self._client = httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{self.port}", timeout=30, limits=limits, trust_env=False
+            base_url=self.url,
+            timeout=30,
+            limits=limits,
+            trust_env=False,
+            verify=verification(self.url),
         )
         return self
 
@@ -77,6 +82,10 @@ class Service:
             await process.kill()
         if error is not None:
             self._show_logs()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def http(self) -> httpx.AsyncClient:
@@ -174,7 +183,10 @@ class Service:
         async def publisher() -> None:
             # A client of its own: one with many connections spends its time in choosing one.
             async with httpx.AsyncClient(
-                base_url=self.http.base_url, timeout=self.http.timeout, trust_env=False
+                base_url=self.url,
+                timeout=self.http.timeout,
+                trust_env=False,
+                verify=verification(self.url),
             ) as http:
                 for body, key in queue:
                     response = await http.post(

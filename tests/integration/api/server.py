@@ -9,6 +9,7 @@ import httpx
 import uvicorn
 from starlette.types import ASGIApp
 
+from angelia_client.requests import verification
 from app.api.connection import BoundedConnection
 from app.composition import OpenLog
 from app.config import Settings
@@ -28,7 +29,9 @@ async def serving(
             tasks.create_task(server.serve(sockets=[listening]))
             try:
                 # It listens already: a request that comes before the app has started waits.
-                async with httpx.AsyncClient(base_url=url, timeout=15) as client:
+                async with httpx.AsyncClient(
+                    base_url=url, timeout=15, verify=verification(url)
+                ) as client:
                     yield client
             finally:
                 server.should_exit = True
