@@ -80,6 +80,7 @@ class KafkaLog:
         self._names = Names(namespace)
         self._stats = LogStats()
         self._clients: list[Client] = []
+        self._memberships: list[Membership] = []
         self._parts = AsyncExitStack()
 
     @property
@@ -102,7 +103,7 @@ class KafkaLog:
         )
         self._commits = Commits(self._control, self._control_client)
         self._coordinators = Coordinators(self._look_for_groups)
-        self._committing = Committing(self._coordinators)
+        self._committing = Committing(self._coordinators, may_commit=self._may_commit)
         self._admin = Admin(
             self._control, self._control_client, replication_factor=replication_factor
         )
@@ -167,9 +168,11 @@ class KafkaLog:
             )
 
         membership.member = joined = await io.run(join)
+        self._memberships.append(membership)
         try:
             yield membership
         finally:
+            self._memberships.remove(membership)
             self._clients.remove(client)
             await io.run(joined.leave)
             membership.end()
@@ -277,6 +280,9 @@ class KafkaLog:
             return Found(await self._locating.refresh(names), self._locating.addresses())
 
         return await self._control.run(look, seconds=CALL_TIMEOUT_S)
+
+    def _may_commit(self) -> bool:
+        return all(each.is_sure for each in self._memberships)
 
     async def _look_for_groups(self, names: Collection[str]) -> FoundGroups:
         """The coordinators of the groups of these full names, asked anew."""

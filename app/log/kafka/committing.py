@@ -4,7 +4,7 @@ Without a thread in between, which would take the interpreter from the deliverie
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -46,9 +46,17 @@ Failures = dict[tuple[str, Partition], str]
 class Committing:
     """Commits for groups that have no members, over connections of its own. Full names."""
 
-    def __init__(self, coordinators: Coordinators, *, timeout: timedelta = COMMIT_TIMEOUT) -> None:
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        *,
+        timeout: timedelta = COMMIT_TIMEOUT,
+        may_commit: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`may_commit` is asked before each try: whether what is committed can still be ours."""
         self._coordinators = coordinators
         self._timeout = timeout
+        self._may_commit = may_commit
         self._patience = Patience(OTHERS_WAIT)
         self._callers = Callers(coordinators.address, answer_timeout=timeout)
 
@@ -58,7 +66,7 @@ class Committing:
         One that failed may be committed all the same, unless its coordinator refused it.
         """
         commit = _Commit(self._coordinators, self._callers, groups, patience=self._patience)
-        await commit.run(self._timeout.total_seconds())
+        await commit.run(self._timeout.total_seconds(), self._may_commit)
         return commit.failures
 
     def close(self) -> None:
@@ -87,14 +95,14 @@ class _Commit:
         self._causes: dict[str, object] = {}
         self.failures: Failures = {}
 
-    async def run(self, seconds: float) -> None:
-        """Until all is decided; what is not in time has failed."""
+    async def run(self, seconds: float, may_commit: Callable[[], bool]) -> None:
+        """Until all is decided, or may not be any more; what is not in time has failed."""
         now = asyncio.get_running_loop().time
         self._end = now() + seconds
         try:
             async with self._limit:
                 self._limit.reschedule(now() + seconds * _LATE)
-                await self._until_decided()
+                await self._until_decided(may_commit)
         except TimeoutError:
             pass  # said of all that is left
         finally:
@@ -103,13 +111,16 @@ class _Commit:
             cause = self._causes.get(group, "no answer")
             self._fail(group, left, f"Kafka did not answer in time: {cause}")
 
-    async def _until_decided(self) -> None:
+    async def _until_decided(self, may_commit: Callable[[], bool]) -> None:
         while self._left and not self._callers.closed:
+            if not may_commit():
+                return self._fail_all("others may own its partition by now")
             await self._try()
             if self._is_late(RETRY_S):
                 break
             if self._left:
                 await asyncio.sleep(RETRY_S)
+        return None
 
     def _is_late(self, seconds: float = 0) -> bool:
         return asyncio.get_running_loop().time() + seconds >= self._end
@@ -194,6 +205,11 @@ class _Commit:
     def _give_up(self) -> None:
         if not self._limit.expired():
             self._limit.reschedule(0)
+
+    def _fail_all(self, why: str) -> None:
+        for group, left in self._left.items():
+            self._fail(group, left, why)
+        self._left.clear()
 
     def _fail(self, group: str, partitions: Iterable[Partition], why: str) -> None:
         self.failures.update({(group, each): why for each in partitions})

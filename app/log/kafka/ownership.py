@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from kafka import errors
@@ -42,6 +42,17 @@ _API_VERSION: Final = (3, 7)
 _log = structlog.get_logger(__name__)
 
 
+class Joined(Protocol):
+    """What a membership asks of its member."""
+
+    @property
+    def heard_at(self) -> float:
+        """When the group last knew of it, by the monotonic clock, in seconds."""
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """On the I/O thread: take part in these topics, by their full names."""
+
+
 class Membership:
     """`Ownership` for the asyncio loop, with the prefix taken off the topics."""
 
@@ -50,7 +61,20 @@ class Membership:
         self._prefix = prefix
         # None: the member left, and nothing more will come.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
-        self.member: Member | None = None
+        # By those who follow the events: what they were told of so far.
+        self._held: set[Partition] = set()
+        self.member: Joined | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether nobody else can own yet what our side counts as ours.
+
+        A process that did not run for long learns that it was thrown out some time after it has
+        begun to run again.
+        """
+        if self.member is None or not self._held:
+            return True
+        return time.monotonic() - self.member.heard_at <= _SESSION_SAFE_S
 
     def subscribe(self, topics: Collection[str]) -> None:
         """As `Ownership.subscribe`."""
@@ -62,7 +86,11 @@ class Membership:
     async def events(self) -> AsyncIterator[OwnershipEvent]:
         """As `Ownership.events`; they end when the member has left."""
         while (event := await self._events.get()) is not None:
+            if isinstance(event, Assigned):
+                self._held |= event.partitions
             yield event
+            if isinstance(event, Lost):
+                self._held -= event.partitions
         self.end()
 
     def end(self) -> None:
@@ -75,8 +103,13 @@ class Membership:
 
     def revoked(self, partitions: Collection[Untyped], released: Callable[[], None]) -> None:
         """From the I/O thread; `released` is to be called there."""
-        release = ReleaseOnce(lambda: self._io.post(released))
-        self._put(Revoked(self._ours(partitions), release))
+        ours = self._ours(partitions)
+
+        def release() -> None:
+            self._held -= ours
+            self._io.post(released)
+
+        self._put(Revoked(ours, ReleaseOnce(release)))
 
     def lost(self, partitions: Collection[Untyped]) -> None:
         """From the I/O thread."""
@@ -133,6 +166,18 @@ class Member:
             api_version=_API_VERSION,
         )
         io.net.call_soon(self._run)
+
+    @property
+    def heard_at(self) -> float:
+        """As `Joined.heard_at`, from any thread.
+
+        Counted from when a heartbeat was sent: its answer may lie unread for long.
+        """
+        heartbeat = self._coordinator.heartbeat
+        sent = heartbeat.last_send
+        answered = sent if heartbeat.last_receive >= sent else -math.inf
+        heard: float = max(self._heard, answered, heartbeat.last_reset)
+        return heard
 
     def subscribe(self, topics: frozenset[str]) -> None:
         """Take part in these topics from the next turn on, which is now."""
@@ -201,14 +246,14 @@ class Member:
         cluster.request_update()
 
     def _session_is_over(self) -> bool:
-        now, heartbeat = time.monotonic(), self._coordinator.heartbeat
+        now = time.monotonic()
         if (
             self._coordinator.rebalance_in_progress()
             and not self._coordinator.coordinator_unknown()
         ):
             # There are no heartbeats while a join waits for the other members; it counts as one.
             self._heard = now
-        self._heard = max(self._heard, heartbeat.last_receive, heartbeat.last_reset)
+        self._heard = self.heard_at
         return now - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:

@@ -332,3 +332,18 @@ async def test_a_commit_that_is_given_up_is_no_answer_to_the_next_one() -> None:
         first.cancel()
         assert await its.commit(offsets(["g"])) == {}
     assert broker.asked == ["g", "g"]
+
+
+async def test_nothing_is_tried_any_more_once_another_may_own_it() -> None:
+    broker = Broker(lambda *_: LOADING)
+    async with serving(broker.serve) as address:
+        its = Committing(
+            Coordinators(found(lambda _: 0, {0: address})),
+            timeout=seconds(10),
+            may_commit=lambda: not broker.asked,
+        )
+        async with asyncio.timeout(SOON):
+            failed = await its.commit(offsets(["g"]))
+        its.close()
+    assert failed == {("g", HERE): "others may own its partition by now"}
+    assert broker.asked == ["g"]
