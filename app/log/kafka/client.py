@@ -18,6 +18,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.bridge import IoThread, Untyped
+from app.log.kafka.spoken import COORDINATORS_OF_GROUPS, unspoken
 
 NO_LEADER: Final = -1
 RETRY_S: Final = 0.05
@@ -120,13 +121,18 @@ class Client:
         return await self.send(controller.node_id, request)
 
     async def ready(self) -> None:
-        """Wait until the brokers' addresses are known, at most the connection timeout."""
-        if self.manager.bootstrapped:
-            return
-        try:
-            await self.manager.wait_for(self.manager.bootstrap_async(), _SETUP_TIMEOUT_MS)
-        except errors.KafkaError as error:
-            raise NotSentError(str(error)) from error
+        """Wait until the brokers' addresses are known, at most the connection timeout.
+
+        NotSentError, also of brokers that do not speak what is asked of them.
+        """
+        if not self.manager.bootstrapped:
+            try:
+                await self.manager.wait_for(self.manager.bootstrap_async(), _SETUP_TIMEOUT_MS)
+            except errors.KafkaError as error:
+                raise NotSentError(str(error)) from error
+        known = self.manager.broker_version_data
+        if known is not None and (missing := unspoken(known.api_versions)):
+            raise NotSentError(missing)
 
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
         """Partition → leader (NO_LEADER for none) of each topic that exists; cached."""
@@ -194,7 +200,9 @@ class Client:
         for start in range(0, len(names), _COORDINATOR_KEYS_MAX):
             some = names[start : start + _COORDINATOR_KEYS_MAX]
             response = await self.send_any(
-                FindCoordinatorRequest(key_type=0, coordinator_keys=some, min_version=4)
+                FindCoordinatorRequest(
+                    key_type=0, coordinator_keys=some, min_version=COORDINATORS_OF_GROUPS[1]
+                )
             )
             found += response.coordinators
             for each in response.coordinators:
