@@ -1,51 +1,47 @@
 """The database: its connections, its transactions, and one translation of its failures."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final, TypeVar
 
-import orjson
 import psycopg
-from psycopg import AsyncConnection
-from sqlalchemy import Engine, event, text
+from sqlalchemy import text
 from sqlalchemy.exc import (
     DBAPIError,
-    DisconnectionError,
     InterfaceError,
     OperationalError,
     ProgrammingError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import (
+    AsyncConnection,
     AsyncEngine,
     AsyncSession,
     async_sessionmaker,
-    create_async_engine,
 )
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.domain.errors import StorageUnavailableError
+from app.storage.engines import CONNECT_TIMEOUT, reading, transacting
 from app.storage.migrate import head
 from app.storage.sealing import VAULT
-from app.storage.sockets import sever
-from app.storage.urls import sqlalchemy_url
 from app.vault import Vault
 
-CONNECT_TIMEOUT: Final = timedelta(seconds=2)
 STATEMENT_TIMEOUT: Final = timedelta(seconds=5)
-# A transaction holds a connection, and often the change clock, that others wait for.
-TRANSACTION_TIMEOUT: Final = timedelta(seconds=10)
 
-_DEADLINE: Final = "deadline"
+Answer = TypeVar("Answer")
+# What `Database.read` gives to read on.
+Reading = AsyncConnection
+
 _NOT_MIGRATED: Final = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
 
 
 class Database:
     """A pool of connections to one database; get one from `open_database`."""
 
-    def __init__(self, engine: AsyncEngine, *, vault: Vault) -> None:
+    def __init__(self, engine: AsyncEngine, reads: AsyncEngine, *, vault: Vault) -> None:
+        self._reads = reads
         self._sessions = async_sessionmaker(
             engine, expire_on_commit=False, autoflush=False, info={VAULT: vault}
         )
@@ -60,6 +56,28 @@ class Database:
         with translated():
             async with self._sessions.begin() as session:
                 yield session
+
+    async def read(self, ask: Callable[[Reading], Awaitable[Answer]]) -> Answer:
+        """What `ask` says, which changes nothing; it may be called twice.
+
+        A statement is one turn to the server and back: no transaction is around them, and no ping
+        before them. A connection that has died shows by failing, and `ask` is given another.
+        StorageUnavailableError: as by `transaction`.
+        """
+        started = time.monotonic()
+        with translated():
+            try:
+                return await self._read(ask)
+            except DBAPIError as exc:
+                # One that has died fails at once; a server that hangs is not asked again.
+                soon = time.monotonic() - started < CONNECT_TIMEOUT.total_seconds()
+                if not (exc.connection_invalidated and soon):
+                    raise
+            return await self._read(ask)
+
+    async def _read(self, ask: Callable[[Reading], Awaitable[Answer]]) -> Answer:
+        async with self._reads.connect() as connection:
+            return await ask(connection)
 
     async def ping(self) -> None:
         """Return if the database answers; else StorageUnavailableError."""
@@ -90,23 +108,18 @@ async def open_database(
     Waiting for a connection ends after CONNECT_TIMEOUT, a statement after `statement_timeout`, and
     a transaction after TRANSACTION_TIMEOUT, however the server behaves.
     """
-    engine = create_async_engine(
-        sqlalchemy_url(url),
-        pool_size=pool_size,
-        max_overflow=0,
-        pool_timeout=CONNECT_TIMEOUT.total_seconds(),
-        pool_use_lifo=True,
-        # What is logged of a statement that failed names no bodies.
-        hide_parameters=True,
-        # Rows are full of JSON, and this reads it four times as fast.
-        json_deserializer=orjson.loads,
-        connect_args=_connect_args(statement_timeout),
-    )
-    _guard(engine.sync_engine)
+    engine = transacting(url, pool_size=pool_size, statement_timeout=statement_timeout)
+    reads = reading(url, statement_timeout=statement_timeout)
     try:
-        yield Database(engine, vault=vault or Vault())
+        yield Database(engine, reads, vault=vault or Vault())
     finally:
         await engine.dispose()
+        await reads.dispose()
+
+
+def session_on(reading: Reading) -> AsyncSession:
+    """A session of it, for what asks by one; its end is the block's that it is entered by."""
+    return AsyncSession(reading, autoflush=False, expire_on_commit=False)
 
 
 @contextmanager
@@ -132,54 +145,3 @@ def translated() -> Iterator[None]:
 def _reason(exc: DBAPIError) -> str:
     """The first line that the driver said: the rest may quote statements and values."""
     return next(iter(str(exc.orig).splitlines()), type(exc.orig).__name__)
-
-
-def _connect_args(statement_timeout: timedelta) -> dict[str, Any]:
-    session_settings = {
-        "statement_timeout": _milliseconds(statement_timeout),
-        # Ours may be stopped in the middle of a transaction, too.
-        "idle_in_transaction_session_timeout": _milliseconds(TRANSACTION_TIMEOUT),
-        "timezone": "UTC",
-    }
-    return {
-        "connect_timeout": int(CONNECT_TIMEOUT.total_seconds()),
-        "application_name": "angelia",
-        "options": " ".join(f"-c {name}={value}" for name, value in session_settings.items()),
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 3,
-    }
-
-
-def _milliseconds(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)
-
-
-def _guard(engine: Engine) -> None:
-    """Hand out only connections that answer, and cut one that is kept too long.
-
-    SQLAlchemy's own ping would wait for a server that hangs, and so would a cancelled statement:
-    psycopg asks the server to cancel it, and waits. A socket that is shut fails at once.
-    """
-
-    def check_and_arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - SQLAlchemy's adapter has no type
-        _arm(entry, dbapi.driver_connection, CONNECT_TIMEOUT)
-        try:
-            engine.dialect.do_ping(dbapi)
-        except psycopg.Error as exc:
-            raise DisconnectionError from exc
-        _arm(entry, dbapi.driver_connection, TRANSACTION_TIMEOUT)
-
-    event.listen(engine, "checkout", check_and_arm)
-    event.listen(engine, "checkin", _disarm)
-
-
-def _arm(entry: ConnectionPoolEntry, connection: AsyncConnection[Any], after: timedelta) -> None:
-    _disarm(connection, entry)
-    loop = asyncio.get_running_loop()
-    entry.info[_DEADLINE] = loop.call_later(after.total_seconds(), sever, connection)
-
-
-def _disarm(_dbapi: object, entry: ConnectionPoolEntry) -> None:
-    if timer := entry.info.pop(_DEADLINE, None):
-        timer.cancel()

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
 from app.storage.trace_tables import pack_key
+from app.tracing.finding import pack_about
 from app.tracing.packing import Pack, Row, packed, read_pack
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,12 +46,9 @@ def pack_row(pack: Pack, ids: Mapping[TraceSource, int]) -> PackRow:
 
 def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
     """What a pack says of a message."""
-    pack = read_pack(body)
-    if pack is None:
-        return
-    for row in pack.rows:
-        if row[3] == message_id:
-            yield _entry(Row(*row), pack)
+    pack = pack_about(body, message_id)
+    if pack is not None:
+        yield from (_entry(Row(*row), pack) for row in pack.rows)
 
 
 def places_in(

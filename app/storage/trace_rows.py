@@ -5,7 +5,7 @@ from datetime import UTC, timedelta
 from typing import Any, Final
 
 from sqlalchemy import Row, Select, select
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
 from app.storage.texts import storable
@@ -15,14 +15,14 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 async def recorded_by_rows(
-    session: AsyncSession, message_id: str, *, limit: int
+    connection: AsyncConnection, message_id: str, *, limit: int
 ) -> Sequence[TraceEntry]:
     """The first `limit` entries of a message, oldest first."""
     query = _entries().where(
         TRACES.c.message_key == trace_key(message_id),
         TRACES.c.message_id == storable(message_id),
     )
-    rows = await session.execute(query.order_by(TRACES.c.at).limit(limit))
+    rows = await connection.execute(query.order_by(TRACES.c.at).limit(limit))
     return [_entry_of(row) for row in rows]
 
 

@@ -1,29 +1,23 @@
-"""Traces: recorded by COPY, each entry once, and found by the message's id."""
+"""Traces: recorded by COPY, each entry once."""
 
-import asyncio
-import itertools
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, insert
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition
-from app.domain.trace import TraceEntry, TraceSource
+from app.domain.trace import TraceSource
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.texts import storable
-from app.storage.trace_packs import COPY, TYPES, PackRow, entries_in
-from app.storage.trace_rows import recorded_by_rows
-from app.storage.trace_tables import TRACE_LOSSES, TRACE_PACKS, TRACE_SOURCES, pack_key
-
-# Of a message there are one or two as a rule; of one that is retried for hours there are hundreds.
-PACKS_AT_ONCE: Final = 16
+from app.storage.trace_packs import COPY, TYPES, PackRow
+from app.storage.trace_tables import TRACE_LOSSES, TRACE_SOURCES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +31,7 @@ class TraceLoss:
 
 
 class TraceRepository:
-    """The entries, and what is known to be missing of them."""
+    """Stores the entries, and what is known to be missing of them."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -89,54 +83,6 @@ class TraceRepository:
         if loss.entries:
             await self._session.execute(insert(TRACE_LOSSES).values(_loss_values(loss)))
 
-    async def of_message(
-        self,
-        message_id: str,
-        *,
-        topic: str | None = None,
-        subscription_id: str | None = None,
-        limit: int,
-    ) -> Sequence[TraceEntry]:
-        """The first `limit` entries of a message, oldest first.
-
-        Those of one topic, if it is given; of its subscriptions, only of one, if that is given.
-        """
-
-        def wanted(entries: Iterable[TraceEntry]) -> Iterable[TraceEntry]:
-            return (each for each in entries if _is_of(each.source, topic, subscription_id))
-
-        rows = await recorded_by_rows(self._session, message_id, limit=limit)
-        found = list(wanted(rows))
-        async for body in self._packs_of(message_id):
-            found += wanted(entries_in(body, message_id))
-            if len(found) >= limit:
-                break
-        return sorted(found, key=lambda each: each.at)[:limit]
-
-    async def lost(self, since: datetime, until: datetime) -> int:
-        """How many entries of that time are known to be missing."""
-        query = select(func.coalesce(func.sum(TRACE_LOSSES.c.entries), 0)).where(
-            TRACE_LOSSES.c.at >= since, TRACE_LOSSES.c.at < until
-        )
-        return int(await self._session.scalar(query) or 0)
-
-    async def _packs_of(self, message_id: str) -> AsyncIterator[bytes]:
-        """The bodies that speak of it, those with the oldest entries first as a rule."""
-        query = (
-            select(TRACE_PACKS.c.body)
-            .where(TRACE_PACKS.c.message_keys.contains([pack_key(message_id)]))
-            .order_by(TRACE_PACKS.c.at)
-            .limit(PACKS_AT_ONCE)
-        )
-        for first in itertools.count(step=PACKS_AT_ONCE):
-            bodies = (await self._session.scalars(query.offset(first))).all()
-            for body in bodies:
-                yield body
-                # To unpack one takes a millisecond: others come in between.
-                await asyncio.sleep(0)
-            if len(bodies) < PACKS_AT_ONCE:
-                return
-
     async def _copy(self, packs: Sequence[PackRow]) -> None:
         connection = await (await self._session.connection()).get_raw_connection()
         driver = connection.driver_connection
@@ -151,12 +97,6 @@ class TraceRepository:
             raise StorageUnavailableError(f"The database failed: {_first_line(exc)}") from exc
         except psycopg.errors.CheckViolation as exc:
             raise StorageUnavailableError("A day of traces was dropped meanwhile") from exc
-
-
-def _is_of(source: TraceSource, topic: str | None, subscription_id: str | None) -> bool:
-    if topic is not None and source.topic != topic:
-        return False
-    return subscription_id is None or source.subscription_id in {"", subscription_id}
 
 
 def _first_line(error: Exception) -> str:

@@ -95,17 +95,25 @@ def unpacked(record: Record) -> Pack | None:
 def read_pack(value: bytes) -> Pack | None:
     """The pack of a record's value, or None for one that is not of ours."""
     try:
-        text = zstandard.ZstdDecompressor().decompress(value, max_output_size=UNPACKED_MAX)
-        content = orjson.loads(text)
-        if tuple(map(type, content)) != _TYPES:
-            return None
-        worker, at, lost, why, sources, rows = content
-        named = {
-            number: TraceSource(topic=topic, subscription_id=its_id, subscription=name)
-            for number, topic, its_id, name in sources
-        }
+        return pack_of(orjson.loads(text_of(value)), value)
     except (zstandard.ZstdError, ValueError, TypeError):
         return None
+
+
+def text_of(value: bytes) -> bytes:
+    """The JSON in a record's value; zstandard.ZstdError."""
+    return zstandard.ZstdDecompressor().decompress(value, max_output_size=UNPACKED_MAX)
+
+
+def pack_of(content: Any, value: bytes = b"") -> Pack | None:  # noqa: ANN401 - JSON
+    """The pack that JSON is, or None for what has not the form of one; ValueError, TypeError."""
+    if tuple(map(type, content)) != _TYPES:
+        return None
+    worker, at, lost, why, sources, rows = content
+    named = {
+        number: TraceSource(topic=topic, subscription_id=its_id, subscription=name)
+        for number, topic, its_id, name in sources
+    }
     return Pack(worker, at, lost, why, named, rows, value)
 
 

@@ -9,7 +9,7 @@ from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors
 from app.api.media import AnswerNotes, answer
-from app.api.schemas.trace import TraceRead, trace_read
+from app.api.schemas.trace import TraceRead, trace_answered
 from app.domain.access import Role
 from app.services.traces import Trace
 
@@ -77,6 +77,5 @@ async def trace_anywhere(
 
 def _answer(trace: Trace) -> Response:
     extra = {"Angelia-Traces-Lost": str(trace.lost)} if trace.lost else {}
-    return answer(
-        [trace_read(entry).answered() for entry in trace.entries], notes=AnswerNotes(extra=extra)
-    )
+    entries = [trace_answered(entry) for entry in trace.entries]
+    return answer(entries, notes=AnswerNotes(extra=extra))

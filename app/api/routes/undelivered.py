@@ -12,7 +12,7 @@ from app.api.documented import answers, errors
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of, status_code_of
 from app.api.pages import next_link
 from app.api.schemas.moments import instant_of
-from app.api.schemas.undelivered import UndeliveredRead, undelivered_read
+from app.api.schemas.undelivered import UndeliveredRead, undelivered_answered
 from app.domain.access import Role
 from app.domain.undelivered import Undelivered, UndeliveredFilter
 from app.services.undelivered import Wanted
@@ -58,7 +58,7 @@ async def last_undelivered(
 ) -> Response:
     """The newest discarded message; an empty 404 when there is none."""
     last = await services.undelivered.last(topic, name)
-    return answer(undelivered_read(last)) if last else answer(None, 404)
+    return answer(undelivered_answered(last)) if last else answer(None, 404)
 
 
 @router.get(
@@ -107,4 +107,4 @@ async def list_undelivered_of_message(
 
 def _answer(request: Request, items: Sequence[Undelivered], after: str | None) -> Response:
     notes = AnswerNotes(extra=next_link(request, after) if after else {})
-    return answer([undelivered_read(item).answered() for item in items], notes=notes)
+    return answer([undelivered_answered(item) for item in items], notes=notes)

@@ -7,19 +7,29 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import Engine, event, insert, select, text
 
+from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.message import Partition, Record
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus, traced_id
-from app.storage.database import Database, open_database
+from app.services.traces import TraceService
+from app.storage.database import Database, Reading, open_database
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.retransmission_choosing import first_traced
 from app.storage.retransmission_rows import finished_places
+from app.storage.subscriptions import SubscriptionRepository
 from app.storage.trace_days import TraceDay, TraceDays, outdated, over_budget, wanted_days
+from app.storage.trace_lookup import (
+    LOSSES_AT_ONCE,
+    PACKS_AT_ONCE,
+    TraceLookup,
+    TraceQuestion,
+)
 from app.storage.trace_tables import TRACE_PACKS, TRACES, trace_key
-from app.storage.traces import PACKS_AT_ONCE, TraceRepository
+from app.storage.traces import TraceRepository
 from app.storage.urls import libpq_url
 from app.tracing.packing import Pack, Row, packed, unpacked
+from tests.integration.storage.builders import a_subscription, add_topic
 from tests.servers.postgres import PostgresServer
 from workers.recorder.traces import DatabaseTraces
 
@@ -42,10 +52,11 @@ async def test_what_is_recorded_stays_so_when_the_server_dies_at_once(
             await store.record([a_pack(a_row(f"m-{number}"))], STREAM, number)
         postgres_server.kill()
     postgres_server.start()
-    async with open_database(postgres_server.url) as database, database.transaction() as session:
-        traces = TraceRepository(session)
-        found = [len(await traces.of_message(f"m-{number}", limit=9)) for number in range(1, 4)]
-        assert (found, (await RecorderPositions(session).all())[STREAM]) == ([1, 1, 1], 3)
+    async with open_database(postgres_server.url) as database:
+        entries = [len(await found(database, f"m-{number}")) for number in range(1, 4)]
+        async with database.transaction() as session:
+            positions = await RecorderPositions(session).all()
+    assert (entries, positions[STREAM]) == ([1, 1, 1], 3)
 
 
 async def test_what_waits_in_a_worker_is_said_to_be_missing_until_it_is_taken_back(
@@ -53,18 +64,18 @@ async def test_what_waits_in_a_worker_is_said_to_be_missing_until_it_is_taken_ba
 ) -> None:
     store = DatabaseTraces(database, kept=7 * DAY, bytes_max=GIB)
 
-    async def lost() -> int:
-        async with database.transaction() as session:
-            return await TraceRepository(session).lost(now() - DAY, now() + DAY)
-
     for first, second in ((5, 0), (9, 2), (0, 2), (0, 0)):
         await store.waiting("w-1", first)
         await store.waiting("w-2", second)
-        assert await lost() == first + second
+        assert await losses(database) == first + second
 
 
 def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=123_456)
+
+
+def ago(minutes: float) -> datetime:
+    return now() - timedelta(minutes=minutes)
 
 
 def a_row(message_id: str = "m", source: int = 0, **settings: Any) -> Row:  # noqa: ANN401 - fields of the value
@@ -120,14 +131,40 @@ async def stored(database: Database, *packs: Pack, **settings: Any) -> DatabaseT
     return store
 
 
-async def found(database: Database, message_id: str = "m", **wanted: Any) -> Sequence[TraceEntry]:  # noqa: ANN401 - of `of_message`
-    async with database.transaction() as session:
-        return await TraceRepository(session).of_message(message_id, limit=100, **wanted)
+async def found(
+    database: Database,
+    message_id: str = "m",
+    *,
+    topic: str | None = None,
+    subscription: str | None = None,
+    limit: int = 100,
+) -> Sequence[TraceEntry]:
+    asked = TraceQuestion(message_id=message_id, topic=topic, subscription=subscription)
+
+    async def ask(reading: Reading) -> Sequence[TraceEntry]:
+        lookup = TraceLookup(reading, asked, limit=limit)
+        return await lookup.entries(await lookup.known())
+
+    return await database.read(ask)
 
 
-async def losses(database: Database) -> int:
+async def losses(database: Database, since: datetime | None = None) -> int:
+    asked = TraceQuestion(message_id="none")
+
+    async def ask(reading: Reading) -> int:
+        lookup = TraceLookup(reading, asked, limit=1)
+        return await lookup.lost(await lookup.known(), since or now() - 30 * DAY, now() + DAY)
+
+    return await database.read(ask)
+
+
+async def subscribed(database: Database) -> None:
+    """Let there be the subscriptions whose entries these are."""
     async with database.transaction() as session:
-        return await TraceRepository(session).lost(now() - 30 * DAY, now() + DAY)
+        await add_topic(session, "shop.orders")
+        for each in (BILLING, AUDIT):
+            its = a_subscription(each.subscription, id=each.subscription_id)
+            await SubscriptionRepository(session).add(its)
 
 
 async def days_there(database: Database) -> Sequence[date]:
@@ -182,14 +219,60 @@ async def test_a_pack_is_stored_once_whoever_stores_it(database: Database) -> No
 
 
 async def test_entries_are_found_by_topic_and_subscription(database: Database) -> None:
+    await subscribed(database)
+    async with database.transaction() as session:
+        await add_topic(session, "shop.others")
     rows = [a_row(source=source, attempt=source) for source in range(3)]
     await stored(database, a_pack(*rows, a_row("other")))
     everywhere = {each.source for each in await found(database, topic="shop.orders")}
     assert everywhere == {BILLING, AUDIT, PUBLISHED}
-    one = await found(database, topic="shop.orders", subscription_id="s-2")
+    one = await found(database, topic="shop.orders", subscription="audit")
     assert {each.source for each in one} == {AUDIT, PUBLISHED}
-    assert await found(database, topic="shop.none") == []
+    assert await found(database, topic="shop.others") == []
     assert await found(database, "none") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"topic": "shop.none"}, TopicNotFoundError),
+        ({"topic": "shop.none", "subscription": "audit"}, TopicNotFoundError),
+        ({"topic": "shop.orders", "subscription": "none"}, SubscriptionNotFoundError),
+    ],
+)
+async def test_who_asks_for_what_is_not_there_is_told_what_it_is(
+    database: Database, asked: dict[str, Any], error: type[Exception]
+) -> None:
+    await subscribed(database)
+    with pytest.raises(error, match="none"):
+        await found(database, **asked)
+
+
+async def test_to_look_a_message_up_takes_one_statement(database: Database) -> None:
+    await subscribed(database)
+    await stored(database, a_pack(a_row(), lost=3))
+    statements = list[str]()
+
+    def note(*execution: Any) -> None:  # noqa: ANN401 - SQLAlchemy's arguments
+        statements.append(execution[2])
+
+    await TraceService(database).of_message("m")
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        trace = await TraceService(database).of_message(
+            "m", topic="shop.orders", subscription="billing"
+        )
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert (len(trace.entries), trace.lost, len(statements)) == (2, 3, 1)
+
+
+async def test_losses_are_all_counted_however_often_some_were_lost(database: Database) -> None:
+    times = 2 * LOSSES_AT_ONCE
+    packs = [a_pack(lost=1)._replace(at=micros(ago(each))) for each in range(times)]
+    await stored(database, *packs)
+    assert await losses(database) == times
+    assert await losses(database, ago(9.5)) == 10
 
 
 async def test_entries_of_days_that_are_not_kept_are_counted_among_the_losses(
@@ -302,9 +385,7 @@ async def test_a_message_is_found_in_however_many_packs(database: Database) -> N
         pack = a_pack(a_row(at=at, attempt=attempt), a_row("other", at=at))
         await store.record([pack], STREAM, attempt)
     assert [each.attempt for each in await found(database)] == list(range(1, attempts + 1))
-    async with database.transaction() as session:
-        first = await TraceRepository(session).of_message("m", limit=3)
-    assert [each.attempt for each in first] == [1, 2, 3]
+    assert [each.attempt for each in await found(database, limit=3)] == [1, 2, 3]
 
 
 async def record_by_rows(database: Database, message_id: str, at: datetime) -> None:
@@ -333,11 +414,12 @@ async def test_what_was_recorded_by_rows_is_found_until_its_day_is_dropped(
     database: Database, postgres_url: str
 ) -> None:
     before = now() - 3 * DAY
+    await subscribed(database)
     await record_by_rows(database, "m", before)
     await stored(database, a_pack(a_row(at=micros(before + timedelta(seconds=1)))))
-    entries = await found(database, topic="shop.orders", subscription_id="s-1")
+    entries = await found(database, topic="shop.orders", subscription="billing")
     assert [(each.worker, each.source) for each in entries] == [("w-0", BILLING), ("w-1", BILLING)]
-    assert await found(database, subscription_id="s-2") == []
+    assert await found(database, topic="shop.orders", subscription="audit") == []
     url = libpq_url(postgres_url)
     assert first_traced(url, "s-1") == {1: 7, 3: 4_000_000_000}
     when = (before - DAY, before + DAY)

@@ -1,0 +1,44 @@
+"""What a name in a path means: an id, without all that is known of what has it."""
+
+from typing import Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
+
+_TOPIC: Final = "SELECT EXISTS (SELECT FROM topics WHERE name = %(topic)s)"
+_SUBSCRIPTION: Final = f"""
+SELECT ({_TOPIC}) AS topic_there,
+  (SELECT id FROM subscriptions WHERE topic = %(topic)s AND name = %(name)s) AS id
+"""  # noqa: S608 - of constants
+
+
+async def require_topic(connection: AsyncConnection, topic: str) -> None:
+    """Return if there is such a topic; TopicNotFoundError."""
+    found = await connection.exec_driver_sql(_TOPIC, {"topic": topic})
+    if not found.scalar():
+        raise no_topic(topic)
+
+
+async def subscription_id(connection: AsyncConnection, topic: str, name: str) -> str:
+    """The id of the topic's subscription of that name.
+
+    TopicNotFoundError, SubscriptionNotFoundError.
+    """
+    asked = {"topic": topic, "name": name}
+    row = (await connection.exec_driver_sql(_SUBSCRIPTION, asked)).mappings().one()
+    if not row["topic_there"]:
+        raise no_topic(topic)
+    if row["id"] is None:
+        raise no_subscription(topic, name)
+    return str(row["id"])
+
+
+def no_topic(topic: str) -> TopicNotFoundError:
+    """There is no such topic."""
+    return TopicNotFoundError(f"Topic {topic} does not exist")
+
+
+def no_subscription(topic: str, name: str) -> SubscriptionNotFoundError:
+    """The topic has no such subscription."""
+    return SubscriptionNotFoundError(f"Subscription {name} of {topic} does not exist")
