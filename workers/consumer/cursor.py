@@ -80,6 +80,8 @@ class Cursor:
         # Someone else owns the partition: nothing of this cursor may be committed any more.
         self.abandoned = False
         self.committed = start
+        # One that failed may be on its way all the same, and come in behind the next one.
+        self._in_doubt = False
         # Committed, but not yet in the database for people to see.
         self.unreported = True
 
@@ -313,9 +315,13 @@ class Cursor:
         """`progress` is durable."""
         self.committed = progress
         self.unreported = True
+        if self._in_doubt:
+            self._in_doubt = False
+            self._touch()  # once more, behind the one that failed
 
     def commit_failed(self) -> None:
-        """It is not: it goes into the next round."""
+        """It is not, as far as is known: it goes into the next round."""
+        self._in_doubt = True
         self._touch()
 
     def _touch(self) -> None:

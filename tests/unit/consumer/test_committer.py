@@ -157,8 +157,23 @@ async def test_while_the_log_is_down_nothing_counts_as_committed_and_each_waits_
     assert (cursor.committed.offset, cursor.dirty) == (0, True)
     scene.log.down = False
     await scene.committer.flush()
+    assert (scene.log.rounds, cursor.committed.offset) == ([{("g", 0): 4}], 4)
+
+
+async def test_a_commit_that_failed_and_comes_in_late_is_committed_over() -> None:
+    scene = Scene()
+    cursor = scene.cursor()
+    move(cursor, 1)
+    scene.log.failing = {"g"}
     await scene.committer.flush()
-    assert scene.log.rounds == [{("g", 0): 4}]
+    scene.log.failing = set()
+    move(cursor, 2)
+    await scene.committer.flush()
+    # Here the first one may come in that was given up: what was sent later goes over it.
+    for _ in range(2):
+        await scene.committer.flush()
+    assert scene.log.rounds == [{("g", 0): 1}, {("g", 0): 2}, {("g", 0): 2}]
+    assert not cursor.dirty
 
 
 async def test_what_moves_while_it_is_committed_is_committed_again() -> None:
