@@ -1,6 +1,7 @@
 """Commits cursors soon after they moved: many in a request, one round at a time."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Final, Protocol
@@ -143,13 +144,12 @@ class Committer:
         # It may have gone to another worker while we waited.
         still = {key: each for key, each in captured.items() if not each[0].abandoned}
         failed = await self._write({key: progress for key, (_, progress) in still.items()})
-        for (group, partition), (cursor, progress) in still.items():
-            reason = failed.get((group, partition))
-            if reason is None:
-                cursor.commit_done(progress)
-            else:
-                _log.warning("commit_failed", group=group, partition=partition, error=reason)
+        for key, (cursor, progress) in still.items():
+            if key in failed:
                 cursor.commit_failed()
+            else:
+                cursor.commit_done(progress)
+        _say_failed(failed)
 
     async def _write(
         self, written: Mapping[tuple[str, Partition], Progress]
@@ -162,3 +162,17 @@ class Committer:
             return await self._log.commit(offsets) if offsets else {}
         except UnavailableError as exc:
             return dict.fromkeys(written, exc.message)
+
+
+def _say_failed(failed: Mapping[tuple[str, Partition], str]) -> None:
+    """In one line for each reason: thousands may fail by it, several times a second."""
+    counts = Counter(failed.values())
+    for (group, partition), reason in failed.items():
+        if positions := counts.pop(reason, 0):
+            _log.warning(
+                "commit_failed",
+                group=group,
+                partition=partition,
+                error=reason,
+                positions=positions,
+            )

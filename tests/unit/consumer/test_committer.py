@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 
+from structlog.testing import capture_logs
+
 from app.domain.commit import Progress
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
@@ -145,6 +147,18 @@ async def test_what_the_log_refused_is_in_the_next_round_and_the_rest_is_not() -
     await scene.committer.flush()
     assert scene.log.rounds[1] == {("bad", 0): 2}
     assert bad.committed.offset == 2
+
+
+async def test_what_failed_for_one_reason_is_said_in_one_line() -> None:
+    scene = Scene()
+    for n in range(3):
+        move(scene.cursor(f"g{n}"), 1)
+    scene.log.failing = {"g0", "g2"}
+    with capture_logs() as said:
+        await scene.committer.flush()
+    assert [(line["event"], line["group"], line["positions"]) for line in said] == [
+        ("commit_failed", "g0", 2)
+    ]
 
 
 async def test_while_the_log_is_down_nothing_counts_as_committed_and_each_waits_once() -> None:
