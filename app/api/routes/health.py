@@ -54,8 +54,12 @@ async def _wanted(
     subscriptionNames: Annotated[list[str], Query(description="of those names")] = [],  # noqa: B006, N803 - FastAPI copies it; as in Hermes
     qualifiedTopicNames: Annotated[list[str], Query(description="of those topics")] = [],  # noqa: B006, N803 - as above
     respectMonitoringSeverity: Annotated[  # noqa: N803 - as in Hermes
-        bool, Query(description="leave those out that do not matter to their owners")
-    ] = False,
+        bool,
+        Query(
+            description="leave those out whose `monitoringDetails` say NON_IMPORTANT, as they do"
+            " unless they are given"
+        ),
+    ] = True,
 ) -> Wanted:
     asked = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
     if any(_NUL in each for each in asked):
