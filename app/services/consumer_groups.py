@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.domain.message import Partition
+from app.domain.schema import ContentType
 from app.domain.status import CursorStatus, WorkerStatus
 from app.domain.subscription import State
 from app.log.interface import Bounds, Committed, MessageLog
@@ -11,6 +12,7 @@ from app.services.applied import LIVE_WITHIN
 from app.storage.database import Database
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.topics import TopicRepository
 from app.storage.workers import WorkerRepository
 
 
@@ -40,9 +42,13 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """The group of a subscription: its members, and all its partitions, also those of nobody."""
+    """The group of a subscription: its members, and all its partitions, also those of nobody.
+
+    `content_type` is that of what is in the log.
+    """
 
     id: str
+    content_type: ContentType
     members: Sequence[GroupMember] = ()
     partitions: Sequence[GroupPartition] = field(default=())
 
@@ -62,6 +68,7 @@ class ConsumerGroupService:
         """
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
+            stored = await TopicRepository(session).get(topic)
             cursors = await StatusRepository(session).cursors(found.id)
             workers = await WorkerRepository(session).live(LIVE_WITHIN)
         partitions = await self._log.partitions(topic)
@@ -70,6 +77,7 @@ class ConsumerGroupService:
         live = workers if found.state is State.ACTIVE else []
         return ConsumerGroup(
             id=f"{self._namespace}{found.group}",
+            content_type=stored.content_type,
             members=_members(live, cursors, standing),
             partitions=list(standing.values()),
         )

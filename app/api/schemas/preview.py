@@ -1,5 +1,7 @@
 """Previews of a topic's messages, and the consumer groups of subscriptions: Hermes' shapes."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from app.api.schemas.base import Schema
@@ -43,7 +45,7 @@ class GroupPartitionRead(Schema):
     log_end_offset: int
     lag: int | None = Field(default=None, description="messages")
     offset_metadata: str
-    content_type: str
+    content_type: Literal["JSON", "AVRO"] = Field(description="of the topic's messages")
 
 
 class GroupMemberRead(Schema):
@@ -74,21 +76,21 @@ def consumer_group_read(group: ConsumerGroup) -> ConsumerGroupRead:
     return ConsumerGroupRead(
         group_id=group.id,
         state="Stable" if group.members else "Empty",
-        members=[_member_read(each) for each in group.members],
-        partitions=[_partition_read(each) for each in group.partitions],
+        members=[_member_read(each, group) for each in group.members],
+        partitions=[_partition_read(each, group) for each in group.partitions],
     )
 
 
-def _member_read(member: GroupMember) -> GroupMemberRead:
+def _member_read(member: GroupMember, group: ConsumerGroup) -> GroupMemberRead:
     return GroupMemberRead(
         consumer_id=member.worker,
         client_id=member.worker,
         host=member.host,
-        partitions=[_partition_read(each) for each in member.partitions],
+        partitions=[_partition_read(each, group) for each in member.partitions],
     )
 
 
-def _partition_read(standing: GroupPartition) -> GroupPartitionRead:
+def _partition_read(standing: GroupPartition, group: ConsumerGroup) -> GroupPartitionRead:
     return GroupPartitionRead(
         partition=standing.partition.index,
         topic=standing.partition.topic,
@@ -96,5 +98,5 @@ def _partition_read(standing: GroupPartition) -> GroupPartitionRead:
         log_end_offset=standing.end,
         lag=standing.lag,
         offset_metadata=standing.metadata,
-        content_type="JSON",
+        content_type=group.content_type.value,
     )

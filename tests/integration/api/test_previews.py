@@ -1,6 +1,7 @@
 """Single messages of a topic, and subscriptions as consumer groups."""
 
 import itertools
+import json
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -108,6 +109,19 @@ async def test_a_subscription_is_shown_as_its_consumer_group(
     assert (group["state"], len(group["partitions"])) == ("Empty", 2)
     missing = await api.get("/topics/shop.orders/subscriptions/none/consumer-groups")
     assert (missing.status_code, missing.json()["code"]) == (400, "SUBSCRIPTION_NOT_EXISTS")
+
+
+async def test_a_consumer_group_says_what_the_messages_of_its_topic_are(
+    api: httpx.AsyncClient,
+) -> None:
+    record = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
+    schema = json.dumps(record)
+    topic = {"name": "shop.avro", "contentType": "AVRO", "schema": schema, "partitions": 1}
+    (await api.post("/topics", json=topic)).raise_for_status()
+    subscription = {"name": "billing", "endpoint": "http://h.test/", "contentType": "JSON"}
+    (await api.post("/topics/shop.avro/subscriptions", json=subscription)).raise_for_status()
+    [group] = (await api.get("/topics/shop.avro/subscriptions/billing/consumer-groups")).json()
+    assert [each["contentType"] for each in group["partitions"]] == ["AVRO"]
 
 
 async def with_worker(database: Database, *, partition: int) -> None:
