@@ -60,7 +60,7 @@ def _configuration(settings: ConsoleSettings) -> dict[str, Any]:
 def _topic_configuration() -> dict[str, Any]:
     defaults = Topic(name="group.topic")
     return {
-        "messagePreviewEnabled": False,
+        "messagePreviewEnabled": True,
         "offlineClientsEnabled": False,
         "authEnabled": True,
         "defaults": {
