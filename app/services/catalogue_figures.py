@@ -28,7 +28,8 @@ from app.storage.figures import FigureRepository, NamedTopic
 # of the loop.
 AT_ONCE: Final = 100
 # Topics that are read at a time, unless fewer are wanted: what the log said goes along each time.
-TOPICS_AT_ONCE: Final = 500
+# The largest page, and the one that says that there are more.
+TOPICS_AT_ONCE: Final = 1_001
 # Of thousands of topics the log says it in less; for the first time it may have to look for them.
 ALL_WITHIN: Final = timedelta(seconds=2)
 _NOTHING: Final = (0.0, 0.0)
