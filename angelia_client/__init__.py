@@ -25,7 +25,7 @@ from angelia_client.errors import (
     ThrottledError,
     UnreachableError,
 )
-from angelia_client.ledgers import Ledger, LedgerCheck, LedgerEntry, LedgerSums
+from angelia_client.ledgers import Ledger, LedgerCheck, LedgerEntry, LedgerRange, LedgerSums
 from angelia_client.messages import (
     BatchResult,
     Job,
@@ -87,6 +87,7 @@ __all__ = [
     "Ledger",
     "LedgerCheck",
     "LedgerEntry",
+    "LedgerRange",
     "LedgerSums",
     "Message",
     "NamedSubscriptionMetrics",

@@ -15,11 +15,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from app.domain.errors import SecretKeyMissingError, SecretUnreadableError
 
@@ -46,7 +48,8 @@ class Vault:
             raise ValueError(f"each key must be {KEY_BYTES} bytes in base64")
         if len(keys) > KEYS_MAX:
             raise ValueError(f"there must be at most {KEYS_MAX} keys")
-        self._ciphers = {_id_of(key): AESGCM(key) for key in keys}
+        self._raw = {_id_of(key): key for key in keys}
+        self._ciphers = {key_id: AESGCM(key) for key_id, key in self._raw.items()}
         self._first = next(iter(self._ciphers), None)
         if len(self._ciphers) < len(keys):
             raise ValueError("a key is given twice")
@@ -99,6 +102,18 @@ class Vault:
                 f"The secret {'/'.join(place)} is not as it was stored"
             ) from exc
         return text.decode()
+
+    def derived(self, use: str) -> Mapping[str, bytes]:
+        """Keys for another use, one of each of its keys, by their ids, the first first.
+
+        Of KEY_BYTES, by HKDF-SHA256 (RFC 5869): they tell nothing of its keys, nor of each other.
+        """
+        return {
+            key_id: HKDF(
+                algorithm=SHA256(), length=KEY_BYTES, salt=None, info=f"angelia/{use}".encode()
+            ).derive(key)
+            for key_id, key in self._raw.items()
+        }
 
     def is_current(self, sealed: str) -> bool:
         """Whether it was sealed under the key that seals now."""

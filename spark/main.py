@@ -11,6 +11,7 @@ import structlog
 
 from app.config import Settings
 from app.storage.database import open_database
+from app.storage.keyring import open_vault
 from app.storage.notices import JOBS, listen
 from spark.engine import SparkEngine
 from spark.runner import Runner
@@ -20,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def run(settings: Settings, *, database_url: str) -> None:
-    """Do jobs until SIGTERM or SIGINT; a second one ends the process at once."""
+    """Do jobs until SIGTERM or SIGINT; a second one ends the process at once. SecretKeyError."""
     runner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -33,7 +34,9 @@ async def run(settings: Settings, *, database_url: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(open_database(database_url))
+        database = await stack.enter_async_context(
+            open_database(database_url, vault=open_vault(settings))
+        )
         notices = await stack.enter_async_context(listen(database_url, [JOBS]))
         engine = stack.enter_context(closing(SparkEngine(settings, database_url=database_url)))
         _log.info("spark_runner_started", runner=runner, master=settings.spark_master)

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import structlog
 
+from app.domain.errors import SecretKeyMissingError
 from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
 from app.domain.ledger import LedgerEntry
 from app.storage.analytics import AnalyticsRepository
@@ -54,6 +55,13 @@ class DatabaseJobs:
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
         """It is done, and its result is what is shown from now on, in one transaction."""
+        try:
+            return await self._finish(claim, result)
+        except SecretKeyMissingError as exc:
+            # Of it all nothing happened: who sets the key asks again.
+            return await self.fail(claim, exc.message)
+
+    async def _finish(self, claim: Claim, result: JobResult) -> bool:
         async with self._database.transaction() as session:
             await AnalyticsRepository(session).drop_overtaken(claim)
             await LatencyRepository(session).drop_overtaken(claim)
@@ -92,6 +100,7 @@ def _tell(claim: Claim, entry: LedgerEntry) -> None:
         job=claim.job_id,
         number=entry.number,
         hash=entry.hash,
+        signed_with=entry.key_id,
         missing=entry.sums.missing,
         doubts=[doubt.value for doubt in entry.doubts],
     )

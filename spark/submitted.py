@@ -23,6 +23,7 @@ from app.domain.errors import AngeliaError, JobNotFoundError
 from app.domain.job import Job, JobKind, JobResult, JobState
 from app.storage.database import Database, open_database
 from app.storage.jobs import JobRepository
+from app.storage.keyring import open_vault
 from app.storage.notices import JOBS, listen
 from app.storage.urls import libpq_url
 from app.telemetry import configure_logging
@@ -85,7 +86,8 @@ async def _ended(url: str, engine: SubmittedEngine, *, kind: JobKind, wanted: st
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with open_database(url) as database, listen(url, [JOBS]) as notices:
+    opened = open_database(url, vault=open_vault(engine.settings))
+    async with opened as database, listen(url, [JOBS]) as notices:
         job = await _taken(database, name, kind=kind, wanted=wanted)
         await Runner(DatabaseJobs(database, notices, name), engine).carry_out(job, stopping)
         async with database.transaction() as session:

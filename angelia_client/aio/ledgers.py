@@ -23,7 +23,7 @@ class AsyncLedgers:
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Ledger:
-        """The entries that ended after `start` and by `end`; else those of the last 31 days."""
+        """What is known of that time; else of the 31 days up to the last midnight, or entry."""
         given = {
             "from": None if start is None else time_text(start),
             "to": None if end is None else time_text(end),

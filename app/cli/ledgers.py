@@ -1,10 +1,11 @@
 """`angelia ledger …`: what became of every message that a subscription was to get."""
 
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
 
-from angelia_client import LedgerEntry
+from angelia_client import Ledger, LedgerEntry
 from app.cli import output
 from app.cli.client import connected
 from app.cli.errors import CliError
@@ -38,13 +39,17 @@ def show(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the entries that ended in a time; default: the last 31 days."""
+    """Show what became of the messages of a time; default: 31 days up to the last midnight (UTC).
+
+    Or up to the newest entry, if that is later.
+    """
     with connected(api) as client:
         found = client.ledgers.get(topic, subscription, start=since, end=until)
     if as_json:
         output.write_json(found.raw)
     else:
         output.write_table(_COLUMNS, [_row(each) for each in found.entries])
+        output.say("\n".join(conclusions(found)))
 
 
 @ledger.command()
@@ -76,10 +81,38 @@ def check(
     """Check that no entry was changed since it was written; exits with 1 when one was."""
     with connected(api) as client:
         found = client.ledgers.check(topic, subscription, number=number, hash_=hash_)
-    words = f"{found.entries} entries are as they were written; the last has {found.hash}"
+    signed = f"Signed from entry {found.signed_from} on" if found.signed_from else "Not signed"
+    words = f"{found.entries} entries are as they were written; the last has {found.hash}. {signed}"
     output.write_done(words, found.raw, as_json=as_json)
     if not found.intact:
         raise CliError(f"Entry {found.broken} is not as it was written: {found.reason}")
+
+
+def conclusions(found: Ledger) -> Iterator[str]:
+    """What is proved of what was asked for, and where what is missing is."""
+    asked = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
+    proved = "is proved" if found.proved else f"is not proved ({', '.join(found.doubts)})"
+    if found.covered_from is None:
+        yield f"{asked} {proved}: there is no entry about it"
+        return
+    covered = f"{output.local_time(found.covered_from)} to {output.local_time(found.covered_to)}"
+    yield (
+        f"{asked} {proved}. {found.entry_count} entries, from {covered}:"
+        f" {found.sums.published} published, {found.sums.missing} missing"
+    )
+    for entry in found.entries:
+        if entry.sums.missing > 0:
+            yield f"Entry {entry.number} misses {entry.sums.missing}, among {_places(entry)}"
+
+
+def _places(entry: LedgerEntry) -> str:
+    ranges = [
+        f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
+        for each in entry.missing_among
+    ]
+    # Entries of older versions do not say.
+    known = ranges or ["offsets that are not known"]
+    return ", ".join([*known, "and more"] if entry.missing_among_more else known)
 
 
 def _row(entry: LedgerEntry) -> list[object]:

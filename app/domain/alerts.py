@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from app.domain.circuit import CircuitReading, CircuitState
+from app.domain.ledger_missing import Shortfall
 from app.domain.signing import signing_at
 from app.domain.standing import Standing
 from app.domain.status import Mode, Output, SubscriptionLoad
@@ -22,8 +23,8 @@ class AlertKind(StrEnum):
 
     SUSPENDED: Angelia suspended it (the endpoint answered 410, or its retry buffer is full).
     CIRCUIT_OPEN, HEARTBEAT: nothing is sent, or probes only. UNDELIVERED: much is discarded.
-    LOSS_FORECAST: messages will be lost. CERTIFICATE_EXPIRY, SECRET_EXPIRY: what its requests are
-    known by ends soon.
+    LOSS_FORECAST: messages will be lost. LEDGER_MISSING: the last entry of its ledger misses some.
+    CERTIFICATE_EXPIRY, SECRET_EXPIRY: what its requests are known by ends soon.
     """
 
     SUSPENDED = "SUSPENDED"
@@ -31,6 +32,7 @@ class AlertKind(StrEnum):
     HEARTBEAT = "HEARTBEAT"
     UNDELIVERED = "UNDELIVERED"
     LOSS_FORECAST = "LOSS_FORECAST"
+    LEDGER_MISSING = "LEDGER_MISSING"
     CERTIFICATE_EXPIRY = "CERTIFICATE_EXPIRY"
     SECRET_EXPIRY = "SECRET_EXPIRY"  # noqa: S105 - the name of a kind
 
@@ -101,6 +103,8 @@ class Case:
     subscription: Subscription
     standing: Standing
     loads: Sequence[SubscriptionLoad] = ()
+    # What the last entry of its ledger misses, if it does.
+    short: Shortfall | None = None
 
     @property
     def outputs(self) -> Iterator[Output]:
@@ -117,6 +121,7 @@ def readings(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
         yield from _heartbeat(case)
     yield from _undelivered(case, limits)
     yield from _loss(case, limits, now)
+    yield from _missing(case)
     yield from _certificate(case, limits, now)
     yield from _secrets(case, limits, now)
 
@@ -192,6 +197,21 @@ def _loss(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
         },
         is_nearly_over=loss.at - now > limits.loss,
     )
+
+
+def _missing(case: Case) -> Iterator[Reading]:
+    if (short := case.short) is not None:
+        yield Reading(
+            kind=AlertKind.LEDGER_MISSING,
+            description=f"{short.missing} messages are missing: see entry {short.number} of its"
+            " ledger",
+            details={
+                "entry": short.number,
+                "missing": short.missing,
+                "from": short.since.isoformat(),
+                "to": short.until.isoformat(),
+            },
+        )
 
 
 def _certificate(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:

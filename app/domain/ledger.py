@@ -48,6 +48,7 @@ class Doubt(StrEnum):
     CANCELLED: some messages may be missing, or be of a retransmission that was cancelled.
     UNRECORDED: more was discarded than there are records of.
     COUNTED_TWICE: more was counted than there was.
+    NOT_COVERED, of a time that is asked for: no entry is about some of it.
     """
 
     MOVED = "MOVED"
@@ -56,6 +57,7 @@ class Doubt(StrEnum):
     CANCELLED = "CANCELLED"
     UNRECORDED = "UNRECORDED"
     COUNTED_TWICE = "COUNTED_TWICE"
+    NOT_COVERED = "NOT_COVERED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,7 +374,11 @@ def reasons_of(discards: Iterable[Discarded]) -> Sequence[tuple[str, int | None,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """An entry as it is kept: `hash` is of its text and of the hash of the one before it."""
+    """An entry as it is kept: `hash` is of its text and of the hash of the one before it.
+
+    `key_id`: of the key that it is signed with, if it is. `among`: where what it misses is, as
+    partition, first offset and end (`app.domain.ledger_missing`).
+    """
 
     number: int
     since: datetime
@@ -380,7 +386,9 @@ class LedgerEntry:
     partitions: tuple[PartitionSums, ...]
     hash: str
     previous: str
+    key_id: str | None = None
     reasons: tuple[tuple[str, int | None, int], ...] = ()
+    among: tuple[tuple[int, int, int], ...] = ()
     closing: tuple[Mark, ...] = field(default=(), repr=False)
 
     @property
@@ -393,23 +401,6 @@ class LedgerEntry:
         """Of all partitions, in their order."""
         found = {doubt for each in self.partitions for doubt in each.doubts}
         return [doubt for doubt in Doubt if doubt in found]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
-    """Entries that follow each other, oldest first."""
-
-    entries: tuple[LedgerEntry, ...] = ()
-
-    @property
-    def sums(self) -> Sums:
-        """Of all of them together."""
-        return following([each.sums for each in self.entries])
-
-    @property
-    def is_proved(self) -> bool:
-        """Whether there is something, and nothing about it is doubtful."""
-        return bool(self.entries) and not any(each.doubts for each in self.entries)
 
 
 def next_due(last: datetime, retention: timedelta) -> datetime:

@@ -1,13 +1,14 @@
 """Ledger entries as text, chained: the hash of each is of its text and of the hash before it.
 
 Who changes an entry must change all that follow it. That shows when somebody has kept the hash of
-one of these: see `checked`.
+one of these, and where hashes are signed (`app.domain.ledger_signing`), as whoever can write into
+the database has not the keys that are kept elsewhere: see `checked`.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,8 @@ from app.domain.ledger import (
     judged,
     reasons_of,
 )
+from app.domain.ledger_missing import missing_among
+from app.domain.ledger_signing import NO_KEYS, Keys, is_signed_by
 
 # What the first entry follows.
 NOTHING: Final = "0" * 64
@@ -29,12 +32,14 @@ _VERSION: Final = 1
 
 
 class Link(NamedTuple):
-    """An entry as it is stored."""
+    """An entry as it is stored; `signature` is of its hash, by the key `key_id`."""
 
     number: int
     content: str
     previous: str
     hash: str
+    key_id: str | None = None
+    signature: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +47,21 @@ class Check:
     """What a look at a chain has found: how many entries are as they were written.
 
     `broken` is the number of the first that is not, `reason` why; `hash` that of the last entry.
+    `unsigned` of them, the oldest, have no signature that could be checked; those from the number
+    `signed_from` on have, which speaks for all that was before them, too, as it was by then.
     """
 
     entries: int = 0
     hash: str | None = None
     broken: int | None = None
     reason: str | None = None
+    unsigned: int = 0
+    signed_from: int | None = None
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether there are entries, and all are as they were written, and signed."""
+        return self.entries > 0 and not self.unsigned and self.broken is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +82,18 @@ def hash_of(previous: str, content: str) -> str:
 
 def written(subscription_id: str, request: LedgerRequest, finding: Finding) -> str:
     """The text of an entry."""
+    parts = judged(request, finding)
+    among = missing_among(request, parts)
     said = {
         "version": _VERSION,
         "subscriptionId": subscription_id,
         "number": request.number,
         "from": request.since.isoformat(),
         "to": request.until.isoformat(),
-        "partitions": [_partition_said(each) for each in judged(request, finding)],
+        "partitions": [_partition_said(each) for each in parts],
         "reasons": [list(each) for each in reasons_of(finding.discards)],
         "closing": [_mark_said(each) for each in request.closing],
+        **({"among": among} if among else {}),
     }
     return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
@@ -90,24 +107,45 @@ def entry_of(link: Link) -> LedgerEntry:
         until=datetime.fromisoformat(said["to"]),
         partitions=tuple(_partition_of(each) for each in said["partitions"]),
         reasons=tuple((reason, status, messages) for reason, status, messages in said["reasons"]),
+        among=tuple((index, low, high) for index, low, high in said.get("among", ())),
         closing=tuple(_mark_of(each) for each in said["closing"]),
         hash=link.hash,
         previous=link.previous,
+        key_id=link.key_id,
     )
 
 
-def checked(links: Iterable[Link], known: Known | None = None, *, before: Check = _NONE) -> Check:
+def checked(
+    links: Iterable[Link],
+    known: Known | None = None,
+    *,
+    keys: Keys = NO_KEYS,
+    before: Check = _NONE,
+) -> Check:
     """Follow the chain, oldest first, on from what was found `before`, up to what is wrong."""
     check = before
     for link in links:
         if check.broken is not None:
             break
-        reason = _wrong(link, check, known)
+        reason = _wrong(link, check, known) or _wrongly_signed(link, check, keys)
         if reason is not None:
-            check = Check(entries=check.entries, hash=check.hash, broken=link.number, reason=reason)
+            check = replace(check, broken=link.number, reason=reason)
         else:
-            check = Check(entries=check.entries + 1, hash=link.hash)
+            check = _followed(check, link, keys)
     return check
+
+
+def _followed(check: Check, link: Link, keys: Keys) -> Check:
+    is_signed = link.key_id in keys
+    signed_from = check.signed_from
+    if is_signed and signed_from is None:
+        signed_from = link.number
+    return Check(
+        entries=check.entries + 1,
+        hash=link.hash,
+        unsigned=check.unsigned + (not is_signed),
+        signed_from=signed_from,
+    )
 
 
 def _wrong(link: Link, before: Check, known: Known | None) -> str | None:
@@ -122,6 +160,19 @@ def _wrong(link: Link, before: Check, known: Known | None) -> str | None:
     if known is not None and known.number == link.number and known.hash != link.hash:
         return "its hash is not the one that was kept"
     return None
+
+
+def _wrongly_signed(link: Link, before: Check, keys: Keys) -> str | None:
+    """Once there are signatures that can be checked, none may be left out."""
+    key = keys.get(link.key_id or "")
+    if key is not None:
+        is_ours = is_signed_by(key, link.hash, link.signature or "")
+        return None if is_ours else "its signature is not that of its hash"
+    if before.signed_from is None:
+        return None
+    if link.key_id is None:
+        return "it is not signed, and the one before it is"
+    return f"the key {link.key_id} that it is said to be signed with is none of ours"
 
 
 def _partition_said(each: PartitionSums) -> Mapping[str, Any]:

@@ -255,6 +255,11 @@ LOSS_SECONDS: Final = _cluster(
     "Forecast: how long until a message is lost; not there where none will be",
     combined=Combined.LOWEST,
 )
+MISSING: Final = _cluster(
+    "missing_messages",
+    "messages",
+    "Messages that the last entry of its ledger misses; not there where it misses none",
+)
 TOPIC_PUBLISHED: Final = Metric(
     name="angelia_topic_published_total",
     kind=Kind.COUNTER,

@@ -173,6 +173,7 @@ def _figures(each: SubscriptionTotals) -> Iterator[tuple[catalogue.Metric, Value
         (catalogue.LAG_SECONDS, each.lag_seconds),
         (catalogue.DRAIN_SECONDS, each.drain_seconds),
         (catalogue.LOSS_SECONDS, None if each.loss_seconds is None else max(0, each.loss_seconds)),
+        (catalogue.MISSING, each.missing),
         (catalogue.OUTPUT_RATE, each.rate),
         (catalogue.MODE, each.mode),
         (catalogue.CIRCUIT, each.circuit),

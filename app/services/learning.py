@@ -1,12 +1,13 @@
 """What the database says of all subscriptions, learnt a little at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
 from app.domain.feed import Changes
 from app.domain.gauge import Seen
+from app.domain.ledger_missing import Shortfall
 from app.domain.pace import WINDOW
 from app.domain.status import SubscriptionLoad
 from app.domain.subscription import Subscription
@@ -14,6 +15,7 @@ from app.domain.topic import Topic
 from app.services.looking import Known
 from app.storage.changes import changes_since
 from app.storage.database import Database
+from app.storage.ledgers import LedgerRepository
 from app.storage.sightings import Reports, SightingRepository
 
 # Loads and workers that were not reported for this long are gone.
@@ -40,10 +42,11 @@ class Register:
         async with database.transaction() as session:
             sightings = SightingRepository(session)
             reports = await sightings.reports(since=since, within=REPORTED_WITHIN)
+            short = await LedgerRepository(session).short()
         self._apply(changes)
         self._take_in(reports)
         self.is_new = False
-        return self._known(reports)
+        return self._known(reports, short)
 
     def _apply(self, changes: Changes) -> None:
         self.topics |= {topic.name: topic for topic in changes.topics}
@@ -64,7 +67,7 @@ class Register:
                 self.cursors.setdefault(owner, {})[status.partition] = Seen(status, at)
                 self.reported[owner] = max(at, self.reported.get(owner, at))
 
-    def _known(self, reports: Reports) -> Known:
+    def _known(self, reports: Reports, short: Mapping[str, Shortfall]) -> Known:
         loads = _by_subscription(reports.loads)
         recent = reports.now - WINDOW.total_seconds()
         moved = {each for each, at in self.reported.items() if at >= recent}
@@ -76,6 +79,7 @@ class Register:
             workers=reports.workers,
             loads=loads,
             moved=moved | loads.keys(),
+            short=short,
         )
 
 

@@ -7,9 +7,11 @@ from typing import Final
 
 from app.domain.audit import Action, Change
 from app.domain.commit import Progress, parse_progress
+from app.domain.errors import ValidationFailedError
 from app.domain.job import WINDOW_MAX, Job, JobKind, Scope
-from app.domain.ledger import Ledger, LedgerEntry, LedgerRequest, Mark, mark_of
+from app.domain.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
 from app.domain.ledger_chain import Check, Known, Link, checked
+from app.domain.ledger_window import Ledger, Survey, asked_window
 from app.domain.message import Partition
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
@@ -20,7 +22,7 @@ from app.services.streams import stream_spans
 from app.storage.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
-from app.storage.ledgers import LedgerRepository
+from app.storage.ledgers import LedgerRepository, keys_of
 from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.subscriptions import SubscriptionRepository
 
@@ -66,13 +68,27 @@ class LedgerService:
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def between(
-        self, topic: str, name: str, *, since: datetime, until: datetime, limit: int
+        self, topic: str, name: str, *, since: datetime | None, until: datetime | None, limit: int
     ) -> Ledger:
-        """The entries that ended in that time; TopicNotFoundError, SubscriptionNotFoundError."""
+        """What is known of that time, with its newest entries, `limit` at most.
+
+        What of it is not said: see `asked_window`. TopicNotFoundError, SubscriptionNotFoundError,
+        ValidationFailedError for a time that ends before it begins.
+        """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
-            entries = LedgerRepository(session).between
-            return Ledger(entries=tuple(await entries(known.id, since, until, limit=limit)))
+            ledgers = LedgerRepository(session)
+            last = await ledgers.last(known.id)
+            end = None if last is None else last.until
+            asked = asked_window(since, until, last=end, now=datetime.now(UTC))
+            if asked.since >= asked.until:
+                raise ValidationFailedError.of("from", "must be before `to`")
+            survey = Survey(asked, born=known.created_at, newest=limit)
+            after = 0
+            while page := await ledgers.overlapping(known.id, asked, after=after, limit=_LINKS):
+                survey.add(page)
+                after = page[-1].number
+        return survey.ledger()
 
     async def check(self, topic: str, name: str, known: Known | None = None) -> Check:
         """Follow the chain from its first entry; what was `known` of it is to be in it.
@@ -81,9 +97,10 @@ class LedgerService:
         """
         async with self._database.transaction() as session:
             owner = (await SubscriptionRepository(session).get(topic, name)).id
+            keys = keys_of(session)
         check, last, seen = Check(), 0, known is None
         while links := await self._links(owner, after=last):
-            check = checked(links, known, before=check)
+            check = checked(links, known, keys=keys, before=check)
             last = links[-1].number
             seen = seen or any(known is not None and each.number == known.number for each in links)
             if check.broken is not None:
@@ -138,7 +155,7 @@ def _beginning(subscription: Subscription, partition: int) -> Progress:
 def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
     """The entry behind `last`; the first begins with the subscription."""
     opening = _first_opening(look) if last is None else last.closing
-    since = (look.subscription.created_at or look.at) if last is None else last.until
+    since = _first_since(look) if last is None else last.until
     return LedgerRequest(
         number=1 if last is None else last.number + 1,
         since=since,
@@ -158,6 +175,13 @@ def _first_opening(look: _Look) -> Sequence[Mark]:
         mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
         for mark in look.marks
     ]
+
+
+def _first_since(look: _Look) -> datetime:
+    subscription = look.subscription
+    # As its opening: of the time before an entry that nothing is claimed of.
+    began = subscription.created_at if subscription.start else None
+    return began or look.at
 
 
 def _scope(subscription: Subscription, request: LedgerRequest) -> Scope:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -11,6 +11,7 @@ from app.domain.arrivals import Point
 from app.domain.commit import parse_progress
 from app.domain.gauge import Ends, Gauge, Seen, Sighting
 from app.domain.health import Thresholds
+from app.domain.ledger_missing import Shortfall
 from app.domain.message import Partition
 from app.domain.standing import Standing
 from app.domain.status import SubscriptionLoad
@@ -39,6 +40,8 @@ class Known:
     workers: AbstractSet[str]
     loads: Mapping[str, Sequence[SubscriptionLoad]]
     moved: AbstractSet[str]
+    # What the last entries of their ledgers miss, by subscription.
+    short: Mapping[str, Shortfall] = field(default_factory=dict)
 
 
 class Looker:

@@ -156,7 +156,8 @@ def _all_readings(known: Known, standings: Mapping[str, Standing], limits: Limit
 
 def _case(subscription: Subscription, standing: Standing, known: Known) -> Case:
     loads = known.loads.get(subscription.id, ())
-    return Case(subscription=subscription, standing=standing, loads=loads)
+    short = known.short.get(subscription.id)
+    return Case(subscription=subscription, standing=standing, loads=loads, short=short)
 
 
 def _say(told: Told) -> None:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, Boolean, ForeignKey, Index, Integer
+from sqlalchemy import BigInteger, Boolean, ForeignKey, Index, Integer, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.models import Base, Json
@@ -63,11 +63,15 @@ class LedgerDiscardRow(Base):
 class LedgerEntryRow(Base):
     """An entry, never changed. `content` is the very text that its hash is of.
 
-    It outlives its subscription and its job.
+    `signature` is of that hash, by the key `key_id` of the service; `missing` is what somebody
+    should be told. It outlives its subscription and its job.
     """
 
     __tablename__ = "ledger_entries"
-    __table_args__ = (Index("ix_ledger_entries_to_at", "to_at"),)
+    __table_args__ = (
+        Index("ix_ledger_entries_to_at", "to_at"),
+        Index("ix_ledger_entries_missing", "subscription_id", postgresql_where=text("missing > 0")),
+    )
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True)
@@ -77,3 +81,6 @@ class LedgerEntryRow(Base):
     content: Mapped[str]
     previous: Mapped[str]
     hash: Mapped[str]
+    key_id: Mapped[str | None]
+    signature: Mapped[str | None]
+    missing: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))

@@ -1,12 +1,14 @@
 """Ledgers: what is asked for, and the entries that come of it, each behind the one before it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from sqlalchemy import Select, delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
+from app.domain.errors import SecretKeyMissingError
 from app.domain.job import Claim, Job, JobKind
 from app.domain.ledger import (
     Counted,
@@ -17,6 +19,9 @@ from app.domain.ledger import (
     Whose,
 )
 from app.domain.ledger_chain import NOTHING, Link, entry_of, hash_of, written
+from app.domain.ledger_missing import Shortfall, alarming
+from app.domain.ledger_signing import USE, Keys, signature_of
+from app.domain.ledger_window import Window
 from app.domain.subscription import Subscription
 from app.storage.jobs import OPEN
 from app.storage.ledger_models import (
@@ -27,7 +32,9 @@ from app.storage.ledger_models import (
 )
 from app.storage.locks import hold
 from app.storage.models import JobRow, SubscriptionRow, TopicRow
+from app.storage.sealing import vault_of
 from app.storage.settings import from_json, to_json
+from app.vault import HOW_TO_SET
 
 # One statement drops so many.
 DROP_MAX: Final = 1_000
@@ -111,15 +118,15 @@ class LedgerRepository:
             for topic, name, until, retention in await self._session.execute(query)
         ]
 
-    async def between(
-        self, subscription_id: str, since: datetime, until: datetime, *, limit: int
+    async def overlapping(
+        self, subscription_id: str, window: Window, *, after: int, limit: int
     ) -> Sequence[LedgerEntry]:
-        """Entries that ended after `since` and at or before `until`, oldest first: the newest."""
+        """The next entries behind number `after` that are about some of that time."""
         row = LedgerEntryRow
-        query = _entries(subscription_id).where(row.to_at > since, row.to_at <= until)
-        newest = query.order_by(row.number.desc()).limit(limit)
-        found = [entry_of(_link(each)) for each in await self._session.scalars(newest)]
-        return found[::-1]
+        some = (row.to_at > window.since, row.from_at < window.until)
+        query = _entries(subscription_id).where(*some, row.number > after)
+        found = await self._session.scalars(query.order_by(row.number).limit(limit))
+        return [entry_of(_link(each)) for each in found]
 
     async def links(self, subscription_id: str, *, after: int, limit: int) -> Sequence[Link]:
         """The next entries behind number `after`, as they are stored."""
@@ -130,7 +137,8 @@ class LedgerRepository:
     async def write(self, claim: Claim) -> LedgerEntry | None:
         """Write the entry of what that taking of a job has found; None if it was for no ledger.
 
-        What other takings have found is passed over, and goes with the job.
+        What other takings have found is passed over, and goes with the job. SecretKeyMissingError:
+        the one before it is signed, and this process has no key to go on with.
         """
         asked = await self._session.get(LedgerRequestRow, claim.job_id)
         if asked is None:
@@ -140,19 +148,36 @@ class LedgerRepository:
         request = LedgerRequest(**from_json(LedgerRequest, asked.request))
         last = await self.last(owner)
         content = written(owner, request, await self._found(claim))
-        previous = NOTHING if last is None else last.hash
-        link = Link(request.number, content, previous, hash_of(previous, content))
+        link = self._link_behind(last, request.number, content)
+        entry = entry_of(link)
         self._session.add(
             LedgerEntryRow(
                 subscription_id=owner,
                 job_id=claim.job_id,
                 from_at=request.since,
                 to_at=request.until,
+                missing=alarming(entry.partitions),
                 **link._asdict(),
             )
         )
         await self._session.flush()
-        return entry_of(link)
+        return entry
+
+    def _link_behind(self, last: LedgerEntry | None, number: int, content: str) -> Link:
+        keys = keys_of(self._session)
+        if last is not None and last.key_id is not None and not keys:
+            raise SecretKeyMissingError(f"Its ledger is signed, and goes on so: {HOW_TO_SET}")
+        previous = NOTHING if last is None else last.hash
+        hash_ = hash_of(previous, content)
+        return Link(number, content, previous, hash_, *signature_of(keys, hash_))
+
+    async def short(self) -> Mapping[str, Shortfall]:
+        """Of each subscription whose last entry misses some: how many."""
+        row, later = LedgerEntryRow, aliased(LedgerEntryRow)
+        follows = (later.subscription_id == row.subscription_id, later.number > row.number)
+        query = select(row.subscription_id, row.number, row.missing, row.from_at, row.to_at)
+        query = query.where(row.missing > 0, ~select(later.number).where(*follows).exists())
+        return {each[0]: Shortfall(*each[1:]) for each in await self._session.execute(query)}
 
     async def drop_older(self, kept: timedelta) -> int:
         """Drop entries that ended before that time, oldest first, DROP_MAX at most; how many."""
@@ -174,12 +199,19 @@ class LedgerRepository:
         )
 
 
+def keys_of(session: AsyncSession) -> Keys:
+    """The keys of this process for signatures, of a database's session."""
+    return vault_of(session).derived(USE)
+
+
 def _entries(subscription_id: str) -> Select[LedgerEntryRow]:
     return select(LedgerEntryRow).where(LedgerEntryRow.subscription_id == subscription_id)
 
 
 def _link(row: LedgerEntryRow) -> Link:
-    return Link(row.number, row.content, row.previous, row.hash)
+    return Link(
+        row.number, row.content, row.previous, row.hash, key_id=row.key_id, signature=row.signature
+    )
 
 
 def _counted(row: LedgerCountRow) -> Counted:

@@ -39,18 +39,25 @@ WITH ends AS (
                 - CAST(extract(epoch FROM clock_timestamp()) AS float8) AS loss_seconds
          FROM standings
         WHERE EXISTS (SELECT FROM leases WHERE name = :lease
-                         AND renewed_at > clock_timestamp() - make_interval(secs => :looked)))
+                         AND renewed_at > clock_timestamp() - make_interval(secs => :looked))),
+     short AS (
+       SELECT subscription_id, missing FROM ledger_entries AS entry
+        WHERE missing > 0 AND NOT EXISTS (
+              SELECT FROM ledger_entries AS later
+               WHERE later.subscription_id = entry.subscription_id
+                 AND later.number > entry.number))
 SELECT topic, name, state = 'SUSPENDED' AS suspended,
        coalesce(delivered, 0) AS delivered, coalesce(discarded, 0) AS discarded,
        coalesce(filtered, 0) AS filtered, coalesce(volume, 0) AS volume, coalesce(lag, 0) AS lag,
        coalesce(in_flight, 0) AS in_flight, coalesce(parked, 0) AS parked,
        rate, mode, circuit,
        unhealthy AND state <> 'SUSPENDED' AS unhealthy,
-       lag_seconds, drain_seconds, loss_seconds
+       lag_seconds, drain_seconds, loss_seconds, missing
   FROM subscriptions
   LEFT JOIN finished ON finished.subscription_id = subscriptions.id
   LEFT JOIN doing ON doing.subscription_id = subscriptions.id
   LEFT JOIN looks ON looks.subscription_id = subscriptions.id
+  LEFT JOIN short ON short.subscription_id = subscriptions.id
  ORDER BY topic, name
 """)
 
@@ -60,7 +67,8 @@ class SubscriptionTotals(NamedTuple):
 
     `rate`, `mode` and `circuit` (0 is the best) are None while no worker does anything for it. What
     follows is of the last look at it (`app.domain.standing`), and None if there was none lately;
-    `drain_seconds` also if it never drains, and `loss_seconds` if it loses nothing.
+    `drain_seconds` also if it never drains, and `loss_seconds` if it loses nothing. `missing` is of
+    the last entry of its ledger, and None if that misses nothing.
     """
 
     topic: str
@@ -80,6 +88,7 @@ class SubscriptionTotals(NamedTuple):
     lag_seconds: float | None
     drain_seconds: float | None
     loss_seconds: float | None
+    missing: int | None
 
 
 class TotalsRepository:

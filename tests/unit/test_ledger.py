@@ -1,6 +1,7 @@
 """What became of messages, by what was counted: exact sums, and what is doubtful about them."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,6 +39,8 @@ from app.domain.ledger_chain import (
     hash_of,
     written,
 )
+from app.domain.ledger_missing import RANGES_MAX, alarming, missing_among
+from app.domain.ledger_signing import Keys, signature_of
 
 NOON = datetime(2026, 1, 30, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -223,13 +226,46 @@ def test_reasons_are_added_up_over_partitions_and_the_most_frequent_come_first()
     assert len(reasons_of(many)) == REASONS_MAX
 
 
-def a_chain(length: int) -> list[Link]:
+def test_what_is_missing_is_among_what_passed_in_its_partition() -> None:
+    opening = a_mark(2, 6, finished=((4, 5),))
+    closing = a_mark(9, 12, finished=((10, 11),), delivered=1)
+    whole = replace(
+        a_request(opening, closing),
+        opening=(opening, replace(a_mark(0, 0), partition=1)),
+        closing=(closing, Mark(partition=1, offset=3, end=3, delivered=3)),
+    )
+    finding = Finding(counted=(a_count(7), a_count(3, partition=1)))
+    parts = judged(whole, finding)
+    assert [each.sums.missing for each in parts] == [6, 0]
+    assert missing_among(whole, parts) == [(0, 2, 4), (0, 5, 9), (0, 10, 11)]
+    content = written("s-1", whole, finding)
+    entry = entry_of(Link(1, content, NOTHING, hash_of(NOTHING, content)))
+    assert entry.among == ((0, 2, 4), (0, 5, 9), (0, 10, 11))
+    assert alarming(parts) == 6
+    # Where it was moved, what it passed was not to be sent.
+    [moved] = judged(a_request(opening, replace(closing, seek=1)), Finding(counted=(a_count(7),)))
+    assert (moved.sums.missing, alarming([moved])) == (6, 0)
+    [twice] = judged(a_request(opening, replace(closing, delivered=9)), finding)
+    assert (twice.sums.missing, alarming([twice])) == (-2, 0)
+
+
+def test_of_ranges_without_end_no_more_are_kept_than_are_shown_and_one() -> None:
+    finished = tuple((number, number + 1) for number in range(2, 1_000, 2))
+    request = a_request(a_mark(0, 0), a_mark(1, 1_000, finished=finished))
+    parts = judged(request, Finding(counted=(a_count(500),)))
+    assert len(missing_among(request, parts)) == RANGES_MAX + 1
+
+
+def a_chain(length: int, *, keys: Sequence[Keys] = ()) -> list[Link]:
+    """Each signed with the first of its keys, if there are any for it."""
     links: list[Link] = []
     for number in range(1, length + 1):
         previous = links[-1].hash if links else NOTHING
         request = a_request(a_mark(0, 0), a_mark(0, number, finished=((1, 1),)), number)
         content = written("s-1", request, Finding(discards=recorded(number)))
-        links.append(Link(number, content, previous, hash_of(previous, content)))
+        hash_ = hash_of(previous, content)
+        signature = signature_of(keys[number - 1] if keys else {}, hash_)
+        links.append(Link(number, content, previous, hash_, *signature))
     return links
 
 
@@ -246,12 +282,12 @@ def test_an_entry_is_read_as_it_was_written() -> None:
 
 def test_a_chain_that_nobody_has_touched_is_intact() -> None:
     links = a_chain(3)
-    whole = Check(entries=3, hash=links[2].hash)
+    whole = Check(entries=3, hash=links[2].hash, unsigned=3)
     assert checked(links) == whole
     assert checked(links[1:], before=checked(links[:1])) == whole
     assert checked(links, Known(number=2, hash=links[1].hash)) == whole
     # The oldest are dropped in time.
-    assert checked(links[1:]) == Check(entries=2, hash=links[2].hash)
+    assert checked(links[1:]) == Check(entries=2, hash=links[2].hash, unsigned=2)
     assert checked([]) == Check()
 
 
@@ -278,3 +314,51 @@ def test_the_first_entry_that_was_changed_is_named() -> None:
         assert check.reason
     # All of them were made anew; who has kept a hash sees it.
     assert checked(a_chain(4), Known(number=2, hash="0" * 64)).broken == 2
+
+
+OLD, NEW = {"old": b"o" * 32}, {"new": b"n" * 32}
+
+
+@pytest.mark.parametrize(
+    ("signed", "ours", "signed_from"),
+    [
+        ([NEW, NEW, NEW], NEW, 1),
+        ([OLD, NEW, NEW], {**NEW, **OLD}, 1),
+        # Older than keys, or of a key that is not kept any more: signed as it was by the second.
+        ([{}, NEW, NEW], NEW, 2),
+        ([OLD, NEW, NEW], NEW, 2),
+        ([{}, {}, NEW], NEW, 3),
+        ([{}, {}, {}], NEW, None),
+        ([NEW, NEW, NEW], {}, None),
+    ],
+)
+def test_a_chain_is_signed_from_its_first_signature_that_can_be_checked_on(
+    signed: list[Keys], ours: Keys, signed_from: int | None
+) -> None:
+    links = a_chain(3, keys=signed)
+    check = checked(links[2:], keys=ours, before=checked(links[:2], keys=ours))
+    assert (check.entries, check.broken, check.signed_from) == (3, None, signed_from)
+    assert check.is_signed == (signed_from == 1)
+    assert entry_of(links[2]).key_id == next(iter(signed[2]), None)
+
+
+def test_who_has_not_the_key_cannot_write_a_signed_entry_anew() -> None:
+    links = a_chain(4, keys=[NEW] * 4)
+    unsigned, theirs = a_chain(4), a_chain(4, keys=[{"new": b"guess" * 8}] * 4)
+    unknown = a_chain(4, keys=[OLD] * 4)
+    assert [each.hash for each in theirs] == [each.hash for each in links]
+    for forged, broken, reason in (
+        ([*links[:2], *unsigned[2:]], 3, "not signed"),
+        ([*links[:2], *theirs[2:]], 3, "signature"),
+        ([*links[:2], *unknown[2:]], 3, "old"),
+        (theirs, 1, "signature"),
+        ([links[0]._replace(signature=None), *links[1:]], 1, "signature"),
+        ([links[0]._replace(signature="\u00fc"), *links[1:]], 1, "signature"),
+        ([links[0], links[1]._replace(signature=links[0].signature), *links[2:]], 2, "signature"),
+    ):
+        check = checked(forged, keys=NEW)
+        assert (check.broken, check.entries) == (broken, broken - 1)
+        assert reason in str(check.reason)
+    # All of them anew: nothing says that they were signed before but what they should be.
+    assert not checked(unsigned, keys=NEW).is_signed
+    assert not Check().is_signed

@@ -1,4 +1,5 @@
 import base64
+import hmac
 
 import pytest
 
@@ -117,3 +118,17 @@ def test_what_is_no_key_is_refused_without_being_quoted(text: str, problem: str)
 
 def test_a_new_key_is_another_one_each_time() -> None:
     assert Vault.of(new_key()).key_ids != Vault.of(new_key()).key_ids
+
+
+def test_keys_for_another_use_are_of_these_keys_and_of_that_use() -> None:
+    both = Vault.of(f"{OTHER_KEY},{KEY}")
+    derived = both.derived("use")
+    assert tuple(derived) == tuple(both.key_ids)
+    assert derived[VAULT.key_ids[0]] == VAULT.derived("use")[VAULT.key_ids[0]]
+    others = [*VAULT.derived("other").values(), base64.b64decode(KEY)]
+    assert not set(derived.values()) & set(others)
+    assert Vault().derived("use") == {}
+    # As RFC 5869 has it, worked out by hand: extract with a salt of zeros, expand once.
+    extracted = hmac.digest(bytes(32), base64.b64decode(KEY), "sha256")
+    expanded = hmac.digest(extracted, b"angelia/use\x01", "sha256")
+    assert VAULT.derived("use") == {VAULT.key_ids[0]: expanded}

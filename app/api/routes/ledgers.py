@@ -1,7 +1,6 @@
 """`/topics/{topic}/subscriptions/{name}/ledger`: what became of every message, provably."""
 
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -22,8 +21,6 @@ router = APIRouter(
     route_class=RepeatableRoute,
 )
 
-WINDOW_DEFAULT: Final = timedelta(days=31)
-
 
 @router.get(
     "",
@@ -38,16 +35,29 @@ async def get_ledger(
     since: Annotated[
         str | None, Query(alias="from", description="RFC 3339 or ms; 31 days before `to`")
     ] = None,
-    until: Annotated[str | None, Query(alias="to", description="RFC 3339 or ms; now")] = None,
+    until: Annotated[
+        str | None,
+        Query(
+            alias="to",
+            description="RFC 3339 or ms; the last midnight (UTC), or the end of the newest entry if"
+            " that is later; now, if `from` is later than both",
+        ),
+    ] = None,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
 ) -> Response:
-    """The entries that ended in a time, oldest first (with `limit` the newest), and their sums."""
-    end = instant_of(until, path="to") or datetime.now(UTC)
-    start = instant_of(since, path="from") or end - WINDOW_DEFAULT
+    """What became of all messages of a time, and the entries that say so, oldest first.
+
+    Sums and doubts are of all entries that are about some of it, and of the time that these cover;
+    with `limit`, the newest of them are shown.
+    """
     found = await services.ledgers.between(
-        topic, name, since=start, until=end, limit=limit_of(limit)
+        topic,
+        name,
+        since=instant_of(since, path="from"),
+        until=instant_of(until, path="to"),
+        limit=limit_of(limit),
     )
-    return answer(ledger_read(found, since=start.isoformat(), until=end.isoformat()))
+    return answer(ledger_read(found))
 
 
 @router.post(
@@ -84,7 +94,7 @@ async def check_ledger(
 ) -> Response:
     """Follow the entries by their hashes: whether one was changed since it was written, and which.
 
-    Whoever can write into the database could write all of them anew. That shows, too, when you give
-    the number and the hash of an entry that you have kept.
+    Whoever can write into the database could write unsigned ones anew, and drop the last. That
+    shows, too, when you give the number and the hash of an entry that you have kept.
     """
     return answer(check_read(await services.ledgers.check(topic, name, known_of(number, hash_))))

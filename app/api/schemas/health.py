@@ -128,6 +128,7 @@ class AlertRead(Schema):
         "HEARTBEAT",
         "UNDELIVERED",
         "LOSS_FORECAST",
+        "LEDGER_MISSING",
         "CERTIFICATE_EXPIRY",
         "SECRET_EXPIRY",
     ]

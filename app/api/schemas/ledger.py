@@ -6,8 +6,10 @@ from pydantic import Field
 
 from app.api.schemas.base import JsonObject, Schema
 from app.domain.errors import ValidationFailedError
-from app.domain.ledger import Ledger, LedgerEntry, PartitionSums, Sums
+from app.domain.ledger import LedgerEntry, PartitionSums, Sums
 from app.domain.ledger_chain import Check, Known
+from app.domain.ledger_missing import RANGES_MAX
+from app.domain.ledger_window import Ledger
 
 
 class LedgerSumsRead(Schema):
@@ -33,6 +35,14 @@ class LedgerPartitionRead(LedgerSumsRead):
     doubts: list[str]
 
 
+class LedgerRangeRead(Schema):
+    """Offsets of a partition, as the `offsets` of a retransmission have them."""
+
+    partition: int
+    offset: int = Field(description="the first")
+    to_offset: int = Field(description="before which it ends")
+
+
 class LedgerReasonRead(Schema):
     """Recorded discards of one reason, with what differs masked, and one status."""
 
@@ -52,17 +62,30 @@ class LedgerEntryRead(Schema):
     sums: LedgerSumsRead
     partitions: list[LedgerPartitionRead]
     reasons: list[LedgerReasonRead] = Field(description="the most frequent")
+    missing_among: list[LedgerRangeRead] = Field(
+        description="all that it passed in partitions that miss some: these are among them"
+    )
+    missing_among_more: bool = Field(description=f"whether there are more than {RANGES_MAX} ranges")
     hash: str
     previous: str = Field(description="hash of the entry before it")
+    key_id: str | None = Field(default=None, description="of the key that its hash is signed with")
 
 
 class LedgerRead(Schema):
-    """Entries that follow each other, and what they say together."""
+    """What all entries that are about some of a time say together, and the newest of them."""
 
-    from_: str = Field(alias="from")
+    from_: str = Field(alias="from", description="of what was asked for")
     to: str
-    proved: bool = Field(description="whether there are entries, and nothing is doubtful in them")
+    covered_from: str | None = Field(
+        default=None, description="from when on the entries are; the sums are of that time"
+    )
+    covered_to: str | None = Field(default=None, description="up to when they are")
+    proved: bool = Field(
+        description="whether all of the time from `from` to `to` is covered, and nothing doubtful"
+    )
+    doubts: list[str] = Field(description="of all entries, and NOT_COVERED")
     sums: LedgerSumsRead
+    entry_count: int = Field(description="how many they are, whatever `limit`")
     entries: list[LedgerEntryRead]
 
 
@@ -71,20 +94,31 @@ class LedgerCheckRead(Schema):
 
     intact: bool
     entries: int = Field(description="how many are, from the oldest on")
+    signed: bool = Field(description="whether all are signed, with keys of the service")
+    signed_from: int | None = Field(
+        default=None,
+        description="number of the first that is; all behind it are, and nothing before it was"
+        " changed since it was signed",
+    )
     hash: str | None = Field(default=None, description="of the last of these: keep it elsewhere")
     broken: int | None = Field(default=None, description="number of the first that is not")
     reason: str | None = Field(default=None, description="why it is not")
 
 
-def ledger_read(ledger: Ledger, *, since: str, until: str) -> LedgerRead:
+def ledger_read(ledger: Ledger) -> LedgerRead:
     """The answer for a ledger."""
+    asked, covered = ledger.asked, ledger.covered
     # By name: `from` is none that a call can give.
     return LedgerRead.model_validate(
         {
-            "from": since,
-            "to": until,
+            "from": asked.since.isoformat(),
+            "to": asked.until.isoformat(),
+            "coveredFrom": None if covered is None else covered.since.isoformat(),
+            "coveredTo": None if covered is None else covered.until.isoformat(),
             "proved": ledger.is_proved,
+            "doubts": [each.value for each in ledger.doubts],
             "sums": _sums(ledger.sums),
+            "entryCount": ledger.count,
             "entries": [_entry(each) for each in ledger.entries],
         }
     )
@@ -95,6 +129,8 @@ def check_read(check: Check) -> LedgerCheckRead:
     return LedgerCheckRead(
         intact=check.broken is None,
         entries=check.entries,
+        signed=check.is_signed,
+        signed_from=check.signed_from,
         hash=check.hash,
         broken=check.broken,
         reason=check.reason,
@@ -126,8 +162,14 @@ def _entry(entry: LedgerEntry) -> JsonObject:
             {"reason": reason, "status": status, "messages": messages}
             for reason, status, messages in entry.reasons
         ],
+        "missingAmong": [
+            {"partition": index, "offset": low, "toOffset": high}
+            for index, low, high in entry.among[:RANGES_MAX]
+        ],
+        "missingAmongMore": len(entry.among) > RANGES_MAX,
         "hash": entry.hash,
         "previous": entry.previous,
+        "keyId": entry.key_id,
     }
 
 

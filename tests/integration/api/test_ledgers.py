@@ -6,17 +6,24 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.commit import Progress
 from app.domain.job import JobKind, JobResult
-from app.domain.ledger_chain import NOTHING
+from app.domain.ledger_chain import NOTHING, hash_of
+from app.domain.message import NewRecord
+from app.log.interface import Committed
 from app.services.ledger_schedule import LedgerSchedule, due
 from app.services.ledgers import LedgerService
-from app.storage.database import Database
+from app.storage.database import Database, open_database
 from app.storage.jobs import JobRepository
 from app.storage.ledger_models import LedgerEntryRow
 from app.storage.ledgers import Kept, LedgerRepository
 from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.subscriptions import SubscriptionRepository
+from spark.store import DatabaseJobs
+from tests.fakes.keys import VAULT
 from tests.fakes.memory_log import MemoryLog
 
 TOPIC = "shop.orders"
@@ -90,9 +97,78 @@ async def test_entries_follow_each_other_and_are_shown_by_their_end(
     assert await entries(shop, to=second["to"]) == [first, second]
     assert await entries(shop, **{"from": second["to"]}) == [third]
     assert await entries(shop, limit="1") == [third]
-    whole = (await shop.get(LEDGER, params={"from": EVER})).json()
-    assert whole["proved"]
-    assert whole["sums"]["delivered"] == 0
+
+
+async def test_what_is_proved_is_what_entries_cover(
+    shop: httpx.AsyncClient, database: Database
+) -> None:
+    for _ in range(3):
+        await shop.post(LEDGER)
+        await made(database)
+    first, second, third = await entries(shop)
+
+    async def asked(**query: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await shop.get(LEDGER, params=query)).raise_for_status().json()
+        return found
+
+    # Nothing was to be said of the time before it was created.
+    whole = await asked(**{"from": EVER})
+    assert (whole["proved"], whole["doubts"], whole["entryCount"]) == (True, [], 3)
+    assert (whole["coveredFrom"], whole["coveredTo"]) == (first["from"], third["to"])
+    assert whole["to"] == third["to"]
+    # What came since the newest entry, nobody knows.
+    later = (datetime.fromisoformat(third["to"]) + timedelta(days=3)).isoformat()
+    for query in ({"from": EVER, "to": later}, {"from": third["to"], "to": later}):
+        found = await asked(**query)
+        assert (found["proved"], found["doubts"]) == (False, ["NOT_COVERED"])
+        assert found["to"] == later
+    # Up to within an entry: it is of the whole of that.
+    part = await asked(**{"from": second["from"], "to": second["to"]})
+    assert (part["proved"], part["coveredTo"], part["entryCount"]) == (True, second["to"], 1)
+    # One in the middle is not there any more.
+    async with database.transaction() as session:
+        await session.execute(delete(LedgerEntryRow).where(LedgerEntryRow.number == 2))
+    assert (await asked(**{"from": EVER}))["doubts"] == ["NOT_COVERED"]
+
+
+async def test_sums_are_of_all_entries_however_many_are_shown(
+    shop: httpx.AsyncClient, database: Database, log: MemoryLog
+) -> None:
+    for count in (1, 2, 3):
+        await log.append(TOPIC, [NewRecord(value=b"x") for _ in range(count)])
+        await shop.post(LEDGER)
+        await made(database)
+    found = (await shop.get(LEDGER, params={"from": EVER, "limit": "1"})).json()
+    assert [each["number"] for each in found["entries"]] == [3]
+    assert (found["entryCount"], found["sums"]["published"]) == (3, 6)
+    # Its runner counts nothing, and takes it all for gone.
+    assert (found["proved"], found["doubts"]) == (False, ["GONE"])
+
+
+async def test_an_entry_says_where_the_messages_are_that_it_misses(
+    shop: httpx.AsyncClient, database: Database, log: MemoryLog
+) -> None:
+    [at, *_] = await log.append(TOPIC, [NewRecord(value=b"x", key=b"k") for _ in range(4)])
+    async with database.transaction() as session:
+        known = await SubscriptionRepository(session).get(TOPIC, "billing")
+    progress = Progress(subscription_id=known.id, offset=3, delivered=1)
+    committed = {at.partition: Committed(progress.offset, progress.metadata())}
+    await log.commit({known.group: committed})
+    await shop.post(LEDGER)
+    await made(database)
+    [entry] = await entries(shop)
+    assert (entry["sums"]["published"], entry["sums"]["missing"]) == (4, 2)
+    partition = at.partition.index
+    assert entry["missingAmong"] == [{"partition": partition, "offset": 0, "toOffset": 3}]
+    assert not entry["missingAmongMore"]
+    # As it is, it says to a retransmission what to send.
+    asked = {"only": "all", "offsets": entry["missingAmong"], "dryRun": True}
+    answer = await shop.post(f"{PATH}/retransmission", json=asked)
+    assert answer.status_code == 202, answer.text
+    spans = [each for each in answer.json() if each["offset"] < each["toOffset"]]
+    assert [(each["partition"], each["offset"], each["toOffset"]) for each in spans] == [
+        (partition, 0, 3)
+    ]
 
 
 async def test_the_first_entry_that_was_changed_is_named(
@@ -103,7 +179,8 @@ async def test_the_first_entry_that_was_changed_is_named(
         await made(database)
     last = (await entries(shop))[-1]
     intact = (await shop.get(f"{LEDGER}/check")).json()
-    assert intact == {"intact": True, "entries": 3, "hash": last["hash"]}
+    signed = {"signed": True, "signedFrom": 1}
+    assert intact == {"intact": True, "entries": 3, "hash": last["hash"], **signed}
     kept = {"number": "3", "hash": last["hash"].upper()}
     assert (await shop.get(f"{LEDGER}/check", params=kept)).json() == intact
     async with database.transaction() as session:
@@ -113,6 +190,53 @@ async def test_the_first_entry_that_was_changed_is_named(
     broken = (await shop.get(f"{LEDGER}/check")).json()
     assert (broken["intact"], broken["broken"], broken["entries"]) == (False, 2, 1)
     assert "hash" in broken["reason"]
+
+
+async def test_entries_are_signed_by_a_runner_that_has_the_key(
+    shop: httpx.AsyncClient, database: Database, postgres_url: str
+) -> None:
+    async with open_database(postgres_url) as without_key:
+        await shop.post(LEDGER)
+        await made(without_key)
+    for _ in range(2):
+        await shop.post(LEDGER)
+        await made(database)
+    found = await entries(shop)
+    assert [each.get("keyId") for each in found] == [None, *VAULT.key_ids, *VAULT.key_ids]
+    check = (await shop.get(f"{LEDGER}/check")).json()
+    said = (check["intact"], check["entries"], check["signed"], check["signedFrom"])
+    assert said == (True, 3, False, 2)
+    # Its hash is right for the new text, as whoever can write into the database can make it.
+    async with database.transaction() as session:
+        row = await session.get_one(LedgerEntryRow, (await owner(session), 3))
+        row.content = row.content.replace('"missing":0', '"missing":9')
+        row.hash = hash_of(row.previous, row.content)
+    broken = (await shop.get(f"{LEDGER}/check")).json()
+    assert (broken["intact"], broken["broken"]) == (False, 3)
+    assert "signature" in broken["reason"]
+
+
+async def test_a_signed_ledger_is_not_gone_on_with_without_a_key(
+    shop: httpx.AsyncClient, database: Database, postgres_url: str
+) -> None:
+    await shop.post(LEDGER)
+    await made(database)
+    asked = (await shop.post(LEDGER)).json()
+    async with database.transaction() as session:
+        job = await JobRepository(session).take("r-1", LEASE)
+    assert job is not None
+    async with open_database(postgres_url) as without_key:
+        # Only what it hears of its jobs is the notices': this one hears nothing.
+        store = DatabaseJobs(without_key, notices=None, runner="r-1")  # type: ignore[arg-type]  # not used
+        assert await store.finish(job.claim, JobResult())
+    ended = (await shop.get(f"/jobs/{asked['id']}")).json()
+    assert ended["state"] == "FAILED"
+    assert "ANGELIA_SECRET_KEY" in ended["reason"]
+    assert len(await entries(shop)) == 1
+
+
+async def owner(session: AsyncSession) -> str:
+    return (await SubscriptionRepository(session).get(TOPIC, "billing")).id
 
 
 async def test_an_entry_that_is_gone_is_missed_by_who_has_kept_its_hash(
@@ -132,6 +256,7 @@ async def test_an_entry_that_is_gone_is_missed_by_who_has_kept_its_hash(
         ("GET", LEDGER, {"from": "yesterday"}, 400, "from"),
         ("GET", LEDGER, {"to": "x"}, 400, "to"),
         ("GET", LEDGER, {"limit": "0"}, 400, "limit"),
+        ("GET", LEDGER, {"from": EVER, "to": EVER}, 400, "from"),
         ("GET", LEDGER.replace("billing", "none"), {}, 400, "none"),
         ("POST", LEDGER.replace("billing", "none"), {}, 400, "none"),
         ("GET", LEDGER.replace("orders", "none") + "/check", {}, 404, "none"),

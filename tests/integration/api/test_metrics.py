@@ -39,6 +39,7 @@ from tests.fakes.memory_log import MemoryLog
 from tests.fakes.scraping import Scrape, scraped
 from tests.integration.api.guarded import guarded
 from tests.integration.api.server import given, serving
+from tests.integration.storage.builders import add_entry
 
 HOUR = timedelta(hours=1)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -225,6 +226,17 @@ async def test_what_goes_well_drains_and_loses_nothing(
         read = await scraped(api)
     assert [read.named(OF + name) for name in ("unhealthy", "lag_seconds")] == [[0], [0]]
     assert [read.named(OF + name) for name in ("drain_seconds", "loss_seconds")] == [[4], []]
+
+
+async def test_messages_that_its_last_ledger_entry_misses_are_shown(
+    postgres_url: str, stored: Subscription, database: Database
+) -> None:
+    read = []
+    for number, missing in enumerate((7, 3, 0), 1):
+        await add_entry(database, stored, number=number, missing=missing)
+        async with an_api(postgres_url) as api:
+            read.append((await scraped(api)).named(f"{OF}missing_messages"))
+    assert read == [[7], [3], []]
 
 
 async def test_a_suspended_one_is_shown_to_be(api: httpx.AsyncClient, subscription: str) -> None:

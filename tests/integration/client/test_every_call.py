@@ -145,7 +145,7 @@ async def test_ledgers_are_asked_for_shown_and_checked(angelia: AsyncAngelia) ->
     job = await angelia.ledgers.request(TOPIC, "billing")
     assert (job.kind, job.scope.subscription) == ("LEDGER", "billing")
     ledger = await angelia.ledgers.get(TOPIC, "billing", start=datetime.now(UTC) - DAY)
-    assert (ledger.entries, ledger.sums.published, ledger.proved) == ([], 0, False)
+    assert (ledger.entries, ledger.sums.published, ledger.proved) == ((), 0, False)
     check = await angelia.ledgers.check(TOPIC, "billing", number=1, hash_="0" * 64)
     assert (check.intact, check.broken, check.entries) == (False, 1, 0)
     assert (await angelia.ledgers.check(TOPIC, "billing")).intact

@@ -8,7 +8,7 @@ from app.domain.subscription import State
 from app.storage.alerts import AlertRepository
 from app.storage.topics import TopicRepository
 from tests.integration.health.watched import Watched
-from tests.integration.storage.builders import TOPIC, a_subscription
+from tests.integration.storage.builders import TOPIC, a_subscription, add_entry
 
 GONE = "The endpoint answered 410"
 
@@ -31,6 +31,23 @@ async def test_an_alert_is_announced_when_it_begins_and_when_it_is_over(watched:
     assert cleared["data"]["alertId"] == raised["data"]["alertId"]
     ids = [record.header(b"id") for record in watched.log.records(ALERTS)]
     assert ids == [raised["id"].encode(), cleared["id"].encode()]
+
+
+async def test_messages_that_a_ledger_misses_are_told_until_the_next_entry_misses_none(
+    watched: Watched,
+) -> None:
+    subscription = await watched.subscription()
+    watch = watched.watch()
+    await add_entry(watched.database, subscription, number=1, missing=7)
+    for _ in range(2):
+        await watch.look()
+    assert watched.told() == [("LEDGER_MISSING", "RAISED")]
+    [raised] = watched.announced()
+    details = raised["data"]["details"]
+    assert (details["entry"], details["missing"]) == (1, 7)
+    await add_entry(watched.database, subscription, number=2, missing=0)
+    await watch.look()
+    assert watched.told()[1:] == [("LEDGER_MISSING", "CLEARED")]
 
 
 async def test_the_topic_is_one_of_ours_and_nobody_else_publishes_to_it(watched: Watched) -> None:

@@ -20,6 +20,7 @@ from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
+from app.storage.ledger_models import LedgerEntryRow
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.topics import TopicRepository
 
@@ -108,3 +109,24 @@ async def add_subscription(database: Database, name: str = "billing") -> Subscri
         if TOPIC not in await TopicRepository(session).names():
             await add_topic(session)
         return await SubscriptionRepository(session).add(a_subscription(name))
+
+
+async def add_entry(
+    database: Database, subscription: Subscription, *, number: int, missing: int
+) -> None:
+    """An entry of its ledger that misses so many."""
+    since = NOON + number * timedelta(days=1)
+    async with database.transaction() as session:
+        session.add(
+            LedgerEntryRow(
+                subscription_id=subscription.id,
+                number=number,
+                job_id="",
+                from_at=since,
+                to_at=since + timedelta(days=1),
+                content="{}",
+                previous="",
+                hash="",
+                missing=missing,
+            )
+        )

@@ -10,6 +10,7 @@ from app.domain.alerts import Alert, AlertBook, AlertKind, Case, Limits, Reading
 from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.client_certificate import ClientCertificate
 from app.domain.forecast import Loss, LossCause
+from app.domain.ledger_missing import Shortfall
 from app.domain.signing import SigningKind, SigningSecret
 from app.domain.standing import Standing
 from app.domain.status import AttemptCounts, Mode, Output, SubscriptionLoad
@@ -72,6 +73,7 @@ def signed(*ends: timedelta | None, kind: SigningKind = SigningKind.V1) -> Subsc
 
 GONE = SUBSCRIPTION.in_state(State.SUSPENDED, reason="The endpoint answered 410")
 DAY = timedelta(days=1)
+SHORT = Shortfall(number=3, missing=7, since=NOW - DAY, until=NOW)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,7 @@ DAY = timedelta(days=1)
         (a_case(standing=a_loss(timedelta(hours=6))), [(AlertKind.LOSS_FORECAST, False)]),
         (a_case(standing=a_loss(timedelta(hours=8))), [(AlertKind.LOSS_FORECAST, True)]),
         (a_case(standing=a_loss(timedelta(hours=10))), []),
+        (replace(a_case(), short=SHORT), [(AlertKind.LEDGER_MISSING, False)]),
         (a_case(a_certificate(14 * DAY)), [(AlertKind.CERTIFICATE_EXPIRY, False)]),
         (a_case(a_certificate(-DAY)), [(AlertKind.CERTIFICATE_EXPIRY, False)]),
         (a_case(a_certificate(15 * DAY)), []),
