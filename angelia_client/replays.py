@@ -16,14 +16,16 @@ class Replay:
     `only`: all, undelivered or missing.
 
     Published (of `undelivered`: discarded) from `since` on, which may say how long ago (`-6h`), to
-    before `until`. `missing` are those that the service has no end of. `status_codes` belong to
-    `undelivered`. They get a `share` of the subscription's rate, above 0 and up to 1.
+    before `until`. `missing` are those that the service has no end of. `status_codes` and a part of
+    the `reason` belong to `undelivered`. They get a `share` of the subscription's rate, above 0 and
+    up to 1.
     """
 
     only: str
     since: datetime | str
     until: datetime | None = None
     status_codes: Sequence[int] = ()
+    reason: str | None = None
     message_ids: Sequence[str] = ()
     keys: Sequence[str] = ()
     share: float | None = None
@@ -36,6 +38,7 @@ class Replay:
             "from": moment_text(self.since),
             "to": None if self.until is None else time_text(self.until),
             "statusCodes": list(self.status_codes),
+            "reason": self.reason,
             "messageIds": list(self.message_ids),
             "keys": list(self.keys),
             "share": self.share,

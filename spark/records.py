@@ -69,6 +69,7 @@ def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) 
         "since": wanted.since.isoformat(),
         "until": wanted.until.isoformat(),
         "statuses": list(wanted.statuses),
+        "reason": wanted.reason,
     }
     return _rows(session, database_url, kind="discards", given=given)
 
@@ -212,6 +213,7 @@ class _Discards(_RowsReader):
             since=datetime.fromisoformat(self._given["since"]),
             until=datetime.fromisoformat(self._given["until"]),
             statuses=tuple(self._given["statuses"]),
+            reason=self._given["reason"],
         )
         for rows in discards(self._url, (part.first, part.end), wanted):
             yield [

@@ -26,7 +26,7 @@ from app.api.schemas.operations import (
     TopicConstraintsBody,
 )
 from app.api.schemas.redrive import RedriveBody
-from app.api.schemas.retransmission import RetransmissionBody
+from app.api.schemas.retransmission import RetransmissionBody, SeekBody
 from app.api.schemas.retransmissions import RetransmitBody
 from app.api.schemas.signing import SigningSecretBody
 from app.api.schemas.simulation import SimulateBody
@@ -50,6 +50,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     RedriveBody,
     RetransmissionBody,
     RetransmitBody,
+    SeekBody,
     SimulateBody,
     JobBody,
     KeyBody,

@@ -36,7 +36,9 @@ class Only(StrEnum):
 _TAKES: Final[Mapping[Only | None, frozenset[str]]] = {
     None: frozenset(),
     Only.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
-    Only.UNDELIVERED: frozenset({"--until", "--status", "--id", "--key", "--share", "--wait"}),
+    Only.UNDELIVERED: frozenset(
+        {"--until", "--status", "--reason", "--id", "--key", "--share", "--wait"}
+    ),
     Only.MISSING: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
     Only.ALL: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
 }
@@ -99,6 +101,7 @@ class Chosen:
             since=_since(self),
             until=self.until,
             status_codes=self.statuses,
+            reason=self.reason,
             message_ids=self.message_ids,
             keys=self.keys,
             share=self.share,

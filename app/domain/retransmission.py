@@ -93,7 +93,8 @@ def state_of(stored: RetransmissionState, job: JobState) -> RetransmissionState:
 class Selection:
     """Which messages: those that pass all that is given. An empty tuple stands for all.
 
-    `statuses` are those of discards: the subscriber's last answers.
+    `statuses` are those of discards: the subscriber's last answers. `reason` is a part of theirs,
+    in either case.
     """
 
     only: Only = Only.ALL
@@ -101,10 +102,12 @@ class Selection:
     message_ids: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     filters: tuple[Filter, ...] = ()
+    reason: str | None = None
 
     def __post_init__(self) -> None:
-        if self.statuses and self.only is not Only.UNDELIVERED:
-            raise ValidationFailedError.of("statusCodes", "belongs to only: undelivered")
+        for path, of_discards in (("statusCodes", self.statuses), ("reason", self.reason)):
+            if of_discards and self.only is not Only.UNDELIVERED:
+                raise ValidationFailedError.of(path, "belongs to only: undelivered")
         for path, given in (("messageIds", self.message_ids), ("keys", self.keys)):
             if len(given) > CHOSEN_MAX:
                 raise ValidationFailedError.of(path, f"must be at most {CHOSEN_MAX}")

@@ -6,14 +6,14 @@ from datetime import datetime
 
 from app.domain.audit import Action, Change
 from app.domain.commit import parse_progress
-from app.domain.errors import SubscriptionNotFoundError
+from app.domain.errors import SubscriptionNotFoundError, ValidationFailedError
 from app.domain.message import Partition
 from app.domain.seek import Seek
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.applied import AppliedChanges
 from app.services.audit import note
-from app.services.log_places import begun_at
+from app.services.log_places import begun_at, bounds_of
 from app.services.subscriptions import APPLIED_WITHIN
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
@@ -50,11 +50,42 @@ class SeekService:
 
         TopicNotFoundError, SubscriptionNotFoundError, LogUnavailableError; then nothing is moved.
         """
-        async with self._database.transaction() as session:
-            known = await SubscriptionRepository(session).get(topic, name)
+        known = await self._known(topic, name)
         partitions = await self._log.partitions(topic)
         found = await begun_at(self._log, partitions, to)
         offsets = [found[partition] for partition in partitions]
+        return await self._go_on(known, partitions, offsets, dry_run=dry_run)
+
+    async def seek_to(
+        self, topic: str, name: str, *, offsets: Mapping[int, int], dry_run: bool
+    ) -> Moved:
+        """Go on at these offsets, one of each partition, or at the nearest that the log has.
+
+        As `seek`, and ValidationFailedError.
+        """
+        known = await self._known(topic, name)
+        partitions = await self._log.partitions(topic)
+        _require_all(offsets, partitions)
+        bounds = await bounds_of(self._log, partitions)
+        within = [
+            min(max(offsets[each.index], bounds[each].start), bounds[each].end)
+            for each in partitions
+        ]
+        return await self._go_on(known, partitions, within, dry_run=dry_run)
+
+    async def _known(self, topic: str, name: str) -> Subscription:
+        async with self._database.transaction() as session:
+            return await SubscriptionRepository(session).get(topic, name)
+
+    async def _go_on(
+        self,
+        known: Subscription,
+        partitions: Collection[Partition],
+        offsets: Sequence[int],
+        *,
+        dry_run: bool,
+    ) -> Moved:
+        topic = known.topic
         if dry_run:
             return Moved(topic=topic, offsets=offsets)
         replaced = await self._set_by_tools(known, partitions)
@@ -94,3 +125,13 @@ class SeekService:
             )
             await note(AuditRepository(session), event)
             return (await subscriptions.update(replace(current, seek=seek))).change
+
+
+def _require_all(offsets: Mapping[int, int], partitions: Collection[Partition]) -> None:
+    """A move is of all partitions at once; ValidationFailedError."""
+    there = {each.index for each in partitions}
+    if unknown := sorted(offsets.keys() - there):
+        raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
+    if left := sorted(there - offsets.keys()):
+        message = f"must have each partition of the topic: there is none of partition {left[0]}"
+        raise ValidationFailedError.of("offsets", message)

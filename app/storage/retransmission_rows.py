@@ -14,6 +14,7 @@ from app.domain.job import Claim
 from app.domain.reach import Stretch
 from app.domain.retransmission import RUN_MAX
 from app.storage.copying import connected
+from app.storage.texts import storable
 from app.storage.trace_packs import places_in
 
 # Of undelivered messages, with their bodies, so many are in memory at a time.
@@ -30,6 +31,7 @@ FROM undelivered
 WHERE id >= {first} AND id < {end} AND subscription_id = {subscription_id}
   AND discarded_at >= {since} AND discarded_at < {until} AND redriven_at IS NULL
   AND (cardinality({statuses}::int[]) = 0 OR status = ANY({statuses}::int[]))
+  AND (cardinality({reasons}::text[]) = 0 OR reason ILIKE ANY({reasons}::text[]))
 ORDER BY id LIMIT {limit}
 """)
 _FINISHED: Final = sql.SQL("""
@@ -53,12 +55,16 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND partition = {partition} AND 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discards:
-    """The discards of a subscription, of a time, that were not sent again."""
+    """The discards of a subscription, of a time, that were not sent again.
+
+    `reason` is a part of theirs, in either case.
+    """
 
     subscription_id: str
     since: datetime
     until: datetime
     statuses: tuple[int, ...] = ()
+    reason: str | None = None
 
 
 def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Sequence[Any]]:
@@ -78,12 +84,20 @@ def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Seque
                 since=wanted.since,
                 until=wanted.until,
                 statuses=list(wanted.statuses),
+                reasons=[] if wanted.reason is None else [_part(wanted.reason)],
             )
             rows = cursor.execute(query).fetchall()
             if not rows:
                 return
             yield rows
             first = rows[-1][0] + 1
+
+
+def _part(text: str) -> str:
+    """The pattern of LIKE for all that has this text in it."""
+    for special in ("\\", "%", "_"):
+        text = text.replace(special, f"\\{special}")
+    return f"%{storable(text)}%"
 
 
 def finished_places(

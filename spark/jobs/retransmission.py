@@ -93,6 +93,7 @@ def selected(session: SparkSession, work: Work, asked: Asked, *, read: Reached) 
                 since=request.since,
                 until=request.until,
                 statuses=selection.statuses,
+                reason=selection.reason,
             )
             return each_once(chosen(unsent_discards(session, url, wanted), choice))
         case Only.MISSING:

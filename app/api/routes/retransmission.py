@@ -19,12 +19,11 @@ from app.api.documented import (
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, JsonRequest, answer
 from app.api.routes.retransmissions import requested
-from app.api.schemas.base import OtherFields, Rules, ignored_paths, parse
+from app.api.schemas.base import JsonObject, OtherFields, Rules, ignored_paths, parse
 from app.api.schemas.moments import instant_of, moment_of
 from app.api.schemas.redrive import (
     RedriveBody,
     RedriveRead,
-    ignored_in_redrive,
     redrive_body,
     redrive_read,
 )
@@ -34,8 +33,11 @@ from app.api.schemas.retransmission import (
     RetransmissionBody,
     offsets_by_cluster,
     offsets_by_partition,
+    places_of,
+    seek_body,
 )
-from app.api.schemas.retransmissions import SpanRead, is_retransmission
+from app.api.schemas.retransmission_fields import Way, require_fitting, way_of
+from app.api.schemas.retransmissions import SpanRead
 from app.domain.access import Role
 from app.domain.redrive import RedriveFilter
 from app.services.seeking import Moved
@@ -86,6 +88,7 @@ _POST_TAKES: Final[dict[str, Any]] = {
                     "anyOf": [
                         {"$ref": "#/components/schemas/RedriveBody"},
                         {"$ref": "#/components/schemas/RetransmitBody"},
+                        {"$ref": "#/components/schemas/SeekBody"},
                         {"$ref": "#/components/schemas/RetransmissionBody"},
                         _DATE,
                     ]
@@ -149,21 +152,37 @@ async def redrive(
     published, after what waits by now, and with `Hermes-Retransmission`. A suspended subscription
     gets them when it is resumed.
 
+    With `mode: seek` the subscription is moved as a whole, as by PUT, to a time or to offsets; the
+    answer says where it goes on.
+
     A time alone, in any of its forms (`-6h` as text or as a JSON string, or `retransmissionDate`),
     does what PUT does; the answer is a list, as in Hermes' documents.
+
+    A field that has no effect with what is asked for is refused.
     """
-    asked = await dated_request(request)
-    if FIELD in asked.body:
-        moved = await _moved(services, (topic, name), asked, dry_run=dry_run)
-        notes = AnswerNotes(ignored=_ignored(asked), applied=moved.applied)
-        return answer(offsets_by_partition(moved), notes=notes)
-    if is_retransmission(asked.body):
-        return await requested(services, (topic, name), asked)
-    body = redrive_body(asked.body, strict=asked.strict)
-    act = services.redriving.preview if body.dry_run else services.redriving.redrive
-    done = await act(topic, name, _redrive_filter(body))
-    notes = AnswerNotes(ignored=ignored_in_redrive(asked.body))
-    return answer(redrive_read(done, dry_run=body.dry_run), notes=notes)
+    asked, named = await dated_request(request), (topic, name)
+    match way_of(asked.body):
+        case Way.DATE:
+            moved = await _moved(services, named, asked, dry_run=dry_run)
+            notes = AnswerNotes(ignored=_ignored(asked), applied=moved.applied)
+            return answer(offsets_by_partition(moved), notes=notes)
+        case Way.SEEK:
+            moved = await _sought(services, named, asked.body, dry_run=dry_run)
+            return answer(offsets_by_partition(moved), notes=AnswerNotes(applied=moved.applied))
+        case Way.ALL | Way.UNDELIVERED | Way.MISSING:
+            return await requested(services, named, asked.body, dry_run=dry_run)
+        case _:
+            return await _redriven(services, named, asked.body, dry_run=dry_run)
+
+
+async def _redriven(
+    services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
+) -> Response:
+    body = redrive_body(asked)
+    looks = dry_run or body.dry_run
+    act = services.redriving.preview if looks else services.redriving.redrive
+    done = await act(*named, _redrive_filter(body))
+    return answer(redrive_read(done, dry_run=looks))
 
 
 def _redrive_filter(body: RedriveBody) -> RedriveFilter:
@@ -180,10 +199,22 @@ def _redrive_filter(body: RedriveBody) -> RedriveFilter:
 async def _moved(
     services: Services, named: tuple[str, str], asked: JsonRequest, *, dry_run: bool
 ) -> Moved:
+    require_fitting(asked.body, Way.DATE)
     rules = Rules(others=OtherFields(), strict=asked.strict)
     wanted = parse(RetransmissionBody, asked.body, rules)
     moment = moment_of(wanted.retransmission_date, now=datetime.now(UTC), path=FIELD)
-    return await services.seeking.seek(*named, to=moment, dry_run=dry_run)
+    return await services.seeking.seek(*named, to=moment, dry_run=dry_run or wanted.dry_run)
+
+
+async def _sought(
+    services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
+) -> Moved:
+    body = seek_body(asked)
+    looks = dry_run or body.dry_run
+    if body.from_ is None:
+        return await services.seeking.seek_to(*named, offsets=places_of(body), dry_run=looks)
+    moment = moment_of(body.from_, now=datetime.now(UTC), path="from")
+    return await services.seeking.seek(*named, to=moment, dry_run=looks)
 
 
 def _ignored(asked: JsonRequest) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import Services, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, errors, refusal
-from app.api.media import LIMIT_MAX, AnswerNotes, JsonRequest, answer, limit_of
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
+from app.api.schemas.base import JsonObject
 from app.api.schemas.moments import instant_of, moment_of
 from app.api.schemas.retransmissions import (
     RetransmissionRead,
-    ignored_in_retransmission,
     offsets_of,
     retransmissions_read,
     retransmit_body,
@@ -32,15 +32,16 @@ _ENDED: Final = refusal(
 RetransmissionId = Annotated[str, Path(description="id of the retransmission")]
 
 
-async def requested(services: Services, named: tuple[str, str], asked: JsonRequest) -> Response:
+async def requested(
+    services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
+) -> Response:
     """Have messages sent again beside live traffic; `Location` leads to how far that is."""
     topic, name = named
-    wanted = _wanted(asked)
+    wanted = _wanted(asked, dry_run=dry_run)
     seen = await services.retransmitting.request(topic, name, wanted)
     [item] = seen.items
     where = f"/topics/{topic}/subscriptions/{name}/retransmissions/{item.id}"
-    ignored = ignored_in_retransmission(asked.body)
-    return answer(spans_read(item), 202, AnswerNotes(ignored=ignored, extra={"Location": where}))
+    return answer(spans_read(item), 202, AnswerNotes(extra={"Location": where}))
 
 
 @router.get(
@@ -96,13 +97,13 @@ async def cancel_retransmission(
     return answer(found)
 
 
-def _wanted(asked: JsonRequest) -> Wanted:
-    body, now = retransmit_body(asked.body, strict=asked.strict), datetime.now(UTC)
+def _wanted(asked: JsonObject, *, dry_run: bool) -> Wanted:
+    body, now = retransmit_body(asked), datetime.now(UTC)
     return Wanted(
         since=None if body.from_ is None else moment_of(body.from_, now=now, path="from"),
         until=instant_of(body.to, path="to"),
         offsets=offsets_of(body),
         selection=selection_of(body),
         share=body.share,
-        dry_run=body.dry_run,
+        dry_run=dry_run or body.dry_run,
     )

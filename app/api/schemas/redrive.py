@@ -1,19 +1,19 @@
 """Sending discarded messages again: what is asked for, and what was done."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, Text, ignored_paths, parse
+from app.api.schemas.base import Schema, Text
+from app.api.schemas.retransmission_fields import parsed, way_of
 from app.api.schemas.undelivered import epoch_ms
 from app.domain.redrive import Redrivable
 from app.services.redriving import Redriven
 
 SHOWN_MAX: Final = 20
 
-_OTHER_FIELDS: Final = OtherFields()
 _ONLY: Final = "discarded"
 
 
@@ -44,6 +44,7 @@ class RedriveBody(Schema):
     )
     message_ids: list[Text] | None = Field(default=None, min_length=1, max_length=1000)
     again: bool = Field(default=False, description="also those that were sent again before")
+    mode: Literal["replay"] = Field(default="replay", description="seek moves a subscription")
     dry_run: bool = Field(default=False, description="only say what would be sent")
 
 
@@ -76,14 +77,9 @@ class RedriveRead(Schema):
     )
 
 
-def redrive_body(body: Mapping[str, Any], *, strict: bool) -> RedriveBody:
-    """What a body asks for; ValidationFailedError."""
-    return parse(RedriveBody, body, Rules(others=_OTHER_FIELDS, strict=strict))
-
-
-def ignored_in_redrive(body: JsonObject) -> tuple[str, ...]:
-    """The fields of a body that have no effect."""
-    return ignored_paths(RedriveBody, body, _OTHER_FIELDS)
+def redrive_body(body: Mapping[str, Any]) -> RedriveBody:
+    """What a body asks for, all of which has an effect; ValidationFailedError."""
+    return parsed(RedriveBody, body, way_of(body))
 
 
 def redrive_read(redriven: Redriven, *, dry_run: bool) -> RedriveRead:

@@ -1,10 +1,13 @@
 """Retransmission by moving a subscription: Hermes' request and answer."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from app.api.schemas.base import JsonObject, Schema
+from app.api.schemas.base import JsonObject, Schema, Text
+from app.api.schemas.retransmission_fields import Way, parsed
+from app.domain.errors import ValidationFailedError
 from app.domain.operations import DATACENTER
 from app.services.seeking import Moved
 
@@ -18,6 +21,30 @@ class RetransmissionBody(Schema):
         description="RFC 3339, UTC unless it has an offset, or -30m, -6h, -2d",
         examples=["2026-01-31T12:00:00Z"],
     )
+    dry_run: bool = Field(default=False, description="only say where it would go on")
+
+
+class PlaceBody(Schema):
+    """Where to go on in one partition."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    partition: int = Field(ge=0, le=100_000)
+    offset: Annotated[int, Field(ge=0, le=2**62)]
+
+
+class SeekBody(Schema):
+    """Where a subscription goes on: from a time, or at offsets, one of each partition."""
+
+    mode: Literal["seek"]
+    only: Literal["all"] = Field(default="all", description="it gets all from there on")
+    from_: Text | None = Field(
+        default=None, alias="from", description="RFC 3339, ms, or -30m, -6h, -2d"
+    )
+    offsets: list[PlaceBody] | None = Field(
+        default=None, min_length=1, max_length=1_000, description="instead of from"
+    )
+    dry_run: bool = Field(default=False, description="only say where it would go on")
 
 
 class TopicNameRead(Schema):
@@ -32,6 +59,23 @@ class PartitionOffsetRead(Schema):
     topic: TopicNameRead
     partition: int
     offset: int
+
+
+def seek_body(body: JsonObject) -> SeekBody:
+    """What a body asks for, all of which has an effect; ValidationFailedError."""
+    asked = parsed(SeekBody, body, Way.SEEK)
+    if (asked.from_ is None) == (asked.offsets is None):
+        raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
+    return asked
+
+
+def places_of(asked: SeekBody) -> Mapping[int, int]:
+    """The offsets that it asks for, by partition; ValidationFailedError."""
+    given = asked.offsets or []
+    found = {each.partition: each.offset for each in given}
+    if len(found) < len(given):
+        raise ValidationFailedError.of("offsets", "must have each partition once")
+    return found
 
 
 def offsets_by_cluster(moved: Moved) -> dict[str, list[JsonObject]]:

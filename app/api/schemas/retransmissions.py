@@ -2,22 +2,15 @@
 
 from collections.abc import Mapping
 from itertools import zip_longest
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from app.api.schemas.base import (
-    JsonObject,
-    OtherFields,
-    Rules,
-    Schema,
-    Text,
-    ignored_paths,
-    parse,
-)
+from app.api.schemas.base import JsonObject, Schema, Text
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.job import NO_RUNNER
 from app.api.schemas.retransmission import TopicNameRead
+from app.api.schemas.retransmission_fields import parsed, way_of
 from app.domain.errors import ValidationFailedError
 from app.domain.retransmission import (
     CHOSEN_MAX,
@@ -30,8 +23,6 @@ from app.domain.retransmission import (
 )
 from app.services.retransmitting import RetransmissionsSeen
 
-_OTHER_FIELDS: Final = OtherFields()
-
 OnlyText = Literal["all", "undelivered", "missing"]
 State = Literal["REQUESTED", "READING", "SENDING", "DONE", "CANCELLED", "FAILED"]
 Offset = Annotated[int, Field(ge=0, le=2**62)]
@@ -39,6 +30,8 @@ Offset = Annotated[int, Field(ge=0, le=2**62)]
 
 class OffsetsBody(Schema):
     """Messages of one partition."""
+
+    model_config = ConfigDict(extra="forbid")
 
     partition: int = Field(ge=0, le=100_000)
     offset: Offset = Field(description="the first")
@@ -67,12 +60,15 @@ class RetransmitBody(Schema):
         max_length=100,
         description="with undelivered: the subscriber's last answer",
     )
+    reason: Text | None = Field(
+        default=None, description="with undelivered: part of the reason of the discard"
+    )
     message_ids: list[Text] | None = Field(default=None, min_length=1, max_length=CHOSEN_MAX)
     keys: list[Text] | None = Field(
         default=None, min_length=1, max_length=CHOSEN_MAX, description="Partition-Keys"
     )
     share: float = Field(default=SHARE_DEFAULT, ge=SHARE_MIN, le=1, description="of the rate")
-    mode: Literal["replay"] = Field(default="replay", description="PUT moves a subscription")
+    mode: Literal["replay"] = Field(default="replay", description="seek moves a subscription")
     dry_run: bool = Field(default=False, description="only say what would be sent")
 
 
@@ -138,19 +134,13 @@ class RetransmissionRead(Schema):
     reason: str | None = Field(default=None, description="why it FAILED")
 
 
-def is_retransmission(body: Mapping[str, Any]) -> bool:
-    """Whether it asks for a retransmission beside live traffic."""
-    only = body.get("only")
-    return isinstance(only, str) and only in set(Only)
-
-
-def retransmit_body(body: JsonObject, *, strict: bool) -> RetransmitBody:
-    """What a body asks for; ValidationFailedError."""
-    asked = parse(RetransmitBody, body, Rules(others=_OTHER_FIELDS, strict=strict))
+def retransmit_body(body: JsonObject) -> RetransmitBody:
+    """What a body asks for, all of which has an effect; ValidationFailedError."""
+    asked = parsed(RetransmitBody, body, way_of(body))
     if (asked.from_ is None) == (asked.offsets is None):
         raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
-    if asked.offsets is not None and Only(asked.only) is Only.UNDELIVERED:
-        raise ValidationFailedError.of("offsets", "belongs to only: all and missing")
+    if asked.offsets is not None and asked.to is not None:
+        raise ValidationFailedError.of("to", "belongs to from; offsets end with their toOffset")
     return asked
 
 
@@ -161,6 +151,7 @@ def selection_of(asked: RetransmitBody) -> Selection:
         statuses=tuple(asked.status_codes or ()),
         message_ids=tuple(asked.message_ids or ()),
         keys=tuple(asked.keys or ()),
+        reason=asked.reason,
         filters=filters_of([asked.filter] if asked.filter else []),
     )
 
@@ -173,11 +164,6 @@ def offsets_of(asked: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | 
     if len(found) < len(asked.offsets):
         raise ValidationFailedError.of("offsets", "must have each partition once")
     return found
-
-
-def ignored_in_retransmission(body: JsonObject) -> tuple[str, ...]:
-    """The fields of a body that have no effect."""
-    return ignored_paths(RetransmitBody, body, _OTHER_FIELDS)
 
 
 def spans_read(item: Retransmission) -> list[JsonObject]:

@@ -51,6 +51,7 @@ BODY: dict[str, Setting] = {
     "messageIds": Setting(wrong=[*lists(1000, "m"), *wrong("at least 1 item", [])]),
     "messageIds.0": Setting(wrong=text(0, 10**4)[:4]),
     "again": Setting(wrong=flag()),
+    "mode": Setting(wrong=wrong("must be 'replay'", "back", "", 1)),
     "dryRun": Setting(wrong=flag()),
 }
 
@@ -392,12 +393,3 @@ async def test_what_is_to_be_sent_must_be_said(api: httpx.AsyncClient, path: str
     refused = await api.post(path, json={"from": "2026-01-01T12:00:00Z"})
     assert refused.status_code == 400
     assert [each["path"] for each in refused.json()["details"]] == ["only"]
-
-
-async def test_fields_without_effect_are_named_or_strictly_refused(
-    api: httpx.AsyncClient, path: str
-) -> None:
-    body = ALL | {"share": 1}
-    assert (await api.post(path, json=body)).headers["Angelia-Ignored-Fields"] == "share"
-    refused = await api.post(path, json=body, headers={"Prefer": "handling=strict"})
-    assert refused.status_code == 400

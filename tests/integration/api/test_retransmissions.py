@@ -52,7 +52,8 @@ BODY: dict[str, Setting] = {
     "keys": Setting(wrong=[*lists(1000, "k"), *wrong("at least 1 item", [])]),
     "keys.0": Setting(wrong=text(0, 10**4)[:4]),
     "share": Setting(wrong=[*wrong("", 0, 1.01, -1, "1"), *wrong("", *NO_STRINGS[-1:])]),
-    "mode": Setting(wrong=wrong("replay", "seek", "", 1)),
+    "reason": Setting(wrong=[*wrong("must be a string", *NO_STRINGS), *wrong("zero", "x\0")]),
+    "mode": Setting(wrong=wrong("must be 'replay'", "back", "", 1)),
     "dryRun": Setting(wrong=flag()),
 }
 
@@ -275,6 +276,11 @@ async def test_another_subscription_has_none_of_it(
         ({"only": "all", "offsets": [{"partition": 0, "offset": 1}] * 2}, "offsets", "once"),
         ({**ALL, "statusCodes": [400]}, "statusCodes", "belongs to only: undelivered"),
         ({**ALL, "only": "missing"}, "only", "trackingAll"),
+        (
+            {"only": "all", "to": "2026-01-01", "offsets": [{"partition": 0, "offset": 1}]},
+            "to",
+            "belongs to from",
+        ),
         ({**ALL, "from": "2300-01-01"}, "from", "must be before to"),
         ({**ALL, "from": "1999-01-01"}, "from", "at most 366 days ago"),
         ({**ALL, "filter": {**FILTER, "path": "$["}}, "filters.0.path", ""),
@@ -296,8 +302,9 @@ async def test_a_field_refuses_what_it_cannot_be_and_says_what_it_can(
     failed = []
     for name, setting in BODY.items():
         field, _, item = name.partition(".")
+        only = "undelivered" if field in {"statusCodes", "reason"} else "all"
         for value, says in setting.wrong:
-            body = {**ALL, field: [value] if item else value}
+            body = {**ALL, "only": only, field: [value] if item else value}
             refused = await api.post(f"{subscription}/retransmission", json=body)
             answer = refused.json()
             problems = answer.get("details", []) if isinstance(answer, dict) else []

@@ -1,0 +1,96 @@
+"""Which fields go with which way to send messages again.
+
+A field that chooses messages, and is ignored, sends too many of them: so none is.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from app.api.schemas.base import OtherFields, Rules, Schema, parse
+from app.domain.errors import FieldProblem, ValidationFailedError
+
+
+class Way(StrEnum):
+    """A way to send messages again, in the words of who asks for it."""
+
+    ALL = "only: all"
+    UNDELIVERED = "only: undelivered"
+    MISSING = "only: missing"
+    DISCARDED = "only: discarded"
+    SEEK = "mode: seek"
+    DATE = "retransmissionDate"
+
+
+_SENT: Final = frozenset({"only", "mode", "from", "to", "messageIds", "dryRun"})
+_PACED: Final = _SENT | {"filter", "keys", "share"}
+TAKEN: Final[Mapping[Way, frozenset[str]]] = {
+    Way.ALL: _PACED | {"offsets"},
+    Way.UNDELIVERED: _PACED | {"statusCodes", "reason"},
+    Way.MISSING: _PACED | {"offsets"},
+    Way.DISCARDED: _SENT | {"statusCodes", "reason", "again"},
+    Way.SEEK: frozenset({"mode", "only", "from", "offsets", "dryRun"}),
+    Way.DATE: frozenset({"retransmissionDate", "dryRun"}),
+}
+
+# Fields of another program are ignored in Hermes' form alone, which others send, too.
+_NONE_IGNORED: Final = Rules(others=OtherFields(), strict=True)
+
+SchemaT = TypeVar("SchemaT", bound=Schema)
+
+
+def way_of(body: Mapping[str, Any]) -> Way | None:
+    """How it asks for messages; None: it does not say so."""
+    if "retransmissionDate" in body:
+        return Way.DATE
+    if body.get("mode") == "seek":
+        return Way.SEEK
+    only = body.get("only")
+    return next((way for way in Way if f"only: {only}" == way), None)
+
+
+def parsed(model: type[SchemaT], body: Mapping[str, Any], way: Way | None) -> SchemaT:
+    """`body`, all of which has an effect, as `model`; ValidationFailedError with every problem."""
+    misplaced = list(_misplaced(body, way))
+    elsewhere = _elsewhere(body, way)
+    fitting = {name: value for name, value in body.items() if name not in elsewhere}
+    try:
+        asked = parse(model, fitting, _NONE_IGNORED)
+    except ValidationFailedError as exc:
+        raise ValidationFailedError([*misplaced, *exc.details]) from exc
+    if misplaced:
+        raise ValidationFailedError(misplaced)
+    return asked
+
+
+def require_fitting(body: Mapping[str, Any], way: Way) -> None:
+    """Refuse what would choose messages in another way; ValidationFailedError."""
+    if misplaced := list(_misplaced(body, way)):
+        raise ValidationFailedError(misplaced)
+
+
+def _misplaced(body: Mapping[str, Any], way: Way | None) -> Iterator[FieldProblem]:
+    for name, ways in _elsewhere(body, way).items():
+        if body[name] is not None:
+            yield FieldProblem(path=name, message=f"belongs to {_listed(ways)}, not to {way}")
+
+
+def _elsewhere(body: Mapping[str, Any], way: Way | None) -> Mapping[str, list[Way]]:
+    """Its fields that belong to other ways."""
+    if way is None:
+        return {}
+    others = {
+        name: [each for each, taken in TAKEN.items() if name in taken]
+        for name in sorted(body.keys() - TAKEN[way])
+    }
+    return {name: ways for name, ways in others.items() if ways}
+
+
+def _listed(ways: list[Way]) -> str:
+    """Such as `only: all and missing, or mode: seek`."""
+    kinds = [each.removeprefix("only: ") for each in ways if each.startswith("only: ")]
+    others = [each.value for each in ways if not each.startswith("only: ")]
+    if kinds:
+        *most, last = kinds
+        others.insert(0, "only: " + (f"{', '.join(most)} and {last}" if most else last))
+    return ", or ".join(others)
