@@ -93,7 +93,8 @@ class SubscriptionMetrics(Answered):
 
     `lag`: messages that are not finished yet. `mode` (NORMAL, SLOW, HEARTBEAT) and `output_rate`
     tell how fast it may go, and `circuit` (CLOSED, OPEN, HALF_OPEN) whether it may; they are None
-    where nothing is sent.
+    where nothing is sent. The last three, in seconds and messages, are None where nobody has looked
+    at its health lately, and `drain_seconds` also where all that waits will take for ever.
     """
 
     SCHEMA: ClassVar[str] = "SubscriptionMetricsRead"
@@ -119,6 +120,9 @@ class SubscriptionMetrics(Answered):
     circuit: str | None
     circuit_reason: str | None
     circuit_since: InstantSeconds | None
+    oldest_unfinished_age: float | None
+    drain_seconds: float | None
+    expiring: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from app.domain.alerts import Alert
@@ -12,7 +12,6 @@ from app.domain.subscription import State, Subscription
 from app.services.watching import LEASE
 from app.storage.alerts import AlertRepository
 from app.storage.database import Database
-from app.storage.leases import LeaseRepository
 from app.storage.standings import StandingRepository, Unhealthy, Wanted
 from app.storage.subscriptions import SubscriptionRepository
 
@@ -55,10 +54,9 @@ class HealthService:
         """TopicNotFoundError, SubscriptionNotFoundError."""
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
-            at = await LeaseRepository(session).renewed_at(LEASE)
-            standing = await StandingRepository(session).get(found.id)
-        if at is None or standing is None or datetime.now(UTC) - at > FRESH:
-            return Look(subscription=found, standing=None, at=None)
+            standings = StandingRepository(session)
+            seen = await standings.looked_at(found.id, LEASE, within=FRESH)
+        standing, at = seen or (None, None)
         return Look(subscription=found, standing=standing, at=at)
 
     async def unhealthy(self, wanted: Wanted) -> Sequence[Unhealthy]:

@@ -11,6 +11,8 @@ import structlog
 from app.domain.errors import NotFoundError, UnavailableError
 from app.domain.message import Partition
 from app.log.interface import Bounds, MessageLog
+from app.services.health import FRESH
+from app.services.prospects import prospects
 from app.services.rates import (
     SubscriptionFigures,
     TopicFigures,
@@ -18,7 +20,9 @@ from app.services.rates import (
     lag_behind,
     subscription_figures,
 )
+from app.services.watching import LEASE
 from app.storage.database import Database
+from app.storage.standings import StandingRepository
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
 
@@ -46,8 +50,15 @@ class MetricsService:
             status = StatusRepository(session)
             cursors = await status.cursors(found.id)
             loads = await status.loads(found.id, within=REPORTED_WITHIN)
-        lag = lag_behind(cursors, await self._bounds(topic))
+            standings = StandingRepository(session)
+            seen = await standings.looked_at(found.id, LEASE, within=FRESH)
+        bounds = await self._bounds(topic)
+        lag = lag_behind(cursors, bounds)
         figures = subscription_figures(cursors, loads, lag)
+        if seen:
+            unfinished = bounds.keys() if lag and bounds else ()
+            ahead = await prospects(self._log, found, seen[0], unfinished=unfinished)
+            figures = replace(figures, prospects=ahead)
         return figures if found.batching is None else replace(figures, batch_rate=figures.rate)
 
     async def topic(self, name: str) -> TopicFigures:

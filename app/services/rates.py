@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 from app.domain.circuit import CircuitReading, CircuitState
@@ -14,12 +15,26 @@ _OPENNESS: Final = (CircuitState.CLOSED, CircuitState.HALF_OPEN, CircuitState.OP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prospects:
+    """What lies before a subscription, as of the last look; `drain` None: for ever, or not known.
+
+    `oldest_age` is that of the oldest message that is not finished, at least: of one that is being
+    tried it is how long. `expiring` messages end their time to live before they are delivered.
+    """
+
+    oldest_age: timedelta
+    drain: timedelta | None
+    expiring: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionFigures:
     """Lifetime counts, what is open now, and per-second rates over the last report of each worker.
 
     `rate` counts requests, `batch_rate` those that are batches, `throughput` delivered bytes. `lag`
     is in messages. `output` is what leaves at most over all workers, in the mode of the one that
-    fares worst, and with the circuit that lets least through; None: none reports.
+    fares worst, and with the circuit that lets least through; None: none reports. `prospects` are
+    looked at for a single subscription only.
     """
 
     delivered: int
@@ -38,6 +53,7 @@ class SubscriptionFigures:
     codes_5xx: float = 0.0
     retries: float = 0.0
     output: Output | None = None
+    prospects: Prospects | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +80,7 @@ def subscription_figures(
         inflight=sum(load.in_flight for load in loads),
         lag=lag,
         output=_output([load.output for load in loads]),
+        prospects=None,
         **_rates(loads),
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import delete, select
@@ -12,6 +13,7 @@ from app.domain.monitoring import Severity
 from app.domain.standing import Standing
 from app.domain.subscription import State
 from app.storage.health_models import StandingRow as Row
+from app.storage.leases import LeaseRepository
 from app.storage.models import Json, SubscriptionRow
 from app.storage.settings import from_json, to_json
 
@@ -66,6 +68,16 @@ class StandingRepository:
         query = select(Row.standing).where(Row.subscription_id == subscription_id)
         stored = await self._session.scalar(query)
         return None if stored is None else _standing_of(stored)
+
+    async def looked_at(
+        self, subscription_id: str, lease: str, *, within: timedelta
+    ) -> tuple[Standing, datetime] | None:
+        """How it did, and when whoever has `lease` looked last; None: nobody has `within` that."""
+        at = await LeaseRepository(self._session).renewed_at(lease)
+        standing = await self.get(subscription_id)
+        if at is None or standing is None or datetime.now(UTC) - at > within:
+            return None
+        return standing, at
 
     async def unhealthy(self, wanted: Wanted) -> Sequence[Unhealthy]:
         """Those with problems, suspended ones not; by topic and name."""

@@ -1,11 +1,11 @@
 """Metrics as answered: Hermes' names, numbers instead of its strings."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from app.api.schemas.base import Schema
-from app.services.rates import SubscriptionFigures, TopicFigures
+from app.services.rates import Prospects, SubscriptionFigures, TopicFigures
 
 
 class SubscriptionMetricsRead(Schema):
@@ -46,6 +46,20 @@ class SubscriptionMetricsRead(Schema):
     circuit_since: float | None = Field(
         default=None, description="since when it is closed, or is not: seconds since the epoch"
     )
+    oldest_unfinished_age: float | None = Field(
+        default=None,
+        description=(
+            "seconds, at least, of the oldest message that is not finished. This and the next two"
+            " are as of the last look at its health, and of a single subscription only"
+        ),
+    )
+    drain_seconds: float | None = Field(
+        default=None, description="until nothing waits; absent: for ever, or not known yet"
+    )
+    expiring: int | None = Field(
+        default=None,
+        description="messages whose time to live will end before they are delivered",
+    )
 
     @classmethod
     def of(cls, figures: SubscriptionFigures) -> "SubscriptionMetricsRead":
@@ -75,7 +89,18 @@ class SubscriptionMetricsRead(Schema):
             circuit=circuit.state.value if circuit else None,
             circuit_reason=circuit.reason or None if circuit else None,
             circuit_since=circuit.since.timestamp() if circuit else None,
+            **_before_it(figures.prospects),
         )
+
+
+def _before_it(prospects: Prospects | None) -> dict[str, Any]:
+    if prospects is None:
+        return {}
+    return {
+        "oldest_unfinished_age": round(prospects.oldest_age.total_seconds(), 1),
+        "drain_seconds": None if prospects.drain is None else prospects.drain.total_seconds(),
+        "expiring": prospects.expiring,
+    }
 
 
 class LifetimeRead(Schema):

@@ -1,7 +1,7 @@
 """Health, forecasts and alerts by REST."""
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -9,18 +9,21 @@ import pytest
 from pydantic import SecretStr
 
 from app.config import Settings
+from app.domain.commit import Progress
 from app.domain.monitoring import Monitoring, Severity
 from app.domain.owner import Owner
 from app.domain.status import AttemptCounts
 from app.domain.subscription import State
+from app.log.interface import Committed
 from app.main import create_app
 from tests.fakes.keys import KEY
 from tests.integration.api.server import given, serving
-from tests.integration.health.watched import FAILING, Watched
+from tests.integration.health.watched import FAILING, Watched, at_start
 from tests.integration.storage.builders import TOPIC, a_subscription
 
 PATH = f"/topics/{TOPIC}/subscriptions/billing"
 ALL = {"respectMonitoringSeverity": "false"}
+AHEAD = ("oldestUnfinishedAge", "drainSeconds", "expiring")
 
 
 @pytest.fixture
@@ -121,6 +124,49 @@ async def test_a_forecast_says_what_will_be_lost_and_when(
     (loss,) = forecast["losses"]
     assert (loss["cause"], loss["messages"]) == ("RETENTION", pytest.approx(80, abs=1))
     assert loss["at"] > forecast["asOf"]
+
+
+async def ahead(api: httpx.AsyncClient) -> list[Any]:
+    metrics = await got(api, f"{PATH}/metrics")
+    return [metrics.get(name) for name in AHEAD]
+
+
+async def test_metrics_say_what_lies_before_a_subscription(
+    api: httpx.AsyncClient, watched: Watched
+) -> None:
+    subscription = await watched.subscription()
+    ttl = {"subscriptionPolicy": {"publishTtl": 7200}}
+    (await api.put(PATH, json=ttl)).raise_for_status()
+    assert await ahead(api) == [None, None, None]
+    await watched.published(TOPIC, 80, ago=timedelta(hours=1))
+    await watched.set_state(subscription, State.SUSPENDED)
+    await watched.watch().look()
+    forecast = await got(api, f"{PATH}/forecast")
+    expired = sum(each["messages"] for each in forecast["losses"] if each["cause"] == "PUBLISH_TTL")
+    assert expired == pytest.approx(80, abs=1)
+    assert await ahead(api) == [forecast["lagSeconds"], None, expired]
+
+
+async def test_a_message_that_is_tried_for_long_is_unfinished_for_that_long(
+    api: httpx.AsyncClient, watched: Watched
+) -> None:
+    subscription = await watched.subscription()
+    await watched.watch().look()
+    assert await ahead(api) == [0, 0, 0]
+    await watched.published(TOPIC, 1, ago=timedelta(hours=1))
+    (taken,) = [
+        part
+        for part, each in (await watched.log.bounds(await watched.log.partitions(TOPIC))).items()
+        if each.end
+    ]
+    since = datetime.now(UTC) - timedelta(minutes=30)
+    progress = Progress(
+        subscription_id=subscription.id, offset=0, oldest_opened_ms=int(since.timestamp() * 1000)
+    )
+    await watched.log.commit({subscription.group: {taken: Committed(0, progress.metadata())}})
+    await watched.report(subscription, at_start(subscription, taken.index, position=1))
+    age, *_ = await ahead(api)
+    assert age == pytest.approx(1800, abs=60)
 
 
 async def test_alerts_are_listed_while_they_are_so_and_afterwards_if_asked_for(

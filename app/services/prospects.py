@@ -1,0 +1,53 @@
+"""What lies before a subscription: how old its oldest message is, when it is done, what expires."""
+
+import asyncio
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from app.domain.commit import parse_progress
+from app.domain.errors import UnavailableError
+from app.domain.forecast import LossCause
+from app.domain.message import Partition
+from app.domain.standing import Standing
+from app.domain.subscription import Subscription
+from app.log.interface import MessageLog
+from app.services.rates import Prospects
+
+_EXPIRE: Final = frozenset({LossCause.PUBLISH_TTL, LossCause.MESSAGE_TTL})
+# The log's word on what is being tried is worth this wait; else it is left out.
+_TRIED_WITHIN: Final = timedelta(milliseconds=500)
+
+
+async def prospects(
+    log: MessageLog,
+    subscription: Subscription,
+    standing: Standing,
+    *,
+    unfinished: Collection[Partition],
+) -> Prospects:
+    """What the last look says of it; `unfinished`: where it has messages that are not finished."""
+    taken = await _oldest_taken(log, subscription, unfinished) if unfinished else None
+    tried = timedelta() if taken is None else datetime.now(UTC) - taken
+    return Prospects(
+        oldest_age=max(standing.lag_time, tried),
+        drain=standing.drain,
+        expiring=sum(loss.messages for loss in standing.losses if loss.cause in _EXPIRE),
+    )
+
+
+async def _oldest_taken(
+    log: MessageLog, subscription: Subscription, partitions: Collection[Partition]
+) -> datetime | None:
+    """When the oldest message was taken that is being tried; None: none is, or it is not said."""
+    try:
+        async with asyncio.timeout(_TRIED_WITHIN / timedelta(seconds=1)):
+            committed = await log.committed({subscription.group: partitions})
+    except (TimeoutError, UnavailableError):
+        return None
+    found = (
+        parse_progress(subscription.id, each.offset, each.metadata)
+        for each in committed.get(subscription.group, {}).values()
+    )
+    opened = [each.oldest_opened_ms for each in found if each and each.oldest_opened_ms is not None]
+    return datetime.fromtimestamp(min(opened) / 1000, UTC) if opened else None
