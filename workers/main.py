@@ -235,6 +235,7 @@ class Worker:
             undelivered=UndeliveredStream(log),
             dead_letters=DeadLetterTopics(log),
             suspensions=Suspender(self._seams.suspensions, tasks),
+            marks=self._seams.sending,
             receipts=receipts,
             traces=traces,
             tasks=tasks,

@@ -206,15 +206,42 @@ class SendingRepository:
         """Any worker may go on with it."""
         await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
 
+    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
+        """What was appended at these places was dropped: its discards count as not sent again.
+
+        What was appended and never recorded was not marked either.
+        """
+        row, sent, whole = UndeliveredRow, RetransmissionSentRow, RetransmissionRow
+        await self._session.execute(
+            update(row)
+            .where(
+                whole.id == retransmission_id,
+                sent.job_id == whole.id,
+                tuple_(sent.partition, sent.offset).in_(places),
+                row.subscription_id == whole.subscription_id,
+                row.partition == sent.source_partition,
+                row.offset == sent.source_offset,
+                row.redrive_id == retransmission_id,
+            )
+            .values(redriven_at=None, redrive_id=None)
+            .execution_options(synchronize_session=False)
+        )
+
     async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        # By their places: a message may have been discarded twice.
-        row = UndeliveredRow
+        # By their places: a message may have been discarded twice. What another has sent keeps the
+        # mark of that, which is not taken back with this one; unless the other was cancelled.
+        row, other = UndeliveredRow, RetransmissionRow
         places = [(each.source_partition, each.source_offset) for each in sent]
+        cancelled = select(other.id).where(
+            other.subscription_id == sending.subscription_id,
+            other.state == RetransmissionState.CANCELLED.value,
+        )
         await self._session.execute(
             update(row)
             .where(
                 row.subscription_id == sending.subscription_id,
                 tuple_(row.partition, row.offset).in_(places),
+                or_(row.redriven_at.is_(None), row.redrive_id.in_(cancelled)),
             )
             .values(redriven_at=_NOW, redrive_id=sending.id)
             .execution_options(synchronize_session=False)

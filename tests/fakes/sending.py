@@ -25,6 +25,8 @@ class Kept:
     worker: str = ""
     sent: list[Sent] = field(default_factory=list)
     finished: int = 0
+    # Where it was appended, of what was dropped.
+    unmarked: list[tuple[int, int]] = field(default_factory=list)
     reason: str | None = None
 
 
@@ -35,6 +37,9 @@ class Sendings:
     subscriptions: Mapping[str, Subscription]
     kept: dict[str, Kept] = field(default_factory=dict)
     discards: dict[int, Undelivered] = field(default_factory=dict)
+    # Nobody is told of what is dropped.
+    unmarks: bool = True
+    refused: int = 0
     # The next records are lost on their way: the worker dies between append and record.
     losing: bool = False
     changed: Signal = field(default_factory=Signal)
@@ -143,6 +148,14 @@ class WorkerSendings:
     async def release(self, sending: Sending) -> None:
         if (kept := self._mine(sending)) is not None:
             kept.worker = ""
+
+    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
+        if not self._all.unmarks:
+            self._all.refused += 1
+            self._all.changed.send()
+            raise StorageUnavailableError("the database in memory is down")
+        self._all.kept[retransmission_id].unmarked += places
+        self._all.changed.send()
 
     def _mine(self, sending: Sending) -> Kept | None:
         kept = self._all.kept[sending.id]

@@ -83,6 +83,7 @@ class Supervised:
             undelivered=UndeliveredStream(world.log),
             dead_letters=DeadLetterTopics(world.log),
             suspensions=Suspender(database, tasks),
+            marks=world.sendings.of("w1"),
             receipts=Receipts(database),
             traces=self.traces,
             tasks=tasks,

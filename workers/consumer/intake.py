@@ -7,7 +7,6 @@ from typing import Protocol
 
 import structlog
 
-from app.domain.addressed import Addressed
 from app.domain.batching import Batching
 from app.domain.fetch import FetchMode, FetchPolicy
 from app.domain.filters import Filter  # noqa: TC001 - hidden types help nobody
@@ -21,6 +20,7 @@ from workers.consumer.fetches import Fetches
 from workers.consumer.order import Opened, Order, order_of
 from workers.consumer.polling import Polling
 from workers.consumer.turns import Turns
+from workers.consumer.unsent import Drop, Unsent
 
 _log = structlog.get_logger()
 
@@ -31,6 +31,7 @@ class IntakeParts(Protocol):
     turns: Turns
     filter_turns: Turns
     bodies: ParsedBodies
+    unsent: Unsent
 
 
 class FilterTrace(Protocol):
@@ -224,8 +225,7 @@ class Intake:
             if taken is None:
                 ready.popleft()
                 cursor.queued = False
-            elif taken[0].addressed is not None and self._passes_by(cursor, taken[0].addressed):
-                cursor.passed_by(taken[0])
+            elif taken[0].addressed is not None and self._passes_by(cursor, taken[0]):
                 # There may be as many in a row as one has asked to be sent again.
                 choosy = True
             elif chain is not None and not chain.judge(taken[0]).wanted:
@@ -240,9 +240,16 @@ class Intake:
                     return admitted
         return self._nothing_more()
 
-    def _passes_by(self, cursor: Cursor, addressed: Addressed) -> bool:
-        is_for_another = addressed.subscription_id != cursor.subscription_id
-        return is_for_another or addressed.job_id in self._dropped
+    def _passes_by(self, cursor: Cursor, message: Message) -> bool:
+        """Whether the message, which is for one subscription, is not to be sent from here."""
+        addressed = message.addressed
+        if addressed is None or addressed.subscription_id != cursor.subscription_id:
+            cursor.passed_by(message)
+            return True
+        if addressed.job_id in self._dropped:
+            self._parts.unsent.drop(Drop(addressed.job_id, cursor, message))
+            return True
+        return False
 
     def _filter_out(self, cursor: Cursor, message: Message) -> None:
         cursor.filtered(message)

@@ -19,6 +19,7 @@ from workers.consumer.line_parts import Endpoint, Suspensions
 from workers.consumer.receipts import Receipts
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
+from workers.consumer.unsent import SentMarks, Unsent
 from workers.delivery.circuits import Circuits
 from workers.delivery.pulse import Pulse
 from workers.delivery.share import Demand, Share
@@ -54,6 +55,7 @@ class Lines:
         undelivered: UndeliveredLog,
         dead_letters: DeadLetters,
         suspensions: Suspensions,
+        marks: SentMarks,
         receipts: Receipts,
         traces: TraceBuffer,
         tasks: asyncio.TaskGroup,
@@ -72,6 +74,7 @@ class Lines:
         self.undelivered = undelivered
         self.dead_letters = dead_letters
         self.suspensions = suspensions
+        self.unsent = Unsent(marks, tasks)
         self.traces = traces
         self.circuits = Circuits()
         loop = asyncio.get_running_loop()

@@ -39,6 +39,9 @@ class SendingStore(Protocol):
         self, sending: Sending, state: RetransmissionState, reason: str | None = None
     ) -> None: ...
     async def release(self, sending: Sending) -> None: ...  # noqa: D102 - the same
+    async def unmark(  # noqa: D102 - the same
+        self, retransmission_id: str, places: Sequence[tuple[int, int]]
+    ) -> None: ...
 
 
 class DatabaseSending:
@@ -126,3 +129,8 @@ class DatabaseSending:
         """Any worker may go on with it."""
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).release(sending)
+
+    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
+        """What was appended at these places is not sent: its discards may be sent again."""
+        async with self._database.transaction() as session:
+            await SendingRepository(session, self._worker).unmark(retransmission_id, places)

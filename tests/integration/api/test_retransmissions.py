@@ -179,6 +179,59 @@ async def test_one_that_waits_or_is_sent_is_cancelled_and_its_messages_are_dropp
     assert "dropped" not in shown
 
 
+async def test_what_a_cancelled_one_dropped_may_be_sent_again_and_what_it_sent_may_not(
+    api: httpx.AsyncClient, subscription: str, database: Database
+) -> None:
+    redrive = {"only": "discarded", "dryRun": True}
+
+    async def left() -> list[int]:
+        answer = await api.post(f"{subscription}/retransmission", json=redrive)
+        return [each["offset"] for each in answer.json()["messages"]]
+
+    path = await requested(api, subscription)
+    job_id = await chosen(database, 3)
+    async with database.transaction() as session:
+        repository = SendingRepository(session, "w-1")
+        sending = await repository.take(LEASE)
+        assert sending is not None
+        whose = sending.subscription_id
+        discards = [an_undelivered(each, subscription_id=whose) for each in range(4)]
+        await UndeliveredRepository(session).record(discards, STREAM, 4)
+        await repository.record(sending, [Sent(0, each, 1, 100 + each) for each in range(3)])
+    assert await left() == [3]
+    await api.delete(path)
+    assert await left() == [3]
+    async with database.transaction() as session:
+        # Of the three the first was delivered before.
+        dropped = [(1, 101), (1, 102), (0, 100)]
+        await SendingRepository(session, "w-2").unmark(job_id, dropped)
+    assert await left() == [1, 2, 3]
+
+    # What another has delivered meanwhile is not to be sent again for it.
+    path = await requested(api, subscription)
+    other = await chosen(database, 3)
+    async with database.transaction() as session:
+        repository = SendingRepository(session, "w-1")
+        sending = await repository.take(LEASE)
+        assert sending is not None
+        await repository.record(sending, [Sent(0, each, 1, 200 + each) for each in range(3)])
+        await repository.unmark(job_id, dropped)
+    assert await left() == [3]
+    async with database.transaction() as session:
+        repository = SendingRepository(session, "w-1")
+        await repository.end(sending, RetransmissionState.DONE, None)
+    path = await requested(api, subscription)
+    third = await chosen(database, 1)
+    async with database.transaction() as session:
+        repository = SendingRepository(session, "w-1")
+        sending = await repository.take(LEASE)
+        assert sending is not None
+        await repository.record(sending, [Sent(0, 1, 1, 301)])
+        await repository.unmark(third, [(1, 301)])
+    assert await left() == [3]
+    assert other != third
+
+
 async def test_one_that_has_ended_is_not_cancelled(
     api: httpx.AsyncClient, subscription: str, database: Database
 ) -> None:

@@ -146,6 +146,42 @@ async def test_what_is_left_of_a_cancelled_one_is_passed_over(world: World) -> N
     assert len(again(world, subscription, 10)) == 2
 
 
+async def test_what_a_cancelled_one_did_not_deliver_counts_as_not_sent_again(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST, in_flight_max=1)
+    await world.publish(topic, *(b"%d" % n for n in range(10)))
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 10)
+        world.endpoints.gate.clear()
+        kept = await retransmission(world, topic, subscription, a_run(0, 10))
+        await until(world.sendings.changed, lambda: len(kept.sent) == 10)
+        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        world.sendings.unmarks = False
+        world.sendings.cancel(kept)
+        world.plane.put(replace(subscription, dropped=(JOB,)))
+        await world.plane.until_applied()
+        world.endpoints.gate.set()
+        # What is new does not wait for the database; the commit, which would pass them, does.
+        await world.publish(topic, b"new")
+        await world.endpoints.until(lambda: world.endpoints.bodies()[-1] == b"new")
+        await until(world.sendings.changed, lambda: world.sendings.refused > 0)
+    delivered = again(world, subscription, 10)
+    copies = {world.memory.records(topic.name)[sent.offset].value: sent for sent in kept.sent}
+    left = [(0, copies[b"%d" % n].offset) for n in range(10) if b"%d" % n not in delivered]
+    assert (len(left), kept.unmarked) == (9, [])
+    committed = world.memory.commits[subscription.group][Partition(topic.name, 0)]
+    assert committed.offset == left[0][1]
+    # It had no time to say so: the next one does, of all of them and of no other.
+    world.sendings.unmarks = True
+    async with world.worker("second"):
+        await until(world.sendings.changed, lambda: len(kept.unmarked) == 9)
+        await world.publish(topic, b"newer")
+        await world.endpoints.until(lambda: world.endpoints.bodies()[-1] == b"newer")
+    assert kept.unmarked == left
+    assert again(world, subscription, 10) == [*delivered, b"newer"]
+    assert world.memory.commits[subscription.group][Partition(topic.name, 0)].offset == 22
+
+
 async def test_messages_of_one_key_come_again_in_their_order(world: World) -> None:
     topic = await world.topic(partitions=4)
     subscription = await world.subscribe(topic, rate=FAST)
