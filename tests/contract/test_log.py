@@ -451,25 +451,6 @@ async def test_a_deleted_topic_is_gone(log: MessageLog) -> None:
     assert await log.bounds([partition]) == {}
 
 
-async def test_the_topics_of_a_namespace_can_be_listed(log: MessageLog, harness: Harness) -> None:
-    await created(log)
-    await created(log, "shop.gone")
-    async with harness.opened() as other:
-        await created(other, "shop.paid")
-    await log.delete_topic("shop.gone")
-    assert {*await log.topic_names()} == {TOPIC, "shop.paid"}
-
-
-async def test_topics_of_other_namespaces_are_not_listed(
-    log: MessageLog, harness: Harness
-) -> None:
-    async with harness.elsewhere() as elsewhere:
-        await created(elsewhere, "shop.theirs")
-        await created(log)
-        assert {*await log.topic_names()} == {TOPIC}
-        assert {*await elsewhere.topic_names()} == {"shop.theirs"}
-
-
 async def test_a_topic_created_anew_begins_empty_without_commits(log: MessageLog) -> None:
     (partition,) = await created(log)
     await log.append(TOPIC, records("old", "older"))

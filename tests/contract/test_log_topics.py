@@ -1,0 +1,22 @@
+"""The contract of every message log: which topics it has."""
+
+from app.log.interface import MessageLog
+from tests.contract.harness import Harness
+from tests.contract.logs import TOPIC, created
+
+
+async def test_the_topics_of_a_namespace_can_be_listed(log: MessageLog, harness: Harness) -> None:
+    await created(log)
+    await created(log, "shop.gone")
+    async with harness.opened() as other:
+        await created(other, "shop.paid")
+    await log.delete_topic("shop.gone")
+    assert {*await log.topic_names()} == {TOPIC, "shop.paid"}
+
+
+async def test_topics_of_other_namespaces_are_not_listed(log: MessageLog, harness: Harness) -> None:
+    async with harness.elsewhere() as elsewhere:
+        await created(elsewhere, "shop.theirs")
+        await created(log)
+        assert {*await log.topic_names()} == {TOPIC}
+        assert {*await elsewhere.topic_names()} == {"shop.theirs"}
