@@ -1,13 +1,11 @@
 """The management routes as one FastAPI application."""
 
-from collections.abc import Sequence
-from functools import cache
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from app.api.access import require_roles
@@ -114,7 +112,10 @@ def management_app(
     app.state.services = services
     install_error_handlers(app)
     app.add_exception_handler(ClientGoneError, _on_gone)
-    app.routes.extend(_routes(status_only=status_only))
+    for router in (status.router,) if status_only else (status.router, *ROUTERS):
+        require_roles(router.routes)
+        # As they are: `include_router` has FastAPI make each of them again, and look twice.
+        app.routes.extend(router.routes)
     if not status_only:
         app.routes.extend(docs_routes())
     if publish:
@@ -122,16 +123,6 @@ def management_app(
     if batch:
         app.routes.append(Route(BATCH_PATH, batch, methods=["POST"], include_in_schema=False))
     return app
-
-
-@cache
-def _routes(*, status_only: bool) -> Sequence[BaseRoute]:
-    """What all applications of a process have in common; FastAPI takes a while to make it."""
-    whole = APIRouter()
-    for router in (status.router,) if status_only else (status.router, *ROUTERS):
-        require_roles(router.routes)
-        whole.include_router(router)
-    return tuple(whole.routes)
 
 
 async def _on_gone(_request: Request, _error: Exception) -> Response:
