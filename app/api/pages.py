@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
-from app.domain.paging import NamePage
+from app.domain.errors import ValidationFailedError
+from app.domain.paging import KeyPage, NamePage
 
 
 def next_link(request: Request, after: str, **fixed: str) -> dict[str, str]:
@@ -25,6 +26,26 @@ async def _page(
     after: Annotated[str | None, Query(description="names after this one")] = None,
 ) -> NamePage:
     return NamePage(limit=None if limit is None else limit_of(limit), after=after)
+
+
+async def _key_page(
+    limit: Annotated[
+        str | None, Query(description=f"1 to {LIMIT_MAX} of them on a page; without it, all")
+    ] = None,
+    after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
+) -> KeyPage:
+    key = None if after is None else tuple(after.replace("\0", "").split("/"))
+    return KeyPage(limit=None if limit is None else limit_of(limit), after=key)
+
+
+KeyPageOf = Annotated[KeyPage, Depends(_key_page)]
+
+
+def keyed(page: KeyPage, width: int) -> KeyPage:
+    """The page, whose key has that many parts; ValidationFailedError."""
+    if page.after is not None and len(page.after) != width:
+        raise ValidationFailedError.of("after", "must be from the page before")
+    return page
 
 
 TrackedOnly = Annotated[bool, Query(description="only those that are traced (`trackingMode`)")]

@@ -1,4 +1,4 @@
-"""Pages of lists that are ordered by name."""
+"""Pages of lists that are ordered by name, or by several."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,3 +13,14 @@ class NamePage:
 
 
 ALL_NAMES: Final = NamePage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPage:
+    """As `NamePage`, of what is ordered by several names: those behind the key `after`."""
+
+    limit: int | None = None
+    after: tuple[str, ...] | None = None
+
+
+ALL_KEYS: Final = KeyPage()

@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from app.domain.owner import Owner
+from app.domain.paging import ALL_KEYS, KeyPage
 from app.domain.query import Query, paths_of
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
@@ -44,9 +45,6 @@ class Page:
     limit: int | None = None
     after: Key | None = None
     within: str | None = None
-
-
-_ALL: Final = Page()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +126,19 @@ class CatalogueService:
         found = await self._found(self._of_subscriptions(query), page)
         return Found(items=await self._stated(found.items), after=found.after)
 
-    async def topics_of(self, owner: Owner) -> Sequence[Topic]:
-        """All that the owner has."""
-        return [each async for _, each in self._whole(TOPICS, Within(owner=owner))]
+    async def topics_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> Found[Topic]:
+        """What the owner has."""
+        return await self._owned(TOPICS, owner, page)
 
-    async def subscriptions_of(self, owner: Owner) -> Sequence[Stated]:
-        """All that the owner has."""
-        found = self._whole(SUBSCRIPTIONS, Within(owner=owner))
-        return await self._stated([each async for _, each in found])
+    async def subscriptions_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> Found[Stated]:
+        """What the owner has."""
+        found = await self._owned(SUBSCRIPTIONS, owner, page)
+        return Found(items=await self._stated(found.items), after=found.after)
 
-    async def search(self, text: str, *, limit: int) -> Hits:
+    async def search(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
         """What has `text`, in either case, in its name, its owner's id or its endpoint."""
         async with self._database.transaction() as session:
-            return await CatalogueSearch(session).hits(text, limit=limit)
+            return await CatalogueSearch(session).hits(text, limit=limit, after=after)
 
     async def counted(self) -> Counted:
         """How many topics and subscriptions there are, of all and of some kinds."""
@@ -161,7 +159,7 @@ class CatalogueService:
 
     async def _found(self, asked: _Asked[T], page: Page) -> Found[T]:
         if asked.narrowed.exact:
-            return await self._read(asked, page)
+            return await self._read(asked.kind, asked.within(page.within), page)
         keys = await self._keys(asked, page)
         more = page.limit is not None and len(keys) > page.limit
         shown = keys[: page.limit]
@@ -172,10 +170,13 @@ class CatalogueService:
                 items += await Catalogue(session, asked.kind).named(some)
         return Found(items=items, after=shown[-1] if more else None)
 
-    async def _read(self, asked: _Asked[T], page: Page) -> Found[T]:
-        """What the database says that it holds for."""
+    async def _owned(self, kind: Kind[T], owner: Owner, page: KeyPage) -> Found[T]:
+        return await self._read(kind, Within(owner=owner), Page(limit=page.limit, after=page.after))
+
+    async def _read(self, kind: Kind[T], within: Within, page: Page) -> Found[T]:
+        """A page of what is there."""
         found: list[tuple[Key, T]] = []
-        async for each in self._whole(asked.kind, asked.within(page.within), page):
+        async for each in self._whole(kind, within, page):
             if len(found) == page.limit:
                 return Found(items=[value for _, value in found], after=found[-1][0])
             found.append(each)
@@ -204,7 +205,7 @@ class CatalogueService:
             after = some[-1][0]
 
     async def _whole(
-        self, kind: Kind[T], within: Within, page: Page = _ALL
+        self, kind: Kind[T], within: Within, page: Page
     ) -> AsyncIterator[tuple[Key, T]]:
         """All of them from there on, read as they are asked for."""
         after = page.after

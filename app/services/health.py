@@ -7,6 +7,7 @@ from typing import Final
 
 from app.domain.alerts import Alert
 from app.domain.health import Health, Problem
+from app.domain.paging import ALL_KEYS, KeyPage
 from app.domain.standing import Standing
 from app.domain.subscription import State, Subscription
 from app.services.watching import LEASE
@@ -59,12 +60,17 @@ class HealthService:
         standing, at = seen or (None, None)
         return Look(subscription=found, standing=standing, at=at)
 
-    async def unhealthy(self, wanted: Wanted) -> Sequence[Unhealthy]:
+    async def unhealthy(self, wanted: Wanted, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
         """Subscriptions with problems, by topic and name; suspended ones are none."""
         async with self._database.transaction() as session:
-            return await StandingRepository(session).unhealthy(wanted)
+            return await StandingRepository(session).unhealthy(wanted, page)
 
-    async def alerts(self, *, active: bool, limit: int) -> Sequence[Alert]:
-        """The newest alerts, only those that are so now if `active`."""
+    async def alerts(
+        self, *, active: bool, limit: int, after: str | None = None
+    ) -> Sequence[Alert]:
+        """The newest alerts, only those that are so now if `active`.
+
+        `after`: those older than the one of that id; ValidationFailedError when there is none.
+        """
         async with self._database.transaction() as session:
-            return await AlertRepository(session).newest(limit, active=active)
+            return await AlertRepository(session).newest(limit, active=active, after=after)

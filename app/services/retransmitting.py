@@ -87,11 +87,18 @@ class RetransmissionService:
         rate = subscription.policy.rate
         return RetransmissionsSeen(items=[retransmission], runner_live=live, rate=rate)
 
-    async def newest(self, topic: str, name: str, *, limit: int) -> RetransmissionsSeen:
-        """The subscription's newest; TopicNotFoundError, SubscriptionNotFoundError."""
+    async def newest(
+        self, topic: str, name: str, *, limit: int, after: str | None = None
+    ) -> RetransmissionsSeen:
+        """The subscription's newest, or those older than the one with the id `after`.
+
+        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError: there is no `after`.
+        """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
-            found = await RetransmissionRepository(session).newest(subscription.id, limit=limit)
+            found = await RetransmissionRepository(session).newest(
+                subscription.id, limit=limit, after=after
+            )
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         return RetransmissionsSeen(items=found, runner_live=live, rate=subscription.policy.rate)
 

@@ -9,7 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.alerts import Alert, AlertKind
 from app.storage.health_models import AlertRow as Row
+from app.storage.paging import older_than
 
+_AGE: Final = (Row.raised_at, Row.id)
 # Announced, or dropped, in one transaction.
 AT_ONCE: Final = 1_000
 
@@ -32,10 +34,17 @@ class AlertRepository:
         query = select(Row).where(Row.cleared_at.is_(None)).order_by(Row.raised_at, Row.id)
         return [_alert_of(row) for row in await self._session.scalars(query)]
 
-    async def newest(self, limit: int, *, active: bool) -> Sequence[Alert]:
-        """The last ones, the newest first; only those that are so now if `active`."""
-        query = select(Row).order_by(Row.raised_at.desc(), Row.id.desc()).limit(limit)
+    async def newest(
+        self, limit: int, *, active: bool, after: str | None = None
+    ) -> Sequence[Alert]:
+        """The last ones, the newest first; only those that are so now if `active`.
+
+        `after`: those older than the one of that id; ValidationFailedError when there is none.
+        """
+        query = select(Row).order_by(*(each.desc() for each in _AGE)).limit(limit)
         query = query.where(Row.cleared_at.is_(None)) if active else query
+        if after is not None:
+            query = query.where(await older_than(self._session, _AGE, after))
         return [_alert_of(row) for row in await self._session.scalars(query)]
 
     async def raise_(self, alerts: Sequence[Alert]) -> None:

@@ -136,11 +136,15 @@ class SubscriptionHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
-    """The first that were found, and how many there are in all."""
+    """The first that were found, and how many there are in all.
+
+    `after`: the key to go on behind, if there may be more.
+    """
 
     topics: Sequence[TopicHit]
     subscriptions: Sequence[SubscriptionHit]
     total: int
+    after: Key | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,36 +166,49 @@ class CatalogueSearch:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def hits(self, text: str, *, limit: int) -> Hits:
-        """What has `text`, in either case, in its name, its owner's id or its endpoint."""
-        row = TopicRow
-        found = or_(row.name.icontains(text, autoescape=True), _owner_has(row, text))
-        columns = (row.name, row.owner_id, func.count().over().label("total"))
-        topics = (
-            await self._session.execute(
-                select(*columns).where(found).order_by(row.name).limit(limit)
-            )
-        ).all()
-        sub = SubscriptionRow
-        found = or_(
-            sub.name.icontains(text, autoescape=True),
-            sub.endpoint.icontains(text, autoescape=True),
-            _owner_has(sub, text),
-        )
-        places = (sub.name, sub.topic, sub.endpoint, func.count().over().label("total"))
-        ordered = select(*places).where(found).order_by(sub.topic, sub.name)
-        # At least one, for the count.
-        ordered = ordered.limit(max(1, limit - len(topics)))
-        subscriptions = (await self._session.execute(ordered)).all()
-        shown = subscriptions[: limit - len(topics)]
+    async def hits(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
+        """What has `text`, in either case, in its name, its owner's id or its endpoint.
+
+        At most `limit`: topics, then subscriptions, those behind the key `after` of either.
+        """
+        topics = [] if after and len(after) > 1 else await self._topics(text, limit, after)
+        left = limit - len(topics)
+        behind = after if after and len(after) > 1 else None
+        subscriptions = await self._subscriptions(text, left, behind) if left else []
+        last: list[Key] = [(each.name,) for each in topics]
+        last += [(each.topic, each.name) for each in subscriptions]
         return Hits(
-            topics=[TopicHit(name=each.name, owner_id=each.owner_id) for each in topics],
-            subscriptions=[
-                SubscriptionHit(name=each.name, topic=each.topic, endpoint=each.endpoint)
-                for each in shown
-            ],
-            total=sum(int(rows[0].total) for rows in (topics, subscriptions) if rows),
+            topics=topics,
+            subscriptions=subscriptions,
+            total=await self._count(text),
+            after=last[-1] if len(last) == limit else None,
         )
+
+    async def _topics(self, text: str, limit: int, after: Key | None) -> list[TopicHit]:
+        row = TopicRow
+        query = select(row.name, row.owner_id).where(_topic_has(text)).order_by(row.name)
+        query = query if after is None else query.where(row.name > after[0])
+        found = await self._session.execute(query.limit(limit))
+        return [TopicHit(name=each.name, owner_id=each.owner_id) for each in found]
+
+    async def _subscriptions(
+        self, text: str, limit: int, after: Key | None
+    ) -> list[SubscriptionHit]:
+        row = SubscriptionRow
+        key = (row.topic, row.name)
+        query = select(*key, row.endpoint).where(_subscription_has(text)).order_by(*key)
+        query = query if after is None else query.where(tuple_(*key) > tuple_(*after))
+        found = await self._session.execute(query.limit(limit))
+        return [
+            SubscriptionHit(name=each.name, topic=each.topic, endpoint=each.endpoint)
+            for each in found
+        ]
+
+    async def _count(self, text: str) -> int:
+        topics = select(func.count()).select_from(TopicRow).where(_topic_has(text))
+        others = select(func.count()).select_from(SubscriptionRow).where(_subscription_has(text))
+        counted = select(topics.scalar_subquery() + others.scalar_subquery())
+        return await self._session.scalar(counted) or 0
 
     async def counted(self) -> Counted:
         """How many topics and subscriptions there are, of all and of some kinds."""
@@ -211,6 +228,20 @@ class CatalogueSearch:
         """The ids of all who own a subscription of the topic, each once."""
         owners = select(SubscriptionRow.owner_id).where(SubscriptionRow.topic == topic).distinct()
         return list(await self._session.scalars(owners.order_by(SubscriptionRow.owner_id)))
+
+
+def _topic_has(text: str) -> ColumnElement[bool]:
+    row = TopicRow
+    return or_(row.name.icontains(text, autoescape=True), _owner_has(row, text))
+
+
+def _subscription_has(text: str) -> ColumnElement[bool]:
+    row = SubscriptionRow
+    return or_(
+        row.name.icontains(text, autoescape=True),
+        row.endpoint.icontains(text, autoescape=True),
+        _owner_has(row, text),
+    )
 
 
 def _owner_has(row: type[TopicRow] | type[SubscriptionRow], text: str) -> Any:  # noqa: ANN401 - SQLAlchemy's expression

@@ -19,6 +19,7 @@ from app.domain.retransmission import (
 from app.domain.subscription import Subscription
 from app.storage.jobs import OPEN
 from app.storage.models import JobRow, UndeliveredRow
+from app.storage.paging import older_than
 from app.storage.retransmission_models import (
     RetransmissionRecordRow,
     RetransmissionRow,
@@ -69,11 +70,17 @@ class RetransmissionRepository:
             raise RetransmissionNotFoundError(message)
         return _retransmission_of(found, discarded=await self._discarded(found[0]))
 
-    async def newest(self, subscription_id: str, *, limit: int) -> Sequence[Retransmission]:
-        """The subscription's newest, at most `limit`; what was discarded is not counted."""
-        newest = (RetransmissionRow.requested_at.desc(), RetransmissionRow.id.desc())
+    async def newest(
+        self, subscription_id: str, *, limit: int, after: str | None = None
+    ) -> Sequence[Retransmission]:
+        """The subscription's newest, at most `limit`; what was discarded is not counted.
+
+        `after`: those older than the one of that id; ValidationFailedError when there is none.
+        """
         query = _known().where(RetransmissionRow.subscription_id == subscription_id)
-        query = query.order_by(*newest).limit(min(limit, PAGE_MAX))
+        query = query.order_by(*(each.desc() for each in _AGE)).limit(min(limit, PAGE_MAX))
+        if after is not None:
+            query = query.where(await older_than(self._session, _AGE, after))
         return [_retransmission_of(found) for found in await self._session.execute(query)]
 
     async def chosen(self, claim: Claim, counts: Mapping[str, int], samples: Sequence[Any]) -> None:
@@ -160,6 +167,9 @@ class RetransmissionRepository:
             places.where(sent.job_id == row.id).subquery("again")
         )
         return await self._session.scalar(query) or 0
+
+
+_AGE: Final = (RetransmissionRow.requested_at, RetransmissionRow.id)
 
 
 def _known() -> Select[RetransmissionRow, str, str | None]:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.monitoring import Severity
+from app.domain.paging import ALL_KEYS, KeyPage
 from app.domain.standing import Standing
 from app.domain.subscription import State
 from app.storage.health_models import StandingRow as Row
@@ -79,7 +80,7 @@ class StandingRepository:
             return None
         return standing, at
 
-    async def unhealthy(self, wanted: Wanted) -> Sequence[Unhealthy]:
+    async def unhealthy(self, wanted: Wanted, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
         """Those with problems, suspended ones not; by topic and name."""
         there = SubscriptionRow
         query = (
@@ -99,6 +100,9 @@ class StandingRepository:
             (_severity, [each.value for each in wanted.severities]),
         ):
             query = query.where(column.in_(values)) if values else query
+        if page.after is not None:
+            query = query.where(tuple_(there.topic, there.name) > tuple_(*page.after))
+        query = query.limit(page.limit)
         return [
             Unhealthy(
                 topic=topic,

@@ -7,8 +7,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import Responses, answers, errors
-from app.api.media import LIMIT_MAX, answer, limit_of
+from app.api.documented import LINK_HEADER, Responses, answers, errors
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
+from app.api.pages import KeyPageOf, keyed, next_link
 from app.api.schemas.health import AlertRead, ForecastRead, HealthRead, UnhealthyRead
 from app.domain.access import Role
 from app.domain.errors import ValidationFailedError
@@ -75,7 +76,7 @@ async def _wanted(
 
 
 def _listed() -> Responses:
-    documented = answers(UnhealthyRead, many=True)
+    documented = answers(UnhealthyRead, many=True, headers=LINK_HEADER)
     line = "billing - The oldest message that waits is 720 s old"
     text: dict[str, Any] = {"schema": {"type": "string"}, "example": line}
     documented[200]["content"] = {_TEXT: text}
@@ -86,29 +87,46 @@ def _listed() -> Responses:
 async def list_unhealthy(
     request: Request,
     services: ServicesOf,
+    *,
     wanted: Annotated[Wanted, Depends(_wanted)],
+    page: KeyPageOf,
 ) -> Response:
-    """Subscriptions that are not healthy; as text, if that is asked for, a line for each."""
-    found = [UnhealthyRead.of(each) for each in await services.health.unhealthy(wanted)]
+    """Subscriptions that are not healthy, by topic and name, all or page by page.
+
+    As text, if that is asked for, a line for each.
+    """
+    unhealthy = await services.health.unhealthy(wanted, keyed(page, 2))
+    full = page.limit is not None and len(unhealthy) == page.limit
+    last = unhealthy[-1] if full else None
+    link = next_link(request, f"{last.topic}/{last.name}") if last else {}
+    found = [UnhealthyRead.of(each) for each in unhealthy]
     if _prefers_text(request):
-        return PlainTextResponse("\r\n".join(each.line() for each in found))
-    return answer([each.answered() for each in found])
+        return PlainTextResponse("\r\n".join(each.line() for each in found), headers=link)
+    return answer([each.answered() for each in found], notes=AnswerNotes(extra=link))
 
 
 @router.get(
     "/alerts",
     dependencies=[requires(Role.ANY)],
-    responses=answers(AlertRead, many=True) | errors(400),
+    responses=answers(AlertRead, many=True, headers=LINK_HEADER) | errors(400),
 )
 async def list_alerts(
+    request: Request,
     services: ServicesOf,
     *,
     active: Annotated[bool, Query(description="only what is so now")] = True,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
+    after: Annotated[str | None, Query(description="alerts older than the one of this id")] = None,
 ) -> Response:
-    """Alerts, the newest first. They are published to the topic `angelia.alerts`, too."""
-    found = await services.health.alerts(active=active, limit=limit_of(limit))
-    return answer([AlertRead.of(each).answered() for each in found])
+    """Alerts, the newest first; `Link: rel="next"` leads to older ones.
+
+    They are published to the topic `angelia.alerts`, too.
+    """
+    count = limit_of(limit)
+    found = await services.health.alerts(active=active, limit=count, after=after)
+    link = next_link(request, found[-1].id) if len(found) == count else {}
+    notes = AnswerNotes(extra=link)
+    return answer([AlertRead.of(each).answered() for each in found], notes=notes)
 
 
 def _prefers_text(request: Request) -> bool:

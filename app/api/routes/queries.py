@@ -10,7 +10,7 @@ from app.api.access import requires
 from app.api.dependencies import ServicesOf, TopicName
 from app.api.documented import LINK_HEADER, answers, errors, names_listed, refusal, takes
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
-from app.api.pages import next_link
+from app.api.pages import KeyPageOf, keyed, next_link
 from app.api.schemas.catalogue import QueryBody, SearchRead, StatsRead
 from app.api.schemas.group import GroupBody
 from app.api.schemas.metrics import NamedSubscriptionMetricsRead, NamedTopicMetricsRead
@@ -24,6 +24,7 @@ from app.domain.query import parsed_query
 from app.domain.topic import Topic
 from app.services.catalogue import Found, Page, Stated
 from app.services.catalogue_figures import Described
+from app.storage.catalogue import Key
 from app.storage.turns import made_of
 
 router = APIRouter(tags=["search"])
@@ -155,25 +156,29 @@ async def query_subscription_names(
 @router.get(
     "/topics/owner/{source}/{owner}",
     dependencies=[requires(Role.ANY)],
-    responses=answers(TopicRead, many=True) | errors(),
+    responses=answers(TopicRead, many=True, headers=LINK_HEADER) | errors(400),
 )
-async def topics_of_owner(source: SourceName, owner: OwnerId, services: ServicesOf) -> Response:
-    """All topics of an owner, by name."""
-    found = await services.catalogue.topics_of(Owner(source=source, id=owner))
-    return answer(await _topics(found))
+async def topics_of_owner(
+    request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
+) -> Response:
+    """Topics of an owner, by name, all or page by page."""
+    whose = Owner(source=source, id=owner)
+    found = await services.catalogue.topics_of(whose, keyed(page, 1))
+    return answer(await _topics(found.items), notes=_next(request, found.after))
 
 
 @router.get(
     "/subscriptions/owner/{source}/{owner}",
     dependencies=[requires(Role.ANY)],
-    responses=answers(SubscriptionRead, many=True) | errors(),
+    responses=answers(SubscriptionRead, many=True, headers=LINK_HEADER) | errors(400),
 )
 async def subscriptions_of_owner(
-    source: SourceName, owner: OwnerId, services: ServicesOf
+    request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
 ) -> Response:
-    """All subscriptions of an owner, by topic and name."""
-    found = await services.catalogue.subscriptions_of(Owner(source=source, id=owner))
-    return answer(await _stated(found))
+    """Subscriptions of an owner, by topic and name, all or page by page."""
+    whose = Owner(source=source, id=owner)
+    found = await services.catalogue.subscriptions_of(whose, keyed(page, 2))
+    return answer(await _stated(found.items), notes=_next(request, found.after))
 
 
 @router.get(
@@ -189,22 +194,29 @@ async def clients_of_topic(topic: TopicName, services: ServicesOf) -> Response:
 @router.get(
     "/search/query",
     dependencies=[requires(Role.ANY)],
-    responses=answers(SearchRead) | errors(400),
+    responses=answers(SearchRead, headers=LINK_HEADER) | errors(400),
 )
 async def search(
+    request: Request,
     services: ServicesOf,
     *,
     q: Annotated[str, Query(description="part of a name, an owner's id, or an endpoint")] = "",
     limit: Annotated[
         str | None, Query(description=f"1 to {LIMIT_MAX} results, {LIMIT_MAX} by default")
     ] = None,
+    after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
 ) -> Response:
-    """Topics and subscriptions that have a text in them, in either case; none for a blank one."""
+    """Topics and subscriptions that have a text in them, in either case; none for a blank one.
+
+    Topics come first, by name, then subscriptions, by topic and name.
+    """
     wanted = LIMIT_MAX if limit is None else limit_of(limit)
+    key = _place(after)
     text = q.strip()
     if not text or "\0" in text:
         return answer(SearchRead(results=[], total_count=0))
-    return answer(SearchRead.of(await services.catalogue.search(text, limit=wanted)))
+    hits = await services.catalogue.search(text, limit=wanted, after=key)
+    return answer(SearchRead.of(hits), notes=_next(request, hits.after))
 
 
 @router.get("/stats", dependencies=[requires(Role.ANY)], responses=answers(StatsRead) | errors())
@@ -215,6 +227,20 @@ async def stats(services: ServicesOf) -> Response:
 
 async def _asked(request: Request) -> Asked:
     return parsed_query((await json_request(request)).body)
+
+
+def _place(after: str | None) -> Key | None:
+    """What a page of a search ended with: a topic, or a subscription; ValidationFailedError."""
+    if after is None:
+        return None
+    key = tuple(after.replace("\0", "").split("/"))
+    if len(key) > 2:  # noqa: PLR2004 - topic, name
+        raise ValidationFailedError.of("after", "must be from the page before")
+    return key
+
+
+def _next(request: Request, after: Key | None) -> AnswerNotes:
+    return AnswerNotes(extra=next_link(request, "/".join(after)) if after else {})
 
 
 def _described(request: Request, found: Found[Described]) -> Response:

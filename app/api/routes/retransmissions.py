@@ -3,13 +3,14 @@
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import Services, ServicesOf, SubscriptionName, TopicName
-from app.api.documented import answers, errors, refusal
+from app.api.documented import LINK_HEADER, answers, errors, refusal
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
+from app.api.pages import next_link
 from app.api.schemas.base import JsonObject
 from app.api.schemas.moments import instant_of, moment_of
 from app.api.schemas.retransmissions import (
@@ -47,18 +48,23 @@ async def requested(
 @router.get(
     "/{name}/retransmissions",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=answers(RetransmissionRead, many=True) | errors(400, 404),
+    responses=answers(RetransmissionRead, many=True, headers=LINK_HEADER) | errors(400, 404),
 )
 async def list_retransmissions(
+    request: Request,
     topic: TopicName,
     name: SubscriptionName,
     *,
     services: ServicesOf,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
+    after: Annotated[str | None, Query(description="those older than the one of this id")] = None,
 ) -> Response:
-    """The newest retransmissions of the subscription."""
-    seen = await services.retransmitting.newest(topic, name, limit=limit_of(limit))
-    return answer([each.answered() for each in retransmissions_read(seen)])
+    """The newest retransmissions of the subscription; `Link: rel="next"` leads to older ones."""
+    count = limit_of(limit)
+    seen = await services.retransmitting.newest(topic, name, limit=count, after=after)
+    link = next_link(request, seen.items[-1].id) if len(seen.items) == count else {}
+    listed = [each.answered() for each in retransmissions_read(seen)]
+    return answer(listed, notes=AnswerNotes(extra=link))
 
 
 @router.get(
