@@ -21,10 +21,13 @@ from app.api.schemas.operations import (
     ignored_in,
 )
 from app.domain.access import Role
+from app.domain.errors import FieldProblem, ValidationFailedError
 
 router = APIRouter(tags=["operations"])
 
 _CONSTRAINTS = {"consumersNumber": 4, "reason": "a lot of traffic"}
+# It is answered to who asks, and has no effect.
+_KEPT_ONLY = ("constraints.consumersNumber",)
 _SET = (
     answers(None, description="Changed", headers=IGNORED_HEADER)
     | answers(None, status=201, description="Set for the first time", headers=IGNORED_HEADER)
@@ -56,9 +59,9 @@ async def list_constraints(services: ServicesOf) -> Response:
     ),
 )
 async def constrain_topic(request: Request, services: ServicesOf) -> Response:
-    """Keep a topic's constraints; 201 when it had none."""
+    """Keep a topic's constraints, which change nothing; 201 when it had none."""
     asked = await json_request(request)
-    body = body_of(TopicConstraintsBody, asked.body, strict=asked.strict)
+    body = _constraints(TopicConstraintsBody, asked)
     wanted = body.constraints.to_domain()
     made = await services.operations.constrain(wanted, topic=body.topic_name)
     return _kept(TopicConstraintsBody, asked, made=made)
@@ -74,9 +77,9 @@ async def constrain_topic(request: Request, services: ServicesOf) -> Response:
     ),
 )
 async def constrain_subscription(request: Request, services: ServicesOf) -> Response:
-    """Keep a subscription's constraints; 201 when it had none."""
+    """Keep a subscription's constraints, which change nothing; 201 when it had none."""
     asked = await json_request(request)
-    body = body_of(SubscriptionConstraintsBody, asked.body, strict=asked.strict)
+    body = _constraints(SubscriptionConstraintsBody, asked)
     topic, name = body.named()
     wanted = body.constraints.to_domain()
     made = await services.operations.constrain(wanted, topic=topic, subscription=name)
@@ -150,6 +153,14 @@ async def list_inactive_topics(services: ServicesOf) -> Response:
     return answer([InactiveTopicRead.of(each).answered() for each in found])
 
 
+def _constraints(model: type[SchemaT], asked: JsonRequest) -> SchemaT:
+    body = body_of(model, asked.body, strict=asked.strict)
+    if asked.strict:
+        message = "has no effect: all live workers share each topic"
+        raise ValidationFailedError([FieldProblem(path=p, message=message) for p in _KEPT_ONLY])
+    return body
+
+
 def _kept(model: type[SchemaT], asked: JsonRequest, *, made: bool) -> Response:
-    notes = AnswerNotes(ignored=ignored_in(model, asked.body))
+    notes = AnswerNotes(ignored=(*_KEPT_ONLY, *ignored_in(model, asked.body)))
     return answer(None, 201 if made else 200, notes)

@@ -65,7 +65,25 @@ async def test_constraints_that_cannot_be_are_refused(api: httpx.AsyncClient) ->
         refused = await put(api, name, constraints)
         assert (refused.status_code, refused.json()["code"]) == (status, code), (name, constraints)
     ignored = await put(api, "shop.orders", ONE | {"x": 1})
-    assert ignored.headers["Angelia-Ignored-Fields"] == "constraints.x"
+    names = "constraints.consumersNumber, constraints.x"
+    assert ignored.headers["Angelia-Ignored-Fields"] == names
+
+
+@pytest.mark.usefixtures("subscription")
+@pytest.mark.parametrize("name", ["shop.orders", SUBSCRIPTION])
+async def test_whoever_sets_constraints_is_told_that_they_have_no_effect(
+    api: httpx.AsyncClient, name: str
+) -> None:
+    kept = await put(api, name, FOUR)
+    assert kept.headers["Angelia-Ignored-Fields"] == "constraints.consumersNumber"
+    api.headers["Prefer"] = "handling=strict"
+    refused = await put(api, name, ONE)
+    assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")
+    [problem] = refused.json()["details"]
+    assert problem["path"] == "constraints.consumersNumber"
+    del api.headers["Prefer"]
+    kept = (await api.get("/workload-constraints")).json()
+    assert {**kept["topicConstraints"], **kept["subscriptionConstraints"]} == {name: FOUR}
 
 
 async def test_a_data_centre_that_is_taken_out_of_service_is_not_ready(
