@@ -10,10 +10,10 @@ from app.domain.errors import ClusterNotFoundError, ValidationFailedError
 REASON_LENGTH_MAX: Final = 1_024
 CONSUMERS_MAX: Final = 10_000
 
-# The one data centre there is, under the name that Hermes gives to the first.
-DATACENTER: Final = "primary-dc"
-# In traces and in old documents it goes by this one.
-_CLUSTERS: Final = frozenset({DATACENTER, "primary"})
+# The one data centre, and cluster, that there is, as Hermes' documents call it.
+DATACENTER: Final = "primary"
+# Today's Hermes calls its first one so: who asks for it means ours.
+_CLUSTERS: Final = frozenset({DATACENTER, "primary-dc"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

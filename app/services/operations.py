@@ -63,15 +63,15 @@ class OperationsService:
     async def is_ready(self) -> bool:
         """Whether the data centre is in service, as operators say."""
         async with self._database.transaction() as session:
-            return await DatacenterRepository(session).is_ready(DATACENTER)
+            return await DatacenterRepository(session).is_ready()
 
     async def set_ready(self, datacenter: str, *, ready: bool) -> None:
         """Take the data centre into service, or out; ClusterNotFoundError."""
         require_cluster(datacenter)
         async with self._database.transaction() as session:
             repository = DatacenterRepository(session)
-            before = await repository.is_ready(DATACENTER)
-            await repository.set_ready(DATACENTER, ready=ready)
+            before = await repository.is_ready()
+            await repository.set_ready(ready=ready)
             event = Change(
                 action=Action.UPDATED,
                 kind=_DATACENTER,

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Final
 
 from app.domain.errors import UnavailableError
-from app.domain.operations import DATACENTER
 from app.log.interface import MessageLog
 from app.storage.database import Database
 from app.storage.operations import DatacenterRepository
@@ -41,7 +40,7 @@ class ReadinessService:
 
     async def _in_service(self) -> bool:
         async with self._database.transaction() as session:
-            return await DatacenterRepository(session).is_ready(DATACENTER)
+            return await DatacenterRepository(session).is_ready()
 
 
 _NO_ANSWER: Final = object()

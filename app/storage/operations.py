@@ -13,6 +13,8 @@ from app.storage.operations_models import DatacenterRow, TopicActivityRow, Workl
 
 # As the name of a subscription: the constraint is one of the topic.
 _TOPIC_ITSELF = ""
+# What the data centre was called when something was first stored of it.
+_STORED_AS = "primary-dc"
 
 
 class ConstraintRepository:
@@ -53,21 +55,21 @@ class ConstraintRepository:
 
 
 class DatacenterRepository:
-    """Whether data centres are in service, as operators say."""
+    """Whether the data centre is in service, as operators say."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def is_ready(self, name: str) -> bool:
+    async def is_ready(self) -> bool:
         """Whether it is; nobody has said otherwise."""
         ready = await self._session.scalar(
-            select(DatacenterRow.ready).where(DatacenterRow.name == name)
+            select(DatacenterRow.ready).where(DatacenterRow.name == _STORED_AS)
         )
         return ready is not False
 
-    async def set_ready(self, name: str, *, ready: bool) -> None:
+    async def set_ready(self, *, ready: bool) -> None:
         """Take it into service, or out."""
-        said = insert(DatacenterRow).values(name=name, ready=ready)
+        said = insert(DatacenterRow).values(name=_STORED_AS, ready=ready)
         said = said.on_conflict_do_update(index_elements=["name"], set_={"ready": ready})
         await self._session.execute(said)
 

@@ -132,7 +132,7 @@ async def list_datacenters(services: ServicesOf) -> Response:
 )
 async def set_readiness(
     request: Request,
-    datacenter: Annotated[str, Path(description="its name", examples=["primary-dc"])],
+    datacenter: Annotated[str, Path(description="its name", examples=["primary"])],
     services: ServicesOf,
 ) -> Response:
     """Take the data centre into service, or out: `/status/ready` answers 503 then."""

@@ -70,7 +70,7 @@ async def preview_of_one(
 )
 async def message_at(
     topic: TopicName,
-    cluster: Annotated[str, Path(description="there is one", examples=["primary-dc"])],
+    cluster: Annotated[str, Path(description="there is one", examples=["primary"])],
     *,
     partition: Annotated[str, Path(description="its index")],
     offset: Annotated[str, Path(description="in the partition")],

@@ -7,9 +7,10 @@ from typing import Final, Literal
 from pydantic import Field
 
 from app.api.schemas.base import JsonObject, Schema
+from app.domain.operations import DATACENTER
 from app.domain.undelivered import Undelivered
 
-CLUSTER: Final = "primary"
+CLUSTER: Final = DATACENTER
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)

@@ -147,7 +147,7 @@ CONTRACT = (
     Row(
         f"PUT {MINE}/retransmission?dryRun=true",
         sends={"retransmissionDate": "2021-10-25T00:00:00+02:00"},
-        fields={"primary-dc"},
+        fields={"primary"},
     ),
     Row(
         f"POST {MINE}/retransmission",
@@ -189,7 +189,7 @@ CONTRACT = (
     ),
     Row("DELETE /workload-constraints/topic/shop.orders"),
     Row("DELETE /workload-constraints/subscription/shop.orders/billing"),
-    Row("GET /readiness/datacenters", body=[{"datacenter": "primary-dc", "status": "READY"}]),
+    Row("GET /readiness/datacenters", body=[{"datacenter": "primary", "status": "READY"}]),
     Row("POST /readiness/datacenters/primary-dc", 202, sends={"isReady": True}),
     Row("GET /inactive-topics", body=[]),
     Row("GET /consistency/groups", body=["shop"]),

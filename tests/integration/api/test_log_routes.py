@@ -136,7 +136,7 @@ async def test_a_time_leads_to_the_same_messages_by_all_routes(api: httpx.AsyncC
         rewound = await api.put(
             f"{MINE}/retransmission?dryRun=true", json={"retransmissionDate": text}
         )
-        assert offsets(rewound.json()["primary-dc"]) == offset
+        assert offsets(rewound.json()["primary"]) == offset
         window = {"from": text, "only": "all", "dryRun": True}
         asked = await api.post(f"{MINE}/retransmission", json=window)
         assert asked.status_code == 202, asked.text

@@ -90,10 +90,10 @@ async def test_a_data_centre_that_is_taken_out_of_service_is_not_ready(
     api: httpx.AsyncClient,
 ) -> None:
     path = "/readiness/datacenters"
-    assert (await api.get(path)).json() == [{"datacenter": "primary-dc", "status": "READY"}]
-    taken = await api.post(f"{path}/primary-dc", json={"isReady": False})
+    assert (await api.get(path)).json() == [{"datacenter": "primary", "status": "READY"}]
+    taken = await api.post(f"{path}/primary", json={"isReady": False})
     assert (taken.status_code, taken.content) == (202, b"")
-    assert (await api.get(path)).json() == [{"datacenter": "primary-dc", "status": "NOT_READY"}]
+    assert (await api.get(path)).json() == [{"datacenter": "primary", "status": "NOT_READY"}]
     ready = await api.get("/status/ready")
     assert (ready.status_code, ready.json()["parts"]["datacenter"]) == (503, False)
     assert (await api.get("/status/health")).status_code == 200

@@ -85,7 +85,7 @@ async def test_a_subscription_is_shown_as_its_consumer_group(
     path = f"{subscription}/consumer-groups"
     await log.append("shop.orders", [NewRecord(value=b"1")] * 4)
     [group] = (await api.get(path)).json()
-    assert (group["clusterName"], group["groupId"]) == ("primary-dc", "shop.orders_billing")
+    assert (group["clusterName"], group["groupId"]) == ("primary", "shop.orders_billing")
     assert (group["state"], group["members"]) == ("Empty", [])
     ends = await log.bounds(await log.partitions("shop.orders"))
     assert [each["lag"] for each in group["partitions"]] == [each.end for each in ends.values()]

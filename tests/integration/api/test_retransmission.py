@@ -56,8 +56,8 @@ def a_date(text: str) -> dict[str, str]:
 def offsets(answer: httpx.Response) -> list[int]:
     assert answer.status_code == 200, answer.text
     answered: dict[str, list[dict[str, Any]]] = answer.json()
-    assert answered.keys() == {"primary-dc"}
-    listed = answered["primary-dc"]
+    assert answered.keys() == {"primary"}
+    listed = answered["primary"]
     assert [each["partition"] for each in listed] == [0, 1]
     assert {each["topic"]["value"] for each in listed} == {"shop.orders"}
     return [each["offset"] for each in listed]
