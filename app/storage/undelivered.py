@@ -3,11 +3,11 @@
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import CTE, ColumnElement, Row, case, delete, func, null, select, true, tuple_
+from sqlalchemy import CTE, ColumnElement, Row, case, delete, func, null, select, true
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -18,6 +18,7 @@ from app.domain.undelivered import Undelivered, UndeliveredFilter
 from app.storage.models import UndeliveredRow
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.texts import storable
+from app.storage.undelivered_pages import newest
 
 PAGE_MAX: Final = 1_000
 # One statement drops so many, each with a body of up to two megabytes.
@@ -28,8 +29,6 @@ MESSAGE_ID_MAX: Final = 500
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-
-_COLUMNS: Final = tuple(UndeliveredRow.__table__.columns)
 
 # What a discard is of: one message of one subscription, at its place in the log.
 _PLACE: Final = ("subscription_id", "partition", "offset", "message_id")
@@ -81,14 +80,11 @@ class UndeliveredRepository:
         page.
         """
         size = max(1, min(limit, PAGE_MAX))
-        newest = (UndeliveredRow.discarded_at, UndeliveredRow.id)
-        wanted = list(_wanted(asked))
-        if after is not None:
-            wanted.append(tuple_(*newest) < _decoded(after))
-        order = [column.desc() for column in newest]
-        # Columns, and not objects of the mapping: those would take as long as all else.
-        query = select(*_COLUMNS).where(*wanted).order_by(*order).limit(size + 1)
-        rows = (await self._session.execute(query)).all()
+        if asked.message_id is not None:
+            asked = replace(asked, message_id=storable(asked.message_id[:MESSAGE_ID_MAX]))
+        before = None if after is None else _decoded(after)
+        connection = await self._session.connection()
+        rows = await newest(connection, asked, limit=size + 1, before=before)
         items = tuple(undelivered_of(row) for row in rows[:size])
         return UndeliveredPage(
             items=items, after=_encoded(rows[size - 1]) if len(rows) > size else None
@@ -186,21 +182,6 @@ def conditions(
         yield UndeliveredRow.discarded_at < until
     if reason is not None:
         yield UndeliveredRow.reason.icontains(storable(reason), autoescape=True)
-
-
-def _wanted(asked: UndeliveredFilter) -> Iterator[ColumnElement[bool]]:
-    equal = {
-        UndeliveredRow.subscription_id: asked.subscription_id,
-        # A subscription has one topic. If it were asked for, too, PostgreSQL would take both for
-        # rare, and read all that there is of the subscription to sort it.
-        UndeliveredRow.topic: asked.topic if asked.subscription_id is None else None,
-        UndeliveredRow.status: asked.status,
-        UndeliveredRow.key: asked.key,
-    }
-    yield from (column == value for column, value in equal.items() if value is not None)
-    if asked.message_id is not None:
-        yield UndeliveredRow.message_id == storable(asked.message_id[:MESSAGE_ID_MAX])
-    yield from conditions(since=asked.since, until=asked.until, reason=asked.reason)
 
 
 def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:

@@ -199,6 +199,8 @@ async def test_filters_narrow_what_is_listed(database: Database) -> None:
     assert await offsets(database, status=404) == [1]
     assert await offsets(database, reason="timeout elapsed") == [2]
     assert await offsets(database, reason="%") == [2]
+    assert await offsets(database, reason="timeout_elapsed") == []
+    assert await offsets(database, reason="\\%") == []
     assert await offsets(database, since=NOON + timedelta(seconds=1)) == [2, 1]
     assert await offsets(database, until=NOON + timedelta(seconds=1)) == [0]
     assert await offsets(database, until=datetime(2020, 1, 1, tzinfo=UTC)) == []

@@ -35,7 +35,15 @@ IDS = [
 ]
 TEXTS = ["", '[7,1,"FAILED","m",2', "[7,1,", "]]]", "\\", '\\"', "m", "[", "a[b\\"]
 ROWS = [
-    tuple(PLAIN._replace(message_id=each, source=7 + n % 2, reason=text, batch_id=each))
+    tuple(
+        PLAIN._replace(
+            message_id=each,
+            source=7 + n % 2,
+            status=("FAILED", "SUCCESS")[n % 2],
+            reason=text,
+            batch_id=each,
+        )
+    )
     for n, (each, text) in enumerate((each, text) for each in IDS for text in TEXTS)
 ]
 
