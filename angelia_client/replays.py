@@ -52,7 +52,8 @@ class ReplayCounts(Answered):
     """How many messages were chosen, appended, and are finished by now.
 
     `archived` are those of the chosen that only the archive has; `gone` counts offsets that may
-    have been asked for, and that neither it nor the log has.
+    have been asked for, and that neither it nor the log has. `untraced`, of `missing`, counts those
+    that were not looked at, as no trace goes back so far.
     """
 
     SCHEMA: ClassVar[str] = "CountsRead"
@@ -61,6 +62,7 @@ class ReplayCounts(Answered):
     bytes: int
     archived: int
     gone: int
+    untraced: int | None
     written: int
     finished: int
     delivered: int | None

@@ -70,7 +70,7 @@ from app.services.operations import OperationsService
 from app.services.periodic import repeat
 from app.services.pinging import PingService
 from app.services.previewing import PreviewService
-from app.services.pruning import PRUNE_EVERY, Pruner
+from app.services.pruning import PLACES_KEPT, PRUNE_EVERY, Pruner
 from app.services.publish_deduplication import FORGET_EVERY, IdForgetter
 from app.services.publish_tracing import TracedPublisher
 from app.services.publishing import Publisher
@@ -363,6 +363,8 @@ def _pruner(settings: Settings, database: Database) -> Pruner:
         database,
         undelivered_kept=timedelta(days=settings.undelivered_days),
         audit_kept=timedelta(days=settings.audit_days),
+        # Who looks for missing messages looks as far back as traces go.
+        places_kept=max(PLACES_KEPT, timedelta(days=settings.traces_days)),
     )
 
 

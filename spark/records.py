@@ -21,10 +21,11 @@ from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED
 from app.domain.retransmission import Span
 from app.log.bulk import topic_rows
 from app.storage.ledger_rows import discarded_places
+from app.storage.resent_rows import resent_places
 from app.storage.retransmission_rows import Discards, discards, finished_places, hours
 from app.storage.undelivered_rows import undelivered_ranges
 from spark.batches import Batches, batch_of
-from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES
+from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES, RESENT
 from spark.work import LogPlace
 
 # What one task reads, so that many share a long partition.
@@ -84,6 +85,12 @@ def finished(
         "until": datetime.now(UTC).isoformat(),
     }
     return _rows(session, database_url, kind="finished", given=given)
+
+
+def resent(session: SparkSession, database_url: str, retransmissions: Sequence[str]) -> DataFrame:
+    """What these retransmissions have sent, or are sending (columns RESENT)."""
+    given = {"retransmissions": list(retransmissions)}
+    return _rows(session, database_url, kind="resent", given=given)
 
 
 def discarded(
@@ -154,7 +161,7 @@ class RowsSource(DataSource):
 
 @dataclass(frozen=True)
 class _Part(InputPartition):
-    # Of times, as ISO texts; None: no range at all.
+    # Of times, as ISO texts, or an id; None: no range at all.
     first: Any
     end: Any
     partition: int = 0
@@ -238,6 +245,16 @@ class _Finished(_RowsReader):
         yield from finished_places(self._url, self._given["subscription_id"], when)
 
 
+class _Resent(_RowsReader):
+    columns = RESENT
+
+    def parts(self) -> list[_Part]:
+        return [_Part(each, None) for each in self._given["retransmissions"]]
+
+    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+        yield from resent_places(self._url, part.first)
+
+
 class _Discarded(_RowsReader):
     columns = PLACED_DISCARDS
 
@@ -254,6 +271,7 @@ _READERS: Final[Mapping[str, type[_RowsReader]]] = {
     "discards": _Discards,
     "finished": _Finished,
     "discarded": _Discarded,
+    "resent": _Resent,
 }
 
 

@@ -139,6 +139,15 @@ PLACES: Final = StructType(
         StructField("offset", LongType(), nullable=False),
     ]
 )
+# Where messages of a topic were, and where they were appended again; null: they are yet to be.
+RESENT: Final = StructType(
+    [
+        StructField("source_partition", IntegerType(), nullable=False),
+        StructField("source_offset", LongType(), nullable=False),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+    ]
+)
 # Records of a partition of the log, counted by what they are: see `app.domain.ledger.Counted`.
 LEDGER_COUNTS: Final = StructType(
     [

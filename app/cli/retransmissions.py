@@ -111,7 +111,9 @@ def tell_end(ended: Retransmission, *, as_json: bool) -> None:
     """Say what came of it; CliError when it was not done."""
     counts = ended.counts
     gone = f" ({counts.gone} are neither in the log nor in the archive)" if counts.gone else ""
-    words = f"{ended.id} is {ended.state}: {counts.finished} of {counts.matched} messages{gone}"
+    blind = f" ({counts.untraced} are not traced: not looked at)" if counts.untraced else ""
+    done = f"{counts.finished} of {counts.matched} messages"
+    words = f"{ended.id} is {ended.state}: {done}{gone}{blind}"
     output.write_done(words, ended.raw, as_json=as_json)
     if ended.state != _DONE:
         raise CliError(ended.reason or f"It was not done: it is {ended.state}")

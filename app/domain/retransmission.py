@@ -159,12 +159,15 @@ class Counts:
 
     `size` is that of the bodies of the chosen, in bytes. `archived` are those of the chosen that
     the archive has; `gone` counts offsets that neither it nor the log had, and that may have been
-    asked for. `discarded` are those of the finished that were discarded once more.
+    asked for. `untraced` are, of MISSING, the offsets that were asked for and not looked at, as no
+    trace goes back so far; None: of the others, and until it is known. `discarded` are those of the
+    finished that were discarded once more.
     """
 
     matched: int = 0
     archived: int = 0
     gone: int = 0
+    untraced: int | None = None
     size: int = 0
     written: int = 0
     finished: int = 0

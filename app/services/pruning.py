@@ -24,7 +24,7 @@ REPORTS_KEPT: Final = timedelta(hours=1)
 # Nobody has sent anything through them for as long.
 CIRCUITS_KEPT: Final = timedelta(days=1)
 JOBS_KEPT: Final = timedelta(days=90)
-# Of a retransmission, where each of its messages was and is.
+# Of a retransmission, where each of its messages was and is; at least.
 PLACES_KEPT: Final = timedelta(days=7)
 # Entries of ledgers prove something as long as there are people who may ask.
 LEDGERS_KEPT: Final = timedelta(days=3 * 365)
@@ -44,10 +44,12 @@ class Pruner:
         *,
         undelivered_kept: timedelta,
         audit_kept: timedelta = AUDIT_KEPT,
+        places_kept: timedelta = PLACES_KEPT,
     ) -> None:
         self._database = database
         self._audit_kept = audit_kept
         self._undelivered_kept = undelivered_kept
+        self._places_kept = places_kept
 
     async def prune(self) -> None:
         """Drop all that is old now, a transaction for each few rows; StorageUnavailableError."""
@@ -80,7 +82,7 @@ class Pruner:
 
     async def _drop_places(self) -> int:
         async with self._database.transaction() as session:
-            return await RetransmissionRepository(session).drop_places(PLACES_KEPT)
+            return await RetransmissionRepository(session).drop_places(self._places_kept)
 
     async def _drop_records(self) -> int:
         async with self._database.transaction() as session:

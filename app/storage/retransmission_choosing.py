@@ -53,6 +53,7 @@ SELECT count(*) FROM retransmission_records WHERE job_id = {job_id} AND attempt 
 class Asked:
     """What a job is to choose, and which messages the subscription wants as it is now."""
 
+    id: str
     subscription_id: str
     topic: str
     request: Request
@@ -69,6 +70,7 @@ def asked_for(url: str, job_id: str) -> Asked:
     stored = {"filters": settings.get("filters", [])}
     filters = from_json(Subscription, stored)["filters"]
     return Asked(
+        id=job_id,
         subscription_id=subscription_id,
         topic=topic,
         request=request_of(request),

@@ -18,7 +18,7 @@ from app.domain.retransmission import (
 )
 from app.domain.subscription import Subscription
 from app.storage.jobs import OPEN
-from app.storage.models import JobRow, UndeliveredRow
+from app.storage.models import JobRow, Json, UndeliveredRow
 from app.storage.paging import older_than
 from app.storage.retransmission_models import (
     RetransmissionRecordRow,
@@ -172,15 +172,15 @@ class RetransmissionRepository:
 _AGE: Final = (RetransmissionRow.requested_at, RetransmissionRow.id)
 
 
-def _known() -> Select[RetransmissionRow, str, str | None]:
-    known = select(RetransmissionRow, JobRow.state, JobRow.reason)
+def _known() -> Select[RetransmissionRow, str, str | None, Json]:
+    known = select(RetransmissionRow, JobRow.state, JobRow.reason, JobRow.counts)
     return known.join(JobRow, JobRow.id == RetransmissionRow.id)
 
 
 def _retransmission_of(
-    found: Row[RetransmissionRow, str, str | None], *, discarded: int = 0
+    found: Row[RetransmissionRow, str, str | None, Json], *, discarded: int = 0
 ) -> Retransmission:
-    row, job_state, job_reason = found
+    row, job_state, job_reason, job_counts = found
     state = state_of(RetransmissionState(row.state), JobState(job_state))
     return Retransmission(
         id=row.id,
@@ -197,6 +197,7 @@ def _retransmission_of(
             size=row.size,
             archived=row.archived,
             gone=row.gone,
+            untraced=job_counts.get("untraced"),
             written=row.written,
             finished=row.finished,
             discarded=discarded,

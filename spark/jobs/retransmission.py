@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from app.domain.job import Claim, JobKind, JobResult
 from app.domain.retransmission import SAMPLES_MAX, Only, Span
 from app.storage.analytics_parts import RUNS
+from app.storage.resent_rows import other_retransmissions
 from app.storage.retransmission_choosing import (
     Asked,
     Totals,
@@ -31,10 +32,18 @@ from spark.archives import of_partition
 from spark.jobs.reached import Reached, gone, messages_of, reached
 from spark.jobs.recorded import NotKnownError, await_recorded
 from spark.jobs.staging import stage
-from spark.records import finished, unsent_discards
+from spark.records import finished, resent, unsent_discards
 from spark.sinks import spread_to_database
 from spark.submitted import carry_out
-from spark.transforms.retransmission import Choice, chosen, each_once, missing, runs
+from spark.transforms.retransmission import (
+    Choice,
+    chosen,
+    each_once,
+    ended,
+    missing,
+    runs,
+    sources,
+)
 from spark.work import Work
 
 
@@ -59,8 +68,10 @@ def run(session: SparkSession, work: Work) -> JobResult:
         stage(session, work, read, total=total, times=asked.request.times)
         result = JobResult(counts=counts_of(total))
     lost = gone(work, asked.topic, spans, read=read) if spans else 0
-    known = sum(asked.request.gone)
-    return replace(result, counts={**result.counts, "gone": known + lost})
+    counts = {**result.counts, "gone": sum(asked.request.gone) + lost}
+    if asked.request.selection.only is Only.MISSING:
+        counts["untraced"] = _untraced(work, asked, spans)
+    return replace(result, counts=counts)
 
 
 def looked_at(work: Work, asked: Asked) -> Sequence[Span]:
@@ -99,7 +110,21 @@ def selected(session: SparkSession, work: Work, asked: Asked, *, read: Reached) 
         case Only.MISSING:
             candidates = chosen(messages_of(session, work, read, times=request.times), choice)
             done = finished(session, url, subscription_id=whose, since=request.since)
-            return missing(candidates, done)
+            return _not_resent(session, work, asked, left=missing(candidates, done), done=done)
+
+
+def _not_resent(
+    session: SparkSession, work: Work, asked: Asked, *, left: DataFrame, done: DataFrame
+) -> DataFrame:
+    """What of it no other retransmission of the subscription has sent, or is sending."""
+    url = work.database_url
+    others = other_retransmissions(url, asked.subscription_id, but=asked.id)
+    if others.settled:
+        left = missing(left, sources(resent(session, url, others.settled)))
+    if others.stopped:
+        # Their ends are traced at the places of the copies.
+        left = missing(left, sources(ended(resent(session, url, others.stopped), done)))
+    return left
 
 
 def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Totals:
@@ -126,6 +151,19 @@ def _traced(work: Work, asked: Asked) -> list[Span]:
         replace(span, start=min(max(span.start, first.get(span.partition, span.end)), span.end))
         for span in asked.request.spans
     ]
+
+
+def _untraced(work: Work, asked: Asked, spans: Sequence[Span]) -> int:
+    """How many offsets were asked for, and not looked at; the log of the job says of where."""
+    total = 0
+    for wanted, traced in zip(asked.request.spans, spans, strict=True):
+        if blind := traced.start - wanted.start:
+            work.progress.say(
+                f"{blind} offsets of partition {wanted.partition}, from {wanted.start} on, are"
+                " older than its first trace: nobody knows whether they are missing"
+            )
+        total += blind
+    return total
 
 
 def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:

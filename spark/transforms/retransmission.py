@@ -60,6 +60,18 @@ def missing(candidates: DataFrame, finished: DataFrame) -> DataFrame:
     return candidates.join(finished, ["partition", "offset"], how="left_anti")
 
 
+def ended(resent: DataFrame, finished: DataFrame) -> DataFrame:
+    """Of what was sent again (columns RESENT) that whose new place is a finished one."""
+    return resent.join(finished, ["partition", "offset"], how="left_semi")
+
+
+def sources(resent: DataFrame) -> DataFrame:
+    """Where messages were that are sent again (columns RESENT in, PLACES out)."""
+    return resent.select(
+        F.col("source_partition").alias("partition"), F.col("source_offset").alias("offset")
+    )
+
+
 def runs(messages: DataFrame) -> DataFrame:
     """Chosen messages, those that follow each other in one row (columns RUNS).
 

@@ -93,7 +93,7 @@ class Bench:
     async def asked(self, only: Only = Only.ALL, **wanted: Any) -> Retransmission:  # noqa: ANN401 - fields of the value
         selection = {
             name: wanted.pop(name)
-            for name in ("statuses", "message_ids", "keys", "filters")
+            for name in ("statuses", "message_ids", "keys", "filters", "reason")
             if name in wanted
         }
         settings = {"since": datetime.now(UTC) - AGO, **wanted}

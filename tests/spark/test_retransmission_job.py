@@ -1,5 +1,6 @@
 """Choosing what is sent again, on a real Spark, PostgreSQL, and each log."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -10,11 +11,13 @@ from app.domain.addressed import Addressed
 from app.domain.errors import ValidationFailedError
 from app.domain.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
-from app.domain.retransmission import Only, RetransmissionState, Span
+from app.domain.retransmission import Only, RetransmissionState, Sent, Span
 from app.domain.trace import TraceSource, TrackingMode
+from app.log.interface import Position
 from app.storage.jobs import JobRepository
 from app.storage.retransmission_choosing import asked_for
 from app.storage.retransmission_rows import hours
+from app.storage.retransmission_sending import SendingRepository
 from app.storage.undelivered import UndeliveredRepository
 from spark.jobs.reached import reached
 from spark.jobs.recorded import NotKnownError
@@ -24,6 +27,7 @@ from spark.transforms.retransmission import runs
 from tests.integration.storage.builders import TOPIC
 from tests.integration.storage.test_traces import a_pack, a_row, a_store, micros
 from tests.spark.retransmissions import EMBEDDED, STREAM, Bench, places
+from tests.spark.taking import LEASE
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -97,16 +101,18 @@ async def test_discards_are_chosen_once_each_unless_they_were_sent_again(bench: 
     positions = await bench.publish(*(b'{"n": %d}' % n for n in range(8)))
     discards = await bench.discard(*positions[:4], body=b'{"n": 1}')
     twice = replace(discards[0], discarded_at=datetime.now(UTC))
-    other_status = await bench.discard(positions[4], status=404, body=b'{"n": 1}')
+    gone = {"status": 404, "reason": "It is gone_100%"}
+    other_status = await bench.discard(positions[4], body=b'{"n": 1}', **gone)
+    other_reason = await bench.discard(positions[5], status=404, body=b'{"n": 1}')
     elsewhere = replace(discards[1], subscription_id="s-0", offset=77)
     old = replace(discards[2], discarded_at=datetime.now(UTC) - timedelta(days=3), offset=78)
-    recorded = [*discards, twice, *other_status, elsewhere, old]
+    recorded = [*discards, twice, *other_status, *other_reason, elsewhere, old]
     async with bench.database.transaction() as session:
         await UndeliveredRepository(session).record(recorded, STREAM, 1)
     seen, found = await bench.chosen(Only.UNDELIVERED)
-    assert found == places(positions[:5])
-    assert seen.counts.matched == 5
-    _, found = await bench.chosen(Only.UNDELIVERED, statuses=(404,))
+    assert found == places(positions[:6])
+    assert seen.counts.matched == 6
+    _, found = await bench.chosen(Only.UNDELIVERED, statuses=(404,), reason="GONE_100%")
     assert found == places(positions[4:5])
     none = Filter(type=FilterType.JSONPATH, path="$.n", matcher="2")
     seen, found = await bench.chosen(Only.UNDELIVERED, filters=(none,))
@@ -123,15 +129,15 @@ async def test_what_is_missing_is_what_has_no_end_in_the_traces(bench: Bench) ->
     waiting = await bench.publish(b"not reached yet")
     source = TraceSource(topic=TOPIC, subscription_id=bench.subscription.id, subscription="billing")
     ends = ("SUCCESS", "FILTERED", "DISCARDED")
-    # Of each partition the first has one: from there on something can be said.
-    missing = positions[17:19]
+    # From the first trace of a partition on something can be said.
+    blind, missing = positions[0], positions[17:20]
     rows = [
         a_row(
             at=micros(datetime.now(UTC)), partition=each.partition.index, offset=each.offset,
             status=ends[number % 3],
         )
         for number, each in enumerate(positions)
-        if each not in missing
+        if each not in {blind, *missing}
     ]  # fmt: skip
     failed = [rows[0]._replace(status="FAILED", partition=p.partition.index, offset=p.offset)
               for p in missing]  # fmt: skip
@@ -143,18 +149,53 @@ async def test_what_is_missing_is_what_has_no_end_in_the_traces(bench: Bench) ->
     await store.record(by_source, Partition("angelia.traces", 0), 1)
     seen, found = await bench.chosen(Only.MISSING)
     assert found == places(missing)
-    # Discarded ones are not missing, although nothing was traced of them.
-    async with bench.database.transaction() as session:
-        discards = await bench.discard(missing[0])
-        await UndeliveredRepository(session).record(discards, STREAM, 1)
-    _, found = await bench.chosen(Only.MISSING)
-    assert found == places(missing[1:])
     assert not found & places(waiting)
-    assert seen.counts.matched == 2
-    await store.record([a_pack(lost=3)], Partition("angelia.traces", 0), 2)
+    assert (seen.counts.matched, seen.counts.untraced) == (3, 1)
+
+    # What is on its way is not missing, nor what was discarded, although nothing was traced of it.
+    seen, _ = await bench.chosen(Only.MISSING, dry_run=True)
+    assert (seen.counts.matched, seen.counts.untraced) == (0, 1)
+    async with bench.database.transaction() as session:
+        discards = await bench.discard(missing[2])
+        await UndeliveredRepository(session).record(discards, STREAM, 1)
+    # It is cancelled, and has delivered one of them at its new place.
+    copies = await bench.publish(b"copy", b"copy", b"copy")
+    await sent_by_worker(bench, missing, copies, RetransmissionState.CANCELLED)
+    delivered = rows[0]._replace(
+        status="SUCCESS", partition=copies[0].partition.index, offset=copies[0].offset
+    )
+    pack = a_pack(delivered)._replace(sources={0: source}, worker="w-3")
+    await store.record([pack], Partition("angelia.traces", 0), 2)
+    _, found = await bench.chosen(Only.MISSING)
+    assert found == places(missing[1:2])
+    # Of one that is done all is: there may be no trace of it.
+    await sent_by_worker(bench, missing[1:2], copies[1:2], RetransmissionState.DONE)
+    seen, _ = await bench.chosen(Only.MISSING, dry_run=True)
+    assert seen.counts.matched == 0
+
+    await store.record([a_pack(lost=3)], Partition("angelia.traces", 0), 3)
     await bench.asked(Only.MISSING)
     with pytest.raises(NotKnownError, match="3 entries"):
         await bench.done(await bench.taken())
+
+
+async def sent_by_worker(
+    bench: Bench,
+    sources: Sequence[Position],
+    copies: Sequence[Position],
+    state: RetransmissionState,
+) -> None:
+    """The retransmission that waits to be sent has appended these, and ends in that state."""
+    async with bench.database.transaction() as session:
+        repository = SendingRepository(session, "w-1")
+        sending = await repository.take(LEASE)
+        assert sending is not None
+        sent = [
+            Sent(source.partition.index, source.offset, copy.partition.index, copy.offset)
+            for source, copy in zip(sources, copies, strict=True)
+        ]
+        assert await repository.record(sending, sent)
+        await repository.end(sending, state, None)
 
 
 async def test_tasks_share_the_offsets_and_nothing_is_shuffled(bench: Bench) -> None:

@@ -187,14 +187,24 @@ async def test_exactly_what_is_wanted_is_sent_again(
             removed = range(4_000, 4_010)
             await lose_traces(configuration, {each.message_id for each in audit.received
                                               if number_of(each.body) in removed})  # fmt: skip
-            sent = await retransmitted(service, to_audit, only="missing")
-            assert came_again(audit, sent["id"]) == once(removed)
+            missed = await sent_as_missing(service, to_audit)
+            assert came_again(audit, missed) == once(removed)
 
             await in_archive_alone(service, configuration, to_audit)
             from_archive = await sent_from_archive(service, to_audit)
             assert came_again(audit, from_archive) == once(removed)
         marks = {each.headers.get(MARK) for each in audit.received}
-        assert marks == {None, sent["id"], from_archive}
+        assert marks == {None, missed, from_archive}
+
+
+async def sent_as_missing(service: Service, path: str) -> str:
+    """What is missing comes again, and is missing no more; the id."""
+    sent = await retransmitted(service, path, only="missing")
+    assert sent["counts"]["untraced"] == 0
+    none = await retransmitted(service, path, only="missing", dryRun=True)
+    assert none["counts"]["matched"] == 0, none["messages"]
+    id_: str = sent["id"]
+    return id_
 
 
 async def sent_from_archive(service: Service, path: str) -> str:

@@ -96,6 +96,11 @@ class CountsRead(Schema):
         description="offsets that may be of that time, and are neither in the log nor in the"
         " archive"
     )
+    untraced: int | None = Field(
+        default=None,
+        description="with missing, once it is known: offsets that were asked for and not looked"
+        " at, as no trace goes back so far",
+    )
     written: int = Field(description="appended to the topic")
     finished: int = Field(description="of these, delivered or discarded or filtered out")
     delivered: int | None = Field(default=None, description="finished and not discarded")
@@ -198,6 +203,7 @@ def _read(
             bytes=counts.size,
             archived=counts.archived,
             gone=counts.gone,
+            untraced=counts.untraced,
             written=counts.written,
             finished=counts.finished,
             delivered=counts.finished - counts.discarded if with_outcomes else None,
