@@ -19,7 +19,7 @@ from app.domain import streams
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
 from app.domain.topic import MESSAGE_SIZE_MAX, Ack
-from app.domain.undelivered import Undelivered, from_record
+from app.domain.voids import Entry, entry_of
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
 from app.metrics.capping import NameCap
@@ -118,7 +118,7 @@ class Seams:
     suspensions: SuspensionStore
     notes: NoteStore
     circuits: CircuitStore
-    undelivered: StreamStore[Undelivered]
+    undelivered: StreamStore[Entry]
     traces: TraceStore
     endpoints: Endpoints
     pings: PingDesk
@@ -241,7 +241,7 @@ class Worker:
             tasks=tasks,
         )
         undelivered_recorder = Recorder(
-            await stack.enter_async_context(log.tail()), self._seams.undelivered, from_record
+            await stack.enter_async_context(log.tail()), self._seams.undelivered, entry_of
         )
         trace_recorder = Recorder(
             await stack.enter_async_context(log.tail()),
@@ -312,7 +312,7 @@ class _Parts:
     traces: TraceBuffer
     trace_store: TraceStore
     backlog: Backlog
-    undelivered_recorder: Recorder[Undelivered]
+    undelivered_recorder: Recorder[Entry]
     trace_recorder: Recorder[Pack]
     supervisor: Supervisor
     rates: RateSharing

@@ -4,11 +4,12 @@ The log keeps an offset and a short text. The text says which offsets above the 
 finished too (so that
 none of them is sent again), whose incarnation of the subscription wrote it, when the oldest
 unfinished message was
-opened (its time to live goes on) or, while its time to live stands, how much of it is over, and the
-lifetime counts (so that a message counts once, whatever dies).
+opened (its time to live goes on) or, while its time to live stands, how much of it is over, the
+lifetime counts (so that a message counts once, whatever dies), and whose discards may be recorded
+although they are not in it (app.domain.voids).
 
 Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
-t={opened ms} e={elapsed ms} f={finished}`, of t and e only one; parts that
+t={opened ms} e={elapsed ms} s={seek} l={life} f={finished}`, of t and e only one; parts that
 are zero are left out, unknown ones ignored. `finished` is base64 of varints: run lengths from the
 committed offset on,
 alternately unfinished and finished.
@@ -22,7 +23,7 @@ from typing import Final
 
 # Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
-# Version, id and five numbers take at most 190 bytes; base64 turns three bytes into four
+# Version, id, six numbers and a life take at most 190 bytes; base64 turns three bytes into four
 # characters.
 FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200) * 3 // 4
 # Both lengths of a run pair, for partitions of up to 2**35 unfinished messages in a row.
@@ -49,6 +50,8 @@ class Progress:
     volume: int = 0
     # The last move of the subscription that it knows of (app.domain.seek); None: it does not say.
     seek: int | None = 0
+    # Who may have recorded discards that are not committed here; "" where nobody has.
+    life: str = ""
 
     def metadata(self) -> str:
         """The text to commit with `offset`."""
@@ -60,6 +63,7 @@ class Progress:
             "t": self.oldest_opened_ms,
             "e": self.oldest_elapsed_ms,
             "s": self.seek or None,
+            "l": self.life or None,
             "f": base64.b64encode(encode_runs(self.offset, self.finished)).decode("ascii") or None,
         }
         written = [f"{name}={value}" for name, value in parts.items() if value is not None]
@@ -97,6 +101,7 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             filtered=int(parts.get("o", "0")),
             volume=int(parts.get("v", "0")),
             seek=int(parts.get("s", "0")),
+            life=parts.get("l", ""),
         )
     except (ValueError, binascii.Error):
         # Damaged: the position itself still holds; sending finished messages again is the lesser

@@ -16,7 +16,7 @@ class Undelivered:
     """One discard of one message by one subscription.
 
     `key` is the message's Partition-Key. `redriven_at`: when it was sent again, as far as it is
-    known by whoever looks it up.
+    known by whoever looks it up. `life`: whose discard it is (app.domain.voids), "" if unknown.
     """
 
     subscription_id: str
@@ -33,6 +33,7 @@ class Undelivered:
     headers: tuple[tuple[str, str], ...] = ()
     key: bytes | None = None
     redriven_at: datetime | None = None
+    life: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
         "offset": undelivered.offset,
         "headers": undelivered.headers,
         "key": None if undelivered.key is None else b64encode(undelivered.key).decode("ascii"),
+        "life": undelivered.life,
     }
     return NewRecord(
         key=undelivered.subscription_id.encode("ascii"),
@@ -101,6 +103,7 @@ def from_record(record: Record) -> Undelivered | None:
             headers=tuple((name, value) for name, value in parts["headers"]),
             # Not in records of versions that did not keep it.
             key=None if parts.get("key") is None else b64decode(parts["key"]),
+            life=parts.get("life", ""),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -17,12 +17,15 @@ from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.standings import StandingRepository
 from app.storage.statuses import StatusRepository
 from app.storage.undelivered import UndeliveredRepository
+from app.storage.voids import VoidRepository
 
 PRUNE_EVERY: Final = timedelta(minutes=10)
 # Workers and their loads count for seconds; they are kept a little for people who look at them.
 REPORTS_KEPT: Final = timedelta(hours=1)
 # Nobody has sent anything through them for as long.
 CIRCUITS_KEPT: Final = timedelta(days=1)
+# A worker that was thought dead cannot be heard of for longer.
+VOIDS_KEPT: Final = timedelta(days=7)
 JOBS_KEPT: Final = timedelta(days=90)
 # Of a retransmission, where each of its messages was and is; at least.
 PLACES_KEPT: Final = timedelta(days=7)
@@ -61,6 +64,7 @@ class Pruner:
             await StandingRepository(session).prune()
             await IdempotentRequestRepository(session).drop_old()
             await AccessRepository(session).drop_ended(self._audit_kept)
+            await VoidRepository(session).drop_older(VOIDS_KEPT)
         while await self._drop_undelivered():
             continue
         while await self._drop_places():

@@ -255,6 +255,23 @@ class UndeliveredRow(Base):
     key: Mapped[bytes | None]
     redriven_at: Mapped[datetime | None]
     redrive_id: Mapped[str | None]
+    # Whose discard it is, as voids name them; not known of those that earlier versions recorded.
+    life: Mapped[str | None]
+
+
+class UndeliveredVoidRow(Base):
+    """Discards that do not count: of a life in a partition, from `offset` on, but `finished`."""
+
+    __tablename__ = "undelivered_voids"
+    __table_args__ = (Index("ix_undelivered_voids_age", "recorded_at"),)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    life: Mapped[str] = mapped_column(primary_key=True)
+    offset: Mapped[int] = mapped_column(BigInteger)
+    # Run lengths from `offset` on, as in commits.
+    finished: Mapped[bytes]
+    recorded_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class PublishedIdRow(Base):

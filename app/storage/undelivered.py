@@ -15,9 +15,11 @@ from sqlalchemy.orm import aliased
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered, UndeliveredFilter
+from app.domain.voids import Entry, Void
 from app.storage.models import UndeliveredRow
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.texts import storable
+from app.storage.voids import VoidRepository
 from app.storage.undelivered_pages import newest
 
 PAGE_MAX: Final = 1_000
@@ -32,7 +34,16 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 # What a discard is of: one message of one subscription, at its place in the log.
 _PLACE: Final = ("subscription_id", "partition", "offset", "message_id")
-_OF_END: Final = ("discarded_at", "reason", "status", "attempts", "body", "headers", "key")
+_OF_END: Final = (
+    "discarded_at",
+    "reason",
+    "status",
+    "attempts",
+    "body",
+    "headers",
+    "key",
+    "life",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +60,33 @@ class UndeliveredRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def record(
-        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
-    ) -> bool:
+    async def record(self, entries: Sequence[Entry], stream: Partition, next_offset: int) -> bool:
         """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
 
         False when that was recorded before; then nothing changes. A message that is discarded
         again, because its worker died before that was committed, or somebody went back in the log,
-        stays one row, which says how it ended last. What PostgreSQL's text cannot hold (zero
-        characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX characters.
+        stays one row, which says how it ended last; one that is void goes, or does not come. What
+        PostgreSQL's text cannot hold (zero characters, lone surrogates) is replaced, and an id cut
+        at MESSAGE_ID_MAX characters.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
-        if rows:
-            await self._session.execute(_newest_end(), [_values(row) for row in rows])
+        discards = list[Undelivered]()
+        for entry in entries:
+            if isinstance(entry, Void):
+                # Of the same message another discard may follow, which counts.
+                await self._add(discards)
+                discards.clear()
+                await VoidRepository(self._session).record(entry)
+            else:
+                discards.append(entry)
+        await self._add(discards)
         return True
+
+    async def _add(self, discards: Sequence[Undelivered]) -> None:
+        counting = await VoidRepository(self._session).counting(discards)
+        if counting:
+            await self._session.execute(_newest_end(), [_values(each) for each in counting])
 
     async def last(self, subscription_id: str) -> Undelivered | None:
         """The newest, if there is any."""
@@ -169,6 +192,7 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "body": undelivered.body,
         "headers": [[storable(name), storable(value)] for name, value in undelivered.headers],
         "key": undelivered.key,
+        "life": storable(undelivered.life) or None,
     }
 
 
@@ -201,4 +225,5 @@ def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
         headers=tuple((name, value) for name, value in row.headers),
         key=row.key,
         redriven_at=row.redriven_at,
+        life=row.life or "",
     )

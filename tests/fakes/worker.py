@@ -20,6 +20,7 @@ from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
+from app.domain.voids import Entry, Void
 from app.log.interface import Committed, LogTopic, MessageLog
 from app.otlp.spans import SpanBuffer  # noqa: TC001 - hidden types help nobody
 from app.tracing.packing import Pack
@@ -119,6 +120,7 @@ class ControlPlane:
     statuses: dict[tuple[str, Partition], CursorStatus] = field(default_factory=dict)
     loads: dict[str, SubscriptionLoad] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
+    voids: list[Void] = field(default_factory=list)
     receipts: dict[str, list[Receipt]] = field(default_factory=dict)
     traces: list[Pack] = field(default_factory=list)
     waiting_traces: dict[str, int] = field(default_factory=dict)
@@ -144,6 +146,14 @@ class ControlPlane:
         del self.subscriptions[subscription.id]
         self.deleted[subscription.id] = self.number
         self.changed.send()
+
+    def keep(self, entry: Entry) -> None:
+        """Have a discard on the list, unless it is void, or take off it what is from now on."""
+        if isinstance(entry, Void):
+            self.voids.append(entry)
+            self.undelivered[:] = [each for each in self.undelivered if not entry.covers(each)]
+        elif not any(void.covers(entry) for void in self.voids):
+            self.undelivered.append(entry)
 
     async def until_applied(self) -> None:
         await self.until(lambda: bool(self.beats) and min(self.beats.values()) >= self.number)
@@ -240,11 +250,10 @@ class WorkerDatabase:
     async def positions(self) -> Mapping[Partition, int]:
         return await self._plane.positions()
 
-    async def record(
-        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
-    ) -> None:
+    async def record(self, rows: Sequence[Entry], stream: Partition, next_offset: int) -> None:
         self._plane.answer()
-        self._plane.undelivered += rows
+        for entry in rows:
+            self._plane.keep(entry)
         self._plane.stream[stream] = next_offset
         self._plane.changed.send()
 

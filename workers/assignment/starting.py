@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -15,6 +15,7 @@ from app.domain.seek import sought
 from app.domain.status import CursorStatus
 from app.domain.subscription import Subscription
 from app.log.interface import Committed, MessageLog
+from workers.assignment.settling import Unsettled, settle
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
 # A call has a deadline: what it did not find in time is asked again, and not all of thousands.
@@ -23,6 +24,13 @@ GROUPS_PER_CALL: Final = 500
 _log = structlog.get_logger()
 
 Wanted = tuple[Subscription, Partition]
+
+
+class Found(NamedTuple):
+    """Where to start by the log's commits; those that are `unsettled` are to be settled before."""
+
+    settled: Mapping[Wanted, Progress]
+    unsettled: Mapping[Wanted, Unsettled]
 
 
 class CursorCopies(Protocol):
@@ -39,16 +47,28 @@ class Starts:
         self._log = log
         self._copies = copies
 
-    async def committed(self, wanted: Collection[Wanted]) -> dict[Wanted, Progress]:
+    async def committed(self, wanted: Collection[Wanted]) -> Found:
         """The progress of those that have a commit of their own incarnation."""
         committed = await self._committed(wanted)
-        found = {
-            (subscription, partition): _committed_progress(
-                subscription, partition, committed.get(subscription.group, {}).get(partition)
-            )
-            for subscription, partition in wanted
-        }
-        return {key: progress for key, progress in found.items() if progress is not None}
+        settled: dict[Wanted, Progress] = {}
+        unsettled: dict[Wanted, Unsettled] = {}
+        for subscription, partition in wanted:
+            there = committed.get(subscription.group, {}).get(partition)
+            if there is None:
+                continue
+            progress = parse_progress(subscription.id, there.offset, there.metadata)
+            if progress is None:
+                continue
+            start = sought(progress, subscription.seek, partition=partition.index)
+            if progress.life:
+                unsettled[subscription, partition] = Unsettled(partition, progress, start)
+            else:
+                settled[subscription, partition] = start
+        return Found(settled, unsettled)
+
+    async def settle(self, unsettled: Collection[Unsettled]) -> None:
+        """Return once what was recorded of these and not committed is void, before they start."""
+        await settle(self._log, unsettled)
 
     async def copied(
         self, subscription: Subscription, partitions: Collection[Partition]
@@ -94,15 +114,6 @@ class Starts:
             except UnavailableError as exc:
                 _log.warning("cursor_copies_unavailable", error=exc.message)
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
-
-
-def _committed_progress(
-    subscription: Subscription, partition: Partition, committed: Committed | None
-) -> Progress | None:
-    if committed is None:
-        return None
-    progress = parse_progress(subscription.id, committed.offset, committed.metadata)
-    return progress and sought(progress, subscription.seek, partition=partition.index)
 
 
 def _copied_progress(

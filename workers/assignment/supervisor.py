@@ -22,6 +22,7 @@ from app.domain.message import Partition
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
 from workers.assignment.registry import Registry
+from workers.assignment.settling import Unsettled
 from workers.assignment.sharing import Held, RateSharing
 from workers.assignment.starting import Starts, Wanted
 from workers.consumer.cursor import Cursor
@@ -225,7 +226,7 @@ class Supervisor:
     def _abandon_closing(self, partitions: Collection[Partition]) -> None:
         for key, cursor in self._closing.items():
             if key.partition in partitions:
-                cursor.abandoned = True
+                cursor.abandon()
 
     # ---- opening --------------------------------------------------------------------------------
 
@@ -242,14 +243,25 @@ class Supervisor:
     async def _start(self, wanted: Collection[Wanted]) -> None:
         terms = self._terms.copy()
         found = await self._starts.committed(wanted)
+        known = found.settled.keys() | found.unsettled.keys()
         missing: dict[Subscription, list[Partition]] = {}
         for subscription, partition in wanted:
-            if (subscription, partition) not in found:
+            if (subscription, partition) not in known:
                 missing.setdefault(subscription, []).append(partition)
-        # The database may be down: whoever needs it waits alone.
+        # The database may be down, or a stream: whoever needs it waits alone.
         for subscription, partitions in missing.items():
             self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
-        self._started(found, terms)
+        if found.unsettled:
+            self._tasks.create_task(self._start_settled(found.unsettled, terms))
+        self._started(found.settled, terms)
+
+    async def _start_settled(
+        self, unsettled: Mapping[Wanted, Unsettled], terms: Counter[Partition]
+    ) -> None:
+        await self._starts.settle(unsettled.values())
+        # Reached only when their void is durable: what ends from here on is recorded behind it, and
+        # committed after it.
+        self._started({key: each.start for key, each in unsettled.items()}, terms)
 
     async def _start_from_copy(
         self,

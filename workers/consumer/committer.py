@@ -74,6 +74,19 @@ class Committer:
         for lane in (self._plain, self._traced):
             await self._flush(lane)
 
+    async def begin_life(self, group: str, cursor: Cursor) -> None:
+        """Return when a commit says whose discards `cursor` records, or it is abandoned.
+
+        It goes at once, with all others that want it meanwhile.
+        """
+        if cursor.begin_life():
+            lane = self._lane(cursor)
+            lane.hurry(group, cursor)
+            async with lane.busy:
+                await self._commit(lane, lane.hurried(), self._hold_max)
+        # If that failed, one of the next rounds says it.
+        await cursor.life_begun()
+
     async def finish(self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta) -> bool:
         """Commit these for the last time, trying until `deadline`; whether all are committed."""
         try:

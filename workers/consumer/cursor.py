@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Final, Protocol
 
 import structlog
@@ -10,6 +11,7 @@ from app.domain.commit import Progress
 from app.domain.delivery import Discarded
 from app.domain.message import Message, Partition
 from app.domain.receipt import Fate
+from workers.consumer.life import Life
 from workers.consumer.offsets import OffsetTracker
 from workers.consumer.receipts import Receipts
 from workers.consumer.tally import Finished
@@ -79,6 +81,8 @@ class Cursor:
         self.traced = False
         # Someone else owns the partition: nothing of this cursor may be committed any more.
         self.abandoned = False
+        # Since it was to discard something.
+        self._life: Life | None = None
         self.committed = start
         # One that failed may be on its way all the same, and come in behind the next one.
         self._in_doubt = False
@@ -128,6 +132,10 @@ class Cursor:
         )
         self._offsets.rewind(position)
         self._batch = None
+        if self._life is not None:
+            # What it has recorded was of another log, in which nothing is sent again.
+            self._life.end()
+            self._life = None
         self._touch()
 
     def take(self) -> tuple[Message, int] | None:
@@ -278,6 +286,38 @@ class Cursor:
         if blocked:
             self.wake()
 
+    # ---- discarding -----------------------------------------------------------------------------
+
+    @property
+    def life(self) -> str:
+        """Whose discards are recorded; "" while none may be."""
+        life = self._life
+        return life.name if life is not None and life.is_committed else ""
+
+    def begin_life(self) -> bool:
+        """Have the next commit say whose discards will be recorded; False if that was asked for."""
+        if self._life is not None:
+            return False
+        self._life = Life()
+        self._touch()
+        return True
+
+    async def life_begun(self) -> None:
+        """Wait until discards may be recorded; or are not to be, as we are `abandoned`."""
+        if self._life is not None and not self.abandoned:
+            await self._life.begun()
+
+    def settle(self) -> None:
+        """Have the last commit say that nothing more is recorded, if all has landed."""
+        if self._life is not None and not self.in_air:
+            self._touch()
+
+    def abandon(self) -> None:
+        """Commit nothing more, and record nothing more: another has it."""
+        self.abandoned = True
+        if self._life is not None:
+            self._life.end()
+
     # ---- times to live --------------------------------------------------------------------------
 
     def stand(self) -> None:
@@ -309,7 +349,11 @@ class Cursor:
     def commit_begins(self) -> Progress:
         """What to commit now; what happens from here on is for the next commit."""
         self.dirty = False
-        return self._offsets.committable()
+        progress = self._offsets.committable()
+        # Once all has landed that we shall ever send, what we recorded is in it.
+        if self._life is None or (self.closing and not self.in_air):
+            return progress
+        return replace(progress, life=self._life.name)
 
     def commit_done(self, progress: Progress) -> None:
         """`progress` is durable."""
@@ -318,6 +362,8 @@ class Cursor:
         if self._in_doubt:
             self._in_doubt = False
             self._touch()  # once more, behind the one that failed
+        elif self._life is not None and self._life.name == progress.life:
+            self._life.committed()
 
     def commit_failed(self) -> None:
         """It is not, as far as is known: it goes into the next round."""

@@ -19,6 +19,7 @@ from app.domain.errors import TopicNotFoundError
 from app.domain.subscription import OnExhausted, Subscription
 from app.domain.undelivered import Undelivered
 from workers.consumer.choice import Choice
+from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import RETRY_PAUSE
 from workers.consumer.intake import Intake
 from workers.consumer.line_parts import LineParts
@@ -127,6 +128,8 @@ class Fate:
         self._intake.finished(job.cursor, job.message)
 
     async def _record(self, job: Job, discarded: Discarded) -> None:
+        if not await self._may_discard(job.cursor):
+            return
         record = undelivered_of(job, discarded, self.subscription)
         # Its dead-letter topic first: while that cannot have it, it is not said to be discarded.
         if not await self._lettered(job, discarded, record):
@@ -137,6 +140,13 @@ class Fate:
         if self.trace is not None:
             self.trace.discarded(job, discarded)
         self._intake.finished(job.cursor, job.message)
+
+    async def _may_discard(self, cursor: Cursor) -> bool:
+        """Whether discards of `cursor` may be recorded: the commit is to know of the first."""
+        if not cursor.life:
+            await self._parts.begin_life(self.subscription.group, cursor)
+        # Another may have it by now: he sends it again.
+        return not cursor.abandoned
 
     async def _lettered(self, job: Job, discarded: Discarded, record: Undelivered) -> bool:
         """Whether its dead-letter topic has it; without one the subscription is suspended."""

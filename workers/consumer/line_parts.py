@@ -58,3 +58,6 @@ class LineParts(IntakeParts, Protocol):
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """The cursor of `group` has something new to commit."""
+
+    async def begin_life(self, group: str, cursor: Cursor) -> None:
+        """Return when discards of `cursor` may be recorded, or it is abandoned."""

@@ -128,6 +128,10 @@ class Lines:
         """The cursor of `group` has something new to commit."""
         self._committer.moved(group, cursor)
 
+    async def begin_life(self, group: str, cursor: Cursor) -> None:
+        """As `LineParts.begin_life`."""
+        await self._committer.begin_life(group, cursor)
+
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:
         """Open a cursor for each; those of one partition start reading together."""
         for partition, starts in opened.items():
@@ -183,6 +187,8 @@ class Lines:
         What lands later is not committed: the partition may be another worker's by then.
         """
         await drained([cursor for _, cursor in halted], landing)
+        for _, cursor in halted:
+            cursor.settle()
         await self._committer.finish(halted, committing)
         abandon(halted)
 
@@ -219,7 +225,7 @@ class Lines:
 def abandon(halted: Collection[tuple[str, Cursor]]) -> None:
     """Commit nothing more for these."""
     for _, cursor in halted:
-        cursor.abandoned = True
+        cursor.abandon()
 
 
 async def drained(cursors: Collection[Cursor], within: timedelta) -> bool:

@@ -20,6 +20,8 @@ class Lane:
         # By group, the first that moved first: a group is a request, whatever moved in it.
         self._dirty: dict[str, list[Cursor]] = {}
         self._size = GROUPS_PER_ROUND
+        # To be committed as soon as nothing else of the lane is.
+        self._hurried: list[tuple[str, Cursor]] = []
         self.moved = asyncio.Event()
         self.busy = asyncio.Lock()
 
@@ -27,6 +29,15 @@ class Lane:
         """Have it in one of the next rounds."""
         self._dirty.setdefault(group, []).append(cursor)
         self.moved.set()
+
+    def hurry(self, group: str, cursor: Cursor) -> None:
+        """Have it in the next `hurried`, too."""
+        self._hurried.append((group, cursor))
+
+    def hurried(self) -> list[tuple[str, Cursor]]:
+        """Take those that are in a hurry, with their groups."""
+        hurried, self._hurried = self._hurried, []
+        return hurried
 
     def next_round(self) -> list[tuple[str, Cursor]]:
         """Take the next round, with their groups."""

@@ -74,6 +74,7 @@ def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -
         body=message.stored,
         headers=_shown(message),
         key=message.key,
+        life=job.cursor.life,
     )
 
 

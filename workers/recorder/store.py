@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from app.domain.message import Partition
-from app.domain.undelivered import Undelivered
+from app.domain.voids import Entry
 from app.storage.database import Database
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.undelivered import UndeliveredRepository
@@ -20,9 +20,7 @@ class DatabaseUndelivered:
         async with self._database.transaction() as session:
             return await RecorderPositions(session).all()
 
-    async def record(
-        self, rows: Sequence[Undelivered], stream: Partition, next_offset: int
-    ) -> None:
+    async def record(self, rows: Sequence[Entry], stream: Partition, next_offset: int) -> None:
         """Store `rows` and the position, in one transaction."""
         async with self._database.transaction() as session:
             await UndeliveredRepository(session).record(rows, stream, next_offset)

@@ -1,7 +1,7 @@
 """Random lives of workers, and a witness of what must never be."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
@@ -11,7 +11,8 @@ from app.domain.message import NewRecord, Partition, Record
 from app.domain.streams import UNDELIVERED
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Ack, Topic
-from app.domain.undelivered import from_record
+from app.domain.undelivered import Undelivered
+from app.domain.voids import entry_of
 from app.log.interface import Committed, Position
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import World
@@ -54,10 +55,13 @@ class Witness:
         return offset < progress.offset or any(a <= offset < b for a, b in progress.finished)
 
 
-def _place_of(discarded: NewRecord) -> Place:
-    found = from_record(Record(0, 0, None, discarded.value, list(discarded.headers)))
-    assert found is not None
-    return Partition(found.topic, found.partition), found.offset
+def _places_of(records: Sequence[NewRecord]) -> Iterator[Place]:
+    """Where the discards among `records` are of."""
+    for record in records:
+        entry = entry_of(Record(0, 0, None, record.value, list(record.headers)))
+        assert entry is not None
+        if isinstance(entry, Undelivered):
+            yield Partition(entry.topic, entry.partition), entry.offset
 
 
 class WitnessedLog(MemoryLog):
@@ -72,7 +76,7 @@ class WitnessedLog(MemoryLog):
     ) -> Sequence[Position]:
         positions = await super().append(topic, records, ack=ack)
         if topic == UNDELIVERED:
-            self._witness.done.update(map(_place_of, records))
+            self._witness.done.update(_places_of(records))
         return positions
 
     async def commit(

@@ -117,20 +117,20 @@ async def test_starts_from_a_commit_of_its_own() -> None:
     progress = Progress(subscription_id="a", offset=9, finished=((11, 12),), delivered=3)
     found = {FIRST: Committed(9, progress.metadata())}
     wanted = [(subscription, FIRST), (subscription, SECOND)]
-    assert await starts(found).committed(wanted) == {(subscription, FIRST): progress}
+    assert await starts(found).committed(wanted) == ({(subscription, FIRST): progress}, {})
 
 
 async def test_the_commits_of_thousands_are_all_found() -> None:
     subscriptions = [a_subscription(f"a{n}") for n in range(2 * GROUPS_PER_CALL + 1)]
     wanted = [(subscription, FIRST) for subscription in subscriptions]
     found = await starts({FIRST: Committed(9)}).committed(wanted)
-    assert found.keys() == set(wanted)
+    assert found.settled.keys() == set(wanted)
 
 
 async def test_a_commit_of_another_incarnation_is_none() -> None:
     old = Progress(subscription_id="old", offset=9).metadata()
     found = {FIRST: Committed(9, old)}
-    assert await starts(found).committed([(a_subscription("a"), FIRST)]) == {}
+    assert await starts(found).committed([(a_subscription("a"), FIRST)]) == ({}, {})
 
 
 async def test_without_a_commit_starts_from_the_copy_else_from_its_beginning() -> None:

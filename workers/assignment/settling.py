@@ -1,0 +1,66 @@
+"""Voids what a worker that died has recorded as discarded, and not committed (app.domain.voids)."""
+
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+import structlog
+
+from app.domain.commit import Progress
+from app.domain.errors import AngeliaError
+from app.domain.message import NewRecord, Partition
+from app.domain.streams import UNDELIVERED
+from app.domain.voids import void_of, void_record
+from app.log.interface import Bounds, MessageLog
+
+RETRY_PAUSE: Final = timedelta(milliseconds=500)
+# Each of some kilobytes at most.
+VOIDS_PER_APPEND: Final = 200
+
+_log = structlog.get_logger()
+
+
+class Unsettled(NamedTuple):
+    """A cursor goes on from `start`; who `committed` there may have recorded more."""
+
+    partition: Partition
+    committed: Progress
+    start: Progress
+
+
+async def settle(log: MessageLog, unsettled: Collection[Unsettled]) -> None:
+    """Return once the stream says what is void of these; waits as long as that takes."""
+    while True:
+        try:
+            voids = list(_voids(unsettled, await _bounds(log, unsettled)))
+            await _append(log, voids)
+        except AngeliaError as exc:
+            _log.warning("discards_not_voided", cursors=len(unsettled), error=exc.message)
+            await asyncio.sleep(RETRY_PAUSE.total_seconds())
+        else:
+            return
+
+
+async def _bounds(log: MessageLog, unsettled: Collection[Unsettled]) -> dict[Partition, Bounds]:
+    return dict(await log.bounds({each.partition for each in unsettled}))
+
+
+def _voids(
+    unsettled: Collection[Unsettled], bounds: dict[Partition, Bounds]
+) -> Iterator[NewRecord]:
+    for partition, committed, start in unsettled:
+        bound = bounds.get(partition)
+        if bound is None:
+            continue
+        # What the log has no more is not sent again: there, the discards are all that is left.
+        void = void_of(committed, partition.index, start=max(start.offset, bound.start))
+        if void.offset < bound.end:
+            yield void_record(void)
+
+
+async def _append(log: MessageLog, voids: Sequence[NewRecord]) -> None:
+    for first in range(0, len(voids), VOIDS_PER_APPEND):
+        await log.append(UNDELIVERED, voids[first : first + VOIDS_PER_APPEND])
+    if voids:
+        _log.info("discards_voided", cursors=len(voids))
