@@ -1,7 +1,7 @@
 """Looking at single messages of a topic: the newest, and one at a place in the log."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.domain.errors import OffsetNotFoundError, PartitionNotFoundError
@@ -15,6 +15,8 @@ SHOWN_MAX: Final = 3
 # Of a topic with more partitions, these many are looked at.
 _PARTITIONS_MAX: Final = 16
 _BYTES_MAX: Final = 64 * 1024
+# Of each, for messages of everybody: behind them there may be any number for one subscription.
+_FETCHES_MAX: Final = 16
 
 
 class PreviewService:
@@ -27,15 +29,15 @@ class PreviewService:
     async def newest(self, topic: str) -> Sequence[Message]:
         """The last few messages, the newest first; TopicNotFoundError, LogUnavailableError.
 
-        Of a topic with many partitions, those of some.
+        Of a topic with many partitions, those of some. What was sent again to one subscription is
+        none of them, and where there is much of it at the end, they may be fewer.
         """
         message_of = await self._reading(topic)
         bounds = await self._log.bounds(await self._log.partitions(topic))
         filled = {partition: each for partition, each in bounds.items() if each.end > each.start}
         looked_at = list(filled.items())[:_PARTITIONS_MAX]
-        found = await asyncio.gather(*(self._last_of(*each) for each in looked_at))
-        records = [each for some in found for each in some]
-        messages = [message_of(record, partition) for record, partition in records]
+        found = await asyncio.gather(*(self._last_of(*each, message_of) for each in looked_at))
+        messages = [each for some in found for each in some]
         messages.sort(key=lambda message: message.published_ms, reverse=True)
         return messages[:SHOWN_MAX]
 
@@ -56,11 +58,35 @@ class PreviewService:
         raise OffsetNotFoundError(f"There is no message at {partition.index}/{offset}")
 
     async def _last_of(
-        self, partition: Partition, bounds: Bounds
-    ) -> Sequence[tuple[Record, Partition]]:
-        first = max(bounds.start, bounds.end - SHOWN_MAX)
-        chunk = await self._log.fetch(partition, first, bytes_max=_BYTES_MAX)
-        return [(record, partition) for record in chunk.records]
+        self, partition: Partition, bounds: Bounds, message_of: Reading
+    ) -> Sequence[Message]:
+        """The last messages of everybody, looked for from the end on in growing stretches."""
+        found: list[Message] = []
+        end, length = bounds.end, SHOWN_MAX
+        fetches = iter(range(_FETCHES_MAX))
+        while end > bounds.start and len(found) < SHOWN_MAX:
+            first = max(bounds.start, end - length)
+            records = await self._records(partition, (first, end), fetches)
+            if records is None:
+                break
+            messages = [message_of(record, partition) for record in records]
+            found = [each for each in messages if each.addressed is None] + found
+            end, length = first, 2 * length
+        return found[-SHOWN_MAX:]
+
+    async def _records(
+        self, partition: Partition, span: tuple[int, int], fetches: Iterator[int]
+    ) -> Sequence[Record] | None:
+        """All of the span, by as many of the fetches as that takes; None when there are too few."""
+        first, end = span
+        found: list[Record] = []
+        while first < end:
+            if next(fetches, None) is None:
+                return None
+            chunk = await self._log.fetch(partition, first, bytes_max=_BYTES_MAX)
+            found += (record for record in chunk.records if record.offset < end)
+            first = max(chunk.next_offset, first + 1)
+        return found
 
     async def _reading(self, topic: str) -> Reading:
         async with self._database.transaction() as session:

@@ -2,12 +2,14 @@
 
 import itertools
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 
-from app.domain.message import NewRecord, Partition
+from app.domain.addressed import Addressed
+from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
 from app.domain.status import CursorStatus, WorkerStatus
 from app.log.interface import Committed
 from app.storage.database import Database
@@ -50,6 +52,22 @@ async def test_the_last_messages_are_shown_the_newest_first(
     at = await api.get(f"{AT}/{second['partition']}/offset/{second['offset']}")
     assert at.content == b"\xff4"
     assert at.headers["Content-Type"].startswith("text/plain")
+
+
+async def test_what_was_sent_again_to_one_subscription_is_none_of_the_last_messages(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    to_one = Addressed("a" * 32, "b" * 32).header()
+    copy = NewRecord(value=b"copy", headers=((HEADER_ADDRESSED, to_one),), key=b"k")
+    for body in (b"0", b"1", b"2"):
+        await log.append(topic, [NewRecord(value=body, key=b"k"), *[copy] * 20])
+    await log.append(topic, [NewRecord(value=b"3", key=b"k")])
+    shown = (await api.get(PREVIEW)).json()
+    assert [each["content"] for each in shown] == ["3", "2", "1"]
+    assert (await api.get(f"{PREVIEW}/1")).content == b"2"
+    # There may be any number of them: the search for others ends.
+    await log.append(topic, [replace(copy, value=b"x" * 2_000)] * 1_000)
+    assert (await api.get(PREVIEW)).json() == []
 
 
 @pytest.mark.usefixtures("topic")
