@@ -64,8 +64,10 @@ async def kafka_log(
         await log.open(replication_factor, compression)
         yield log
     finally:
-        await log.close()
-        await control.close()
+        try:
+            await log.close()
+        finally:
+            await control.close()
 
 
 class KafkaLog:
@@ -104,21 +106,21 @@ class KafkaLog:
         self._commits = Commits(self._control, self._control_client)
         self._coordinators = Coordinators(self._look_for_groups)
         self._committing = Committing(self._coordinators, may_commit=self._may_commit)
+        self._parts.callback(self._committing.close)
         self._admin = Admin(
             self._control, self._control_client, replication_factor=replication_factor
         )
         self._reader = Reader(
             self._places, io=self._control, client=self._control_client, stats=self._stats
         )
+        self._parts.callback(self._reader.close)
         self._published = Published(self._places)
+        self._parts.callback(self._published.close)
 
     async def close(self) -> None:
         """Close all connections; what still waits fails with LogUnavailableError."""
         for client in self._clients:
             await self._control.run(_closing(client.close))
-        self._reader.close()
-        self._committing.close()
-        self._published.close()
         await self._parts.aclose()
 
     async def append(

@@ -1,6 +1,7 @@
 """A broker that is killed, frozen, or not there at all."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 
@@ -192,6 +193,20 @@ async def test_a_log_whose_kafka_is_not_there_says_so_and_closes_at_once() -> No
                 async with asyncio.timeout(0.5):
                     await tail.chunks()
     assert time.monotonic() - started < 3 * CALL_SECONDS_MAX
+
+
+async def test_a_log_whose_opening_is_given_up_leaves_no_thread_behind() -> None:
+    async def opened() -> None:
+        async with kafka_log("127.0.0.1:1", namespace="t."):
+            pass
+
+    opening = asyncio.create_task(opened())
+    await asyncio.sleep(0)
+    assert "kafka-io-angelia-control" in {thread.name for thread in threading.enumerate()}
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert "kafka-io-angelia-control" not in {thread.name for thread in threading.enumerate()}
 
 
 async def test_calls_under_way_end_when_the_log_is_closed(
