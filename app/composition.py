@@ -66,6 +66,7 @@ from app.services.ledger_schedule import LedgerSchedule
 from app.services.ledgers import LedgerService
 from app.services.metrics import MetricsService
 from app.services.oauth import OAuthProviderService
+from app.services.offline import OfflineService
 from app.services.operations import OperationsService
 from app.services.periodic import repeat
 from app.services.pinging import PingService
@@ -276,6 +277,7 @@ def _services(core: _Core) -> Services:
         jobs=JobService(database),
         analytics=AnalyticsService(database),
         simulating=SimulationService(database, log),
+        offline=OfflineService(database, log),
     )
 
 

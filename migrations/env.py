@@ -7,7 +7,7 @@ from sqlalchemy import create_engine, pool, text
 
 from app.config import Settings
 from app.log.postgres.tables import metadata as log_metadata
-from app.storage.simulation_models import metadata as storage_metadata
+from app.storage.offline_models import metadata as storage_metadata
 from app.storage.trace_tables import metadata as trace_metadata
 from app.storage.urls import sqlalchemy_url
 

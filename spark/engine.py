@@ -16,6 +16,7 @@ from spark.jobs import (
     archive,
     latency_analytics,
     ledger,
+    offline_retransmission,
     retransmission,
     simulation,
     undelivered_analytics,
@@ -28,6 +29,7 @@ JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.LATENCY_ANALYTICS: latency_analytics.run,
     JobKind.SIMULATION: simulation.run,
     JobKind.RETRANSMISSION: retransmission.run,
+    JobKind.OFFLINE_RETRANSMISSION: offline_retransmission.run,
     JobKind.ARCHIVE: archive.run,
     JobKind.LEDGER: ledger.run,
 }

@@ -10,14 +10,15 @@ from typing import Final, Protocol
 
 import structlog
 
-from app.domain.errors import StorageUnavailableError, UnavailableError
+from app.domain.errors import LogUnavailableError, StorageUnavailableError, UnavailableError
 from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
 from spark.errors import EngineLostError
 from spark.work import Progress, WorkStoppedError
 
-# A database that is down ends no job for good, until it has done so this often.
+# A database or a log that is down ends no job for good, until it has done so this often.
 ATTEMPTS_MAX: Final = 5
 REASON_LENGTH_MAX: Final = 500
+_AWAY: Final = (StorageUnavailableError, LogUnavailableError)
 
 _log = structlog.get_logger(__name__)
 
@@ -231,7 +232,8 @@ def _ending_for(standing: Standing | None, *, overdue: bool, stopping: bool) -> 
 def _failure_of(exc: Exception) -> _Failure:
     """In one line, without the stack of a Python that ran somewhere else."""
     # A task's error comes as the text of its traceback.
-    unavailable = StorageUnavailableError.__name__ in f"{type(exc).__name__} {exc}"
+    said = f"{type(exc).__name__} {exc}"
+    unavailable = any(each.__name__ in said for each in _AWAY)
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     reason = next((line for line in reversed(lines) if "Error" in line), "".join(lines[:1]))
     return _Failure(reason=(reason or type(exc).__name__)[:REASON_LENGTH_MAX], again=unavailable)

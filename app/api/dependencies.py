@@ -26,6 +26,7 @@ from app.services.keys import KeyService
 from app.services.ledgers import LedgerService
 from app.services.metrics import MetricsService
 from app.services.oauth import OAuthProviderService
+from app.services.offline import OfflineService
 from app.services.operations import OperationsService
 from app.services.pinging import PingService
 from app.services.previewing import PreviewService
@@ -81,6 +82,7 @@ class Services:
     jobs: JobService
     analytics: AnalyticsService
     simulating: SimulationService
+    offline: OfflineService
 
     @property
     def signing(self) -> SigningService:

@@ -20,6 +20,7 @@ from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
 from app.api.schemas.job import JobBody
 from app.api.schemas.key import KeyBody
+from app.api.schemas.offline import OfflineTaskBody
 from app.api.schemas.operations import (
     ReadinessBody,
     SubscriptionConstraintsBody,
@@ -52,6 +53,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     RetransmitBody,
     SeekBody,
     SimulateBody,
+    OfflineTaskBody,
     JobBody,
     KeyBody,
 )

@@ -65,7 +65,7 @@ def describe_access(described: dict[str, Any], routers: Iterable[APIRouter]) -> 
     described["components"]["securitySchemes"] = dict(_SCHEMES)
     for router in routers:
         for route in router.routes:
-            if isinstance(route, APIRoute):
+            if isinstance(route, APIRoute) and route.include_in_schema:
                 role = role_of(route)
                 for method in route.methods or ():
                     operation = described["paths"][route.path_format][method.lower()]

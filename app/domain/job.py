@@ -26,6 +26,8 @@ class JobKind(StrEnum):
     SIMULATION = "SIMULATION"
     # Asked for by its subscription (app.domain.retransmission).
     RETRANSMISSION = "RETRANSMISSION"
+    # Asked for by tasks of its own (app.domain.republishing).
+    OFFLINE_RETRANSMISSION = "OFFLINE_RETRANSMISSION"
     # Of all archived topics, or one; it looks at no times (app.domain.archive).
     ARCHIVE = "ARCHIVE"
     # Asked for by its subscription, too (app.domain.ledger).

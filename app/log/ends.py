@@ -5,9 +5,8 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from app.domain.errors import TopicNotFoundError
+from app.log.factory import log_at
 from app.log.interface import Bounds, MessageLog
-from app.log.kafka import kafka_log
-from app.log.postgres import postgres_log
 
 
 def topic_bounds(
@@ -17,9 +16,8 @@ def topic_bounds(
 
     Kafka is at `kafka_bootstrap`, else the log is in the database at `url`. LogUnavailableError.
     """
-    if kafka_bootstrap is None:
-        return asyncio.run(_bounds(postgres_log(url, namespace=namespace), topics))
-    return asyncio.run(_bounds(kafka_log(kafka_bootstrap, namespace=namespace), topics))
+    opened = log_at(url, kafka_bootstrap=kafka_bootstrap, namespace=namespace)
+    return asyncio.run(_bounds(opened, topics))
 
 
 async def _bounds(

@@ -18,3 +18,12 @@ def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextMa
             compression=Compression[settings.kafka_compression.upper()],
         )
     return postgres_log(database_url, namespace=settings.namespace)
+
+
+def log_at(
+    url: str, *, kafka_bootstrap: str | None, namespace: str
+) -> AbstractAsyncContextManager[MessageLog]:
+    """The log for jobs of Spark: in Kafka if it is said where, else in the database at `url`."""
+    if kafka_bootstrap is None:
+        return postgres_log(url, namespace=namespace)
+    return kafka_log(kafka_bootstrap, namespace=namespace)

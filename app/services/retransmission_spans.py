@@ -18,7 +18,7 @@ from app.domain.reach import (
 )
 from app.domain.retransmission import SHARE_DEFAULT, Selection, Span
 from app.log.interface import Bounds, MessageLog
-from app.services.log_places import EPOCH, offsets_at
+from app.services.log_places import EPOCH, bounds_of, offsets_at
 from app.storage.archive_reach import ArchiveReachRepository
 from app.storage.database import Database
 from app.storage.topics import TopicRepository
@@ -59,6 +59,25 @@ class Found(NamedTuple):
 
     spans: Sequence[Span]
     gone: Sequence[int]
+
+
+async def spans_of_time(
+    database: Database, log: MessageLog, *, topic: str, wanted: Wanted
+) -> Found:
+    """All of a topic that may be of a time, from the first offset that the log or the archive has.
+
+    TopicNotFoundError, LogUnavailableError, StorageUnavailableError.
+    """
+    bounds = await bounds_of(log, await log.partitions(topic))
+    spans = await spans_in_log(log, bounds, wanted)
+    # Once more: by what retention took meanwhile, it begins before the log.
+    bounds = await bounds_of(log, list(bounds))
+    starts = {each.index: bound.start for each, bound in bounds.items()}
+    archive = Archived()
+    if any(starts.values()):
+        archive = await archived(database, topic, wanted.times)
+        spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
+    return found_spans(spans, starts=starts, archive=archive)
 
 
 async def spans_in_log(

@@ -12,16 +12,8 @@ from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.audit import note
 from app.services.jobs import RUNNER_LIVE_WITHIN, JobsSeen
-from app.services.log_places import bounds_of
-from app.services.retransmission_spans import (
-    Archived,
-    Found,
-    archived,
-    before_log,
-    found_spans,
-    spans_in_log,
-)
 from app.services.retransmission_spans import Wanted as Replayed
+from app.services.retransmission_spans import spans_of_time
 from app.storage.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
@@ -67,7 +59,9 @@ class SimulationService:
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
-        spans, gone = await self._found(topic, wanted)
+        replayed = Replayed(since=wanted.since, until=wanted.until)
+        # From the first offset on that the log or the archive has.
+        spans, gone = await spans_of_time(self._database, self._log, topic=topic, wanted=replayed)
         request = SimulationRequest(
             since=wanted.since,
             until=wanted.until,
@@ -98,18 +92,6 @@ class SimulationService:
             minutes = await simulations.minutes(job.claim, limit=limit) if done else []
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         return SimulationSeen(job=job, request=request, minutes=minutes, runner_live=live)
-
-    async def _found(self, topic: str, wanted: Wanted) -> Found:
-        """The offsets of that time, from the first on that the log or the archive has."""
-        replayed = Replayed(since=wanted.since, until=wanted.until)
-        bounds = await bounds_of(self._log, await self._log.partitions(topic))
-        spans = await spans_in_log(self._log, bounds, replayed)
-        starts = {each.index: bound.start for each, bound in bounds.items()}
-        archive = Archived()
-        if any(starts.values()):
-            archive = await archived(self._database, topic, replayed.times)
-            spans = [before_log(each, replayed, starts=starts, archive=archive) for each in spans]
-        return found_spans(spans, starts=starts, archive=archive)
 
 
 def _proposal(known: Subscription, wanted: Wanted) -> Proposal:

@@ -77,12 +77,12 @@ class JobRepository:
         }
         row = await self._session.scalar(insert(JobRow).values(values).returning(JobRow))
         await self._session.execute(select(func.pg_notify(JOBS, "")))
-        return _job_of(_there(row, job_id))
+        return job_of(_there(row, job_id))
 
     async def get(self, job_id: str) -> Job:
         """One job; JobNotFoundError."""
         query = select(JobRow).where(_KNOWN, JobRow.id == job_id)
-        return _job_of(_there(await self._session.scalar(query), job_id))
+        return job_of(_there(await self._session.scalar(query), job_id))
 
     async def newest(
         self, *, limit: int, state: JobState | None = None, after: str | None = None
@@ -96,7 +96,7 @@ class JobRepository:
         query = select(JobRow).where(_KNOWN, wanted).order_by(*order).limit(min(limit, PAGE_MAX))
         if after is not None:
             query = query.where(await self._older(after))
-        return [_job_of(row) for row in await self._session.scalars(query)]
+        return [job_of(row) for row in await self._session.scalars(query)]
 
     async def _older(self, job_id: str) -> ColumnElement[bool]:
         known = None if "\0" in job_id else await self._session.get(JobRow, job_id)
@@ -116,7 +116,7 @@ class JobRepository:
         row = await self._session.scalar(query)
         if row is None:
             raise JobNotFoundError(f"No job of kind {kind} has finished with that in its scope")
-        return _job_of(row)
+        return job_of(row)
 
     async def cancel(self, job_id: str) -> Job:
         """Cancel it: at once while it waits, else by its runner. JobNotFoundError, JobEndedError.
@@ -124,7 +124,7 @@ class JobRepository:
         To cancel a job that is cancelled changes nothing.
         """
         query = select(JobRow).where(_KNOWN, JobRow.id == job_id).with_for_update()
-        job = _job_of(_there(await self._session.scalar(query), job_id))
+        job = job_of(_there(await self._session.scalar(query), job_id))
         if job.state is JobState.CANCELLED:
             return job
         if job.state in ENDED:
@@ -214,7 +214,7 @@ class JobRepository:
         gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
         query = select(JobRow).where(_KNOWN, gone).with_for_update(skip_locked=True)
         for row in (await self._session.scalars(query)).all():
-            state, reason = after_loss(_job_of(row))
+            state, reason = after_loss(job_of(row))
             values = _WAITING if state is JobState.REQUESTED else _ending(state)
             lost = {"lost": row.lost + 1, "reason": reason}
             await self._changed(row.id, values | lost)
@@ -223,7 +223,7 @@ class JobRepository:
         # A row that was read before is in the session: it is to be as it is now.
         query = update(JobRow).where(JobRow.id == job_id).values(values).returning(JobRow)
         row = await self._session.scalar(query.execution_options(populate_existing=True))
-        return _job_of(_there(row, job_id))
+        return job_of(_there(row, job_id))
 
     async def _end(self, claim: Claim, values: dict[str, Any]) -> bool:
         ended = _of(claim).values(values).returning(JobRow.cancel_requested)
@@ -276,7 +276,8 @@ def _scope_of(values: dict[str, Any]) -> Scope:
     )
 
 
-def _job_of(row: JobRow) -> Job:
+def job_of(row: JobRow) -> Job:
+    """The job in the row."""
     return Job(
         id=row.id,
         kind=JobKind(row.kind),

@@ -73,10 +73,10 @@ def _topic_configuration() -> dict[str, Any]:
         "readOnlyModeEnabled": False,
         "retentionUnits": _choices(*_UNITS),
         "offlineRetransmission": {
-            "enabled": False,
-            "description": "",
+            "enabled": True,
+            "description": "Publishes what a topic had in a time once more, by a Spark job",
             "fromViewDocsUrl": "",
-            "globalTaskQueueUrl": "",
+            "globalTaskQueueUrl": "/offline-retransmission/tasks",
             "monitoringDocsUrl": "",
         },
     }

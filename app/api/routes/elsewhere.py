@@ -1,25 +1,20 @@
 """What Hermes has for many data centres and for tools around it, answered as it is here.
 
 One data centre has nothing to differ from but its own log; there are no dashboards and no tracking
-tools to lead to, and nothing is retransmitted out of offline storage.
+tools to lead to.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Path, Query
-from starlette.requests import Request
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import GroupName, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors, names_listed, refusal
-from app.api.media import answer, json_request
+from app.api.media import answer
 from app.domain.access import Role
-from app.domain.errors import (
-    ImplementationAbsentError,
-    JobNotFoundError,
-    ValidationFailedError,
-)
+from app.domain.errors import ImplementationAbsentError
 from app.domain.operations import require_cluster
 
 router = APIRouter(tags=["operations"])
@@ -207,67 +202,6 @@ async def subscription_tracking_urls(
     """Tools beside this API that show a subscription's traces: none."""
     await services.subscriptions.get(topic, name)
     return answer([])
-
-
-@router.get(
-    "/offline-retransmission/tasks",
-    dependencies=[requires(Role.ANY)],
-    responses=_NONE | errors(),
-)
-async def offline_tasks() -> Response:
-    """Retransmissions out of offline storage: none."""
-    return answer([])
-
-
-@router.get(
-    "/offline-retransmission/topics/{topic}/tasks",
-    dependencies=[requires(Role.ANY)],
-    responses=_NONE | errors(404),
-)
-async def offline_tasks_of_topic(topic: TopicName, services: ServicesOf) -> Response:
-    """Retransmissions of a topic out of offline storage: none."""
-    await services.topics.get(topic)
-    return answer([])
-
-
-@router.post(
-    "/offline-retransmission/tasks",
-    dependencies=[requires(Role.CREATOR)],
-    status_code=400,
-    responses=errors(400, 404, 413, 415),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"type": "object"},
-                    "example": {"type": "topic", "sourceTopic": "shop.orders"},
-                }
-            },
-        }
-    },
-)
-async def request_offline_task(request: Request, services: ServicesOf) -> Response:
-    """Refused, as Hermes does where a topic has no offline storage: nothing comes out of ours."""
-    asked = (await json_request(request)).body
-    source: Any = asked.get("sourceTopic")
-    if isinstance(source, str):
-        await services.topics.get(source.replace("\0", ""))
-    message = "is not retransmitted from offline storage: use the log, by its subscriptions"
-    raise ValidationFailedError.of("sourceTopic", message)
-
-
-@router.delete(
-    "/offline-retransmission/tasks/{task}",
-    dependencies=[requires(Role.CREATOR)],
-    status_code=404,
-    responses=errors(404),
-)
-async def cancel_offline_task(
-    task: Annotated[str, Path(description="id of the task")],
-) -> Response:
-    """Refused: there are no tasks."""
-    raise JobNotFoundError(f"Task {task} does not exist")
 
 
 def _require_primary(name: str | None) -> None:

@@ -64,6 +64,7 @@ class JobRead(Schema):
         "LATENCY_ANALYTICS",
         "SIMULATION",
         "RETRANSMISSION",
+        "OFFLINE_RETRANSMISSION",
         "ARCHIVE",
         "LEDGER",
     ]

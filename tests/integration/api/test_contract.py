@@ -83,6 +83,14 @@ SUBSCRIPTION_FIELDS = {
     *("state", "supportTeam", "contact", "trackingEnabled", "createdAt", "modifiedAt"),
     *("profilingEnabled", "profilingThresholdMs"),
 }
+NEW_TASK = {
+    "type": "topic",
+    "sourceTopic": "shop.orders",
+    "targetTopic": "shop.orders",
+    "startTimestamp": "2026-01-01T12:00:00Z",
+    "endTimestamp": "2026-01-01T13:00:00Z",
+}
+TASK_FIELDS = {*NEW_TASK, "taskId", "createdAt", "logsUrl", "metricsUrl", "jobDetailsUrl"}
 ROLES = ["any", "admin"]
 
 
@@ -203,7 +211,10 @@ CONTRACT = (
     Row(f"GET /tracking-urls{TOPIC}", body=[]),
     Row(f"GET /tracking-urls{MINE}", body=[]),
     Row("GET /offline-retransmission/tasks", body=[]),
-    Row(f"GET /offline-retransmission{TOPIC}/tasks", body=[]),
+    Row(f"GET /offline-retransmission{TOPIC}/tasks/", body=[]),
+    Row("POST /offline-retransmission/tasks", 201, sends=NEW_TASK, fields=TASK_FIELDS),
+    Row(f"GET /offline-retransmission{TOPIC}/tasks", fields=TASK_FIELDS),
+    Row("DELETE /offline-retransmission/tasks/none", 404, fields={"code"}),
     Row(
         "POST /filters/shop.orders",
         sends={"filters": [], "message": "e30="},

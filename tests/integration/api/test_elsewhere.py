@@ -5,7 +5,6 @@ import pytest
 
 SYNC = "/consistency/sync"
 INCONSISTENT = "/consistency/inconsistencies"
-OFFLINE = "/offline-retransmission"
 BILLING = "topics/shop.orders/subscriptions/billing"
 
 # Each request, and the status with the body that it gets, or the code of its error.
@@ -35,12 +34,6 @@ ANSWERS: list[tuple[str, str, int, object]] = [
     ("GET", "/tracking-urls/topics/shop.orders", 200, []),
     ("GET", f"/tracking-urls/{BILLING}", 200, []),
     ("GET", "/tracking-urls/topics/shop.orders/subscriptions/no", 400, "SUBSCRIPTION_NOT_EXISTS"),
-    ("GET", f"{OFFLINE}/tasks", 200, []),
-    ("GET", f"{OFFLINE}/topics/shop.orders/tasks", 200, []),
-    # As Hermes' console asks.
-    ("GET", f"{OFFLINE}/topics/shop.orders/tasks/", 200, []),
-    ("GET", f"{OFFLINE}/topics/shop.none/tasks", 404, "TOPIC_NOT_EXISTS"),
-    ("DELETE", f"{OFFLINE}/tasks/1", 404, "JOB_NOT_EXISTS"),
 ]
 
 
@@ -54,18 +47,6 @@ async def test_each_is_answered_as_it_is_here(api: httpx.AsyncClient) -> None:
         if (answer.status_code, said) != (status, expected):
             wrong[f"{method} {path}"] = answer.text
     assert wrong == {}
-
-
-async def test_there_is_no_offline_storage_to_retransmit_from(
-    api: httpx.AsyncClient, topic: str
-) -> None:
-    for source, status, code in (
-        (topic, 400, "VALIDATION_ERROR"),
-        ("shop.none", 404, "TOPIC_NOT_EXISTS"),
-    ):
-        body = {"type": "topic", "sourceTopic": source, "targetTopic": topic}
-        refused = await api.post(f"{OFFLINE}/tasks", json=body)
-        assert (refused.status_code, refused.json()["code"]) == (status, code)
 
 
 async def test_only_what_is_traced_is_listed_when_that_is_asked_for(

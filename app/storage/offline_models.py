@@ -1,0 +1,49 @@
+"""The tables of republishing tasks, beside those in `simulation_models`."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Integer, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.models import Base, Json
+from app.storage.simulation_models import metadata as metadata  # noqa: PLC0414 - of all tables
+
+
+class OfflineTaskRow(Base):
+    """What a job is to publish once more; where it stands, its job's row says."""
+
+    __tablename__ = "offline_tasks"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    source: Mapped[str]
+    target: Mapped[str]
+    request: Mapped[Json]
+
+
+class OfflinePartRow(Base):
+    """How far a task is with one partition of its source topic: to before `position`.
+
+    `ends` says from where on, in each partition of the target, there may be more than is said here.
+    Until `appending_until` an append may be under way. Whoever publishes has a `term`, and what an
+    earlier one says changes nothing.
+    """
+
+    __tablename__ = "offline_parts"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("offline_tasks.job_id", ondelete="CASCADE"), primary_key=True
+    )
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    start: Mapped[int] = mapped_column(BigInteger)
+    end: Mapped[int] = mapped_column(BigInteger)
+    position: Mapped[int] = mapped_column(BigInteger)
+    ends: Mapped[Json] = mapped_column(JSONB)
+    term: Mapped[int] = mapped_column(Integer, server_default=text("0"))
+    appending_until: Mapped[datetime | None]
+    written: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    refused: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    problem: Mapped[str | None]

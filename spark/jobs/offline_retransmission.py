@@ -1,0 +1,121 @@
+"""What a topic had in a time, published once more: from the archive where the log has it no more.
+
+Also on its own, on any cluster, for a task that was asked for:
+
+    spark-submit spark/jobs/offline_retransmission.py --job 0123456789abcdef0123456789abcdef
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from app.domain.errors import LogUnavailableError
+from app.domain.job import Claim, JobKind, JobResult
+from app.domain.republishing import RepublishRequest
+from app.domain.retransmission import Span
+from app.log.ends import topic_bounds
+from app.storage.offline_asked import (
+    begin_parts,
+    complete_parts,
+    republished_counts,
+    republishing_asked_for,
+    topic_as_asked,
+)
+from app.storage.offline_parts import PartLostError
+from spark.jobs.reached import Reached, gone, messages_of, reached
+from spark.jobs.republishing import Republishing
+from spark.submitted import carry_out
+from spark.work import Work
+
+# Tasks hear that a job is cancelled from the database, and may do so before the runner does.
+_HEARD_WITHIN: Final = timedelta(seconds=20)
+# Each has the order of its partitions to keep.
+_TASKS_MAX: Final = 200
+
+
+def run(session: SparkSession, work: Work) -> JobResult:
+    """Do it; WorkStoppedError, JobNotFoundError, TopicNotFoundError, LogUnavailableError."""
+    if work.claim is None:
+        raise ValueError("Messages are published for a job of the database")
+    url, claim = work.database_url, work.claim
+    request = republishing_asked_for(url, claim.job_id)
+    republishing = _republishing(work, request, claim)
+    positions = begin_parts(url, claim.job_id, request.spans, ends=_ends(work, request.target))
+    work.progress.step(f"Publishing messages of {request.source} to {request.target}", done=0.1)
+    read = _published(session, work, request, positions=positions, republishing=republishing)
+    complete_parts(url, claim)
+    lost = gone(work, request.source, request.spans, read=read)
+    counts = {**republished_counts(url, claim.job_id), "gone": request.gone + lost}
+    work.progress.say(f"{counts['written']} messages are published, {counts['refused']} refused")
+    return JobResult(counts=counts)
+
+
+def _republishing(work: Work, request: RepublishRequest, claim: Claim) -> Republishing:
+    url = work.database_url
+    return Republishing(
+        database_url=url,
+        log=work.log,
+        claim=claim,
+        source=topic_as_asked(url, request.source, request.source_created_at),
+        target=topic_as_asked(url, request.target, request.target_created_at),
+    )
+
+
+def _published(
+    session: SparkSession,
+    work: Work,
+    request: RepublishRequest,
+    *,
+    positions: Mapping[int, int],
+    republishing: Republishing,
+) -> Reached:
+    """Publish what is not; where all of it was."""
+    left = _left(request.spans, positions)
+    all_of_it = reached(work, request.source, request.spans)
+    read = reached(work, request.source, left)
+    messages = in_order(messages_of(session, work, read, times=request.times), request)
+    try:
+        messages.foreachPartition(republishing)
+    except Exception as exc:
+        if PartLostError.__name__ in str(exc):
+            work.progress.rest(_HEARD_WITHIN)
+        raise
+    return all_of_it
+
+
+def in_order(messages: DataFrame, request: RepublishRequest) -> DataFrame:
+    """Those of the time (columns MESSAGES); each partition in one task, and in its order.
+
+    Messages of a key stay in theirs: for that all of a partition go to one task, as they are in
+    the log and in many files.
+    """
+    times, at = request.times, F.col("timestamp_ms")
+    inside = messages.where((at >= F.lit(times.since_ms)) & (at < F.lit(times.until_ms)))
+    tasks = min(_TASKS_MAX, max(1, len(request.spans)))
+    return inside.repartition(tasks, "partition").sortWithinPartitions("partition", "offset")
+
+
+def _left(spans: Sequence[Span], positions: Mapping[int, int]) -> Sequence[Span]:
+    return [
+        replace(span, start=min(span.end, max(span.start, positions[span.partition])))
+        for span in spans
+    ]
+
+
+def _ends(work: Work, topic: str) -> Mapping[int, int]:
+    log = work.log
+    found = topic_bounds(
+        work.database_url, [topic], kafka_bootstrap=log.kafka_bootstrap, namespace=log.namespace
+    )
+    if topic not in found:
+        raise LogUnavailableError(f"The log has no topic {topic}")
+    return {index: each.end for index, each in found[topic].items()}
+
+
+if __name__ == "__main__":
+    carry_out(JobKind.OFFLINE_RETRANSMISSION, run, sys.argv[1:])

@@ -1,0 +1,174 @@
+"""Messages of one topic into another, each once: by the tasks of Spark, a partition at a time.
+
+What is done is said in the database after each batch, and what may follow is read back from the
+target before more is published. So a task that is run again, after whatever ended it, publishes
+what is missing, and nothing twice.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import chain, groupby
+from typing import Any, Final
+
+from app.domain.errors import LogUnavailableError
+from app.domain.job import Claim
+from app.domain.message import NewRecord, Partition, Record
+from app.domain.republishing import offset_marked
+from app.domain.topic import Topic
+from app.log.factory import log_at
+from app.log.interface import MessageLog
+from app.schemata.fitting import Fitting, Refused
+from app.storage.offline_parts import Part, Said, part_taken
+from spark.work import LogPlace
+
+# An append takes no longer; whoever goes on with a partition waits until it is over.
+APPEND_MAX: Final = timedelta(seconds=10)
+BATCH_MAX: Final = 500
+BATCH_BYTES_MAX: Final = 1024 * 1024
+READ_BACK_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Republishing:
+    """What each task does with its rows (columns MESSAGES), those of a partition in their order.
+
+    `database_url` is as psycopg has it.
+    """
+
+    database_url: str
+    log: LogPlace
+    claim: Claim
+    source: Topic
+    target: Topic
+
+    def __call__(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Publish them; PartLostError, UnavailableError, TopicNotFoundError."""
+        rest = iter(rows)
+        # Many a task has nothing to do, and needs no log for that.
+        if (first := next(rest, None)) is not None:
+            asyncio.run(self._republished(chain([first], rest)))
+
+    async def _republished(self, rows: Iterator[Sequence[Any]]) -> None:
+        fitting = Fitting(self.source, self.target, task_id=self.claim.job_id)
+        place = self.log
+        opened = log_at(
+            self.database_url, kafka_bootstrap=place.kafka_bootstrap, namespace=place.namespace
+        )
+        async with opened as log:
+            for index, found in groupby(rows, key=_partition_of):
+                with part_taken(self.database_url, self.claim, index) as part:
+                    feed = Feed(log, part, fitting, task_id=self.claim.job_id)
+                    await feed.run(self.target.name, map(_record_of, found))
+
+
+class Feed:
+    """Publishes one partition of the source, from where that part of the task is."""
+
+    def __init__(self, log: MessageLog, part: Part, fitting: Fitting, *, task_id: str) -> None:
+        self._log = log
+        self._part = part
+        self._fitting = fitting
+        self._task_id = task_id
+
+    async def run(self, target: str, records: Iterable[Record]) -> None:
+        """Publish the records, which are in their order; PartLostError, UnavailableError."""
+        # What whoever had it before was appending is in the log by then, or never will be.
+        await asyncio.sleep(self._part.wait.total_seconds())
+        known = await self._read_back(target)
+        said = Said(self._part.position)
+        left = (each for each in records if each.offset >= self._part.position)
+        for batch in batches(left):
+            # What is in the target behind these ends may be of this batch: they come first.
+            await self._say(target, said, appending=APPEND_MAX)
+            said = await self._published(target, batch, known)
+        await self._say(target, said)
+
+    async def _say(self, target: str, said: Said, *, appending: timedelta | None = None) -> None:
+        ends = await self._ends(target)
+        self._part.say(said, ends, appending=appending)
+
+    async def _published(
+        self, target: str, batch: Sequence[Record], known: Collection[int]
+    ) -> Said:
+        """Append those of the batch that are not known to be there; what is done with it then."""
+        index, now_ms = self._part.partition, time.time_ns() // 1_000_000
+        fitted = [(each.offset, self._fitting.fit(each, index, now_ms=now_ms)) for each in batch]
+        records = {at: each for at, each in fitted if isinstance(each, NewRecord)}
+        refused = [(at, each) for at, each in fitted if isinstance(each, Refused)]
+        await self._append(target, [each for at, each in records.items() if at not in known])
+        problem = next((f"{index}/{at}: {each.problem}" for at, each in refused), None)
+        return Said(
+            position=batch[-1].offset + 1,
+            written=len(records),
+            size=sum(len(each.value) for each in records.values()),
+            refused=len(refused),
+            problem=problem,
+        )
+
+    async def _append(self, target: str, records: Sequence[NewRecord]) -> None:
+        if not records:
+            return
+        try:
+            async with asyncio.timeout(APPEND_MAX.total_seconds()):
+                await self._log.append(target, records)
+        except TimeoutError as exc:
+            raise LogUnavailableError("The log did not acknowledge an append in time") from exc
+
+    async def _read_back(self, target: str) -> Collection[int]:
+        """Where the messages were that were published, and of which that is not said."""
+        ends = await self._ends(target)
+        found: set[int] = set()
+        for index, end in ends.items():
+            first = self._part.ends.get(index, 0)
+            found.update(await self._read_back_from(Partition(target, index), first, end))
+        return found
+
+    async def _read_back_from(self, partition: Partition, offset: int, end: int) -> list[int]:
+        found = []
+        while offset < end:
+            chunk = await self._log.fetch(partition, offset, bytes_max=READ_BACK_BYTES)
+            for record in chunk.records:
+                at = offset_marked(record, self._task_id, self._part.partition)
+                if at is not None:
+                    found.append(at)
+            offset = max(chunk.next_offset, offset + 1)
+        return found
+
+    async def _ends(self, target: str) -> Mapping[int, int]:
+        partitions = await self._log.partitions(target)
+        bounds = await self._log.bounds(partitions)
+        if len(bounds) < len(partitions):
+            raise LogUnavailableError(f"The log does not say where {target} ends")
+        return {partition.index: each.end for partition, each in bounds.items()}
+
+
+def batches(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
+    """The records in their order, as many at a time as BATCH_MAX and BATCH_BYTES_MAX say."""
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += len(record.value or b"")
+        if len(batch) >= BATCH_MAX or size >= BATCH_BYTES_MAX:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _partition_of(row: Sequence[Any]) -> int:
+    index: int = row[0]
+    return index
+
+
+def _record_of(row: Sequence[Any]) -> Record:
+    _, offset, timestamp_ms, key, value, headers, _ = row
+    pairs = [(each["key"].encode(), bytes(each["value"] or b"")) for each in headers or ()]
+    return Record(offset, timestamp_ms, _bytes(key), _bytes(value), pairs)
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)
