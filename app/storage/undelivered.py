@@ -19,8 +19,8 @@ from app.domain.voids import Entry, Void
 from app.storage.models import UndeliveredRow
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.texts import storable
-from app.storage.voids import VoidRepository
 from app.storage.undelivered_pages import newest
+from app.storage.voids import VoidRepository
 
 PAGE_MAX: Final = 1_000
 # One statement drops so many, each with a body of up to two megabytes.
