@@ -48,12 +48,17 @@ class Registry:
             if not subscription.rests
         }
 
-    def resting_groups(self, owned: Iterable[Partition]) -> dict[str, list[Partition]]:
-        """The groups of subscriptions that rest, with the owned partitions of their topics."""
+    def resting_groups(
+        self, owned: Iterable[Partition], *, closing: Collection[CursorKey] = ()
+    ) -> dict[str, list[Partition]]:
+        """The groups of subscriptions that rest, with the owned partitions of their topics.
+
+        Without those where a cursor is `closing`.
+        """
         groups: dict[str, list[Partition]] = {}
         for partition in owned:
             for subscription in self.of_topic(partition.topic):
-                if subscription.rests:
+                if subscription.rests and CursorKey(subscription.id, partition) not in closing:
                     groups.setdefault(subscription.group, []).append(partition)
         return groups
 

@@ -65,4 +65,5 @@ class Renewal:
         return await self._log.commit({group: each for group, each in still.items() if each})
 
     def _resting(self) -> Mapping[str, Collection[Partition]]:
-        return self._supervisor.registry.resting_groups(self._supervisor.owned)
+        supervisor = self._supervisor
+        return supervisor.registry.resting_groups(supervisor.owned, closing=supervisor.closing)

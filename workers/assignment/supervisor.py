@@ -74,6 +74,11 @@ class Supervisor:
         self.registry = Registry()
         self.owned: set[Partition] = set()
 
+    @property
+    def closing(self) -> Collection[CursorKey]:
+        """The cursors that are still to commit for the last time."""
+        return self._closing.keys()
+
     async def run(self) -> None:
         """Follow the ownership until cancelled."""
         async for event in self._ownership.events():

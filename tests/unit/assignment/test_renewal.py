@@ -33,6 +33,26 @@ async def test_idle_and_suspended_positions_are_committed_again(world: World) ->
         assert world.log.stats.commits == before + 2
 
 
+async def test_what_is_still_to_be_committed_for_the_last_time_is_left_to_that(
+    world: World,
+) -> None:
+    async with supervised(world) as parts:
+        topic = await world.topic(partitions=1)
+        subscription = await world.subscribe(topic)
+        await parts.apply()
+        parts.ownership.assign(ORDERS)
+        await parts.until_open(parts.key(subscription))
+        ((_, cursor),) = parts.lines.cursors()
+        cursor.started()
+        world.suspend(subscription)
+        await parts.apply()
+        await until(lambda: cursor.closing)
+        before = world.log.stats.commits
+        await Renewal(world.log, parts.supervisor, parts.lines).renew()
+        assert world.log.stats.commits == before
+        cursor.landed()
+
+
 async def test_thousands_are_renewed_some_at_a_time_and_what_is_refused_is_said(
     world: World,
 ) -> None:
