@@ -4,7 +4,12 @@ import gc
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.servers.postgres", "tests.servers.kafka", "tests.servers.service"]
+pytest_plugins = [
+    "tests.dealing",
+    "tests.servers.postgres",
+    "tests.servers.kafka",
+    "tests.servers.service",
+]
 
 # Tests are run at every step; `make test` takes its time.
 settings.register_profile("quick", max_examples=25)

@@ -1,0 +1,37 @@
+import pytest
+
+from tests.dealing import dealt
+
+SPARK = [f"tests/spark/test_a.py::test_{number}" for number in range(4)]
+PARTS = [f"tests/integration/api/test_schemathesis.py::test_p[{part}]" for part in "abc"]
+FILES = [[f"tests/e2e/test_{file}.py::test_{n}" for n in range(2)] for file in "abc"]
+LONG = [*PARTS, *(id_ for file in FILES for id_ in file)]
+SHORT = [f"tests/unit/test_a.py::test_{number}" for number in range(40)]
+ALL = [*SHORT[:20], *LONG, *SPARK, *SHORT[20:]]
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4, 100])
+@pytest.mark.parametrize("ids", [ALL, SPARK, LONG, SHORT, SHORT[:1], []])
+def test_each_test_is_dealt_once(ids: list[str], processes: int) -> None:
+    assert sorted(dealt(ids, processes)) == sorted(ids)
+
+
+def test_who_runs_them_alone_has_them_in_their_own_order() -> None:
+    assert dealt(ALL, 1) == ALL
+
+
+def test_each_of_three_begins_with_what_takes_long() -> None:
+    order = dealt(ALL, 3)
+    parts = [order[:17], order[17:35], order[35:]]
+    assert len(ALL) == 53
+    assert parts[0][:4] == SPARK
+    assert parts[1][:4] == [PARTS[0], PARTS[2], *FILES[1]]
+    assert parts[2][:5] == [PARTS[1], *FILES[0], *FILES[2]]
+    assert not set(SPARK) & set(parts[1] + parts[2])
+
+
+def test_a_file_of_whole_services_stays_together() -> None:
+    order = dealt(ALL, 3)
+    for file in FILES:
+        first = order.index(file[0])
+        assert order[first : first + 2] == file
