@@ -56,6 +56,14 @@ async def test_a_slow_statement_is_ended(postgres_url: str) -> None:
         assert await said(database) == 7
 
 
+async def test_questions_that_are_given_up_keep_no_connection(database: Database) -> None:
+    for _ in range(READS_AT_ONCE + 1):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SOON.total_seconds()):
+                await said(database, "SELECT pg_sleep(60)")
+    assert await said(database) == 7
+
+
 async def test_no_transaction_is_left_open_behind_a_question(database: Database) -> None:
     """It would keep what is deleted from being cleared away."""
     await said(database, "SELECT count(*) FROM topics")
