@@ -45,6 +45,16 @@ _LOST: Final = sql.SQL(
     "SELECT coalesce(sum(entries), 0) FROM trace_losses WHERE at >= {first} AND at < {end}"
 )
 
+_FIRST: Final = sql.SQL("""
+WITH own AS (
+  SELECT id FROM trace_sources WHERE subscription_id <> ''
+    AND ({topic}::text IS NULL OR topic = {topic})
+    AND ({subscription}::text IS NULL OR subscription = {subscription}))
+SELECT least(
+  (SELECT min(t.at) FROM traces t JOIN own ON own.id = t.source),
+  (SELECT min(first_at) FROM trace_packs WHERE sources && ARRAY(SELECT id FROM own)))
+""")
+
 
 def slices(first: datetime, end: datetime) -> Sequence[When]:
     """From `first` to before `end` in times of five minutes, or in SLICES_MAX longer ones."""
@@ -82,6 +92,17 @@ def lost_entries(url: str, when: When) -> int:
         query = _LOST.format(first=when[0], end=when[1])
         (lost,) = connection.execute(query).fetchone() or (0,)
     return int(lost)
+
+
+def first_traced(url: str, scope: Scope) -> datetime | None:
+    """When the first of the traces was made that are kept of the subscriptions of `scope`.
+
+    StorageUnavailableError.
+    """
+    with connected(url) as connection:
+        query = _FIRST.format(topic=scope.topic, subscription=scope.subscription)
+        row: tuple[datetime | None] = connection.execute(query).fetchone() or (None,)
+    return row[0]
 
 
 def _rows_in(body: bytes, scope: Scope, when: When) -> Sequence[Sequence[Any]]:

@@ -7,13 +7,14 @@ Also on its own, on any cluster; the result is then Parquet alone:
 
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 
 from app.domain.job import JobResult
+from app.domain.reach import milliseconds
 from app.storage.analytics_parts import LATENCY
-from app.storage.latency_rows import lost_entries
+from app.storage.latency_rows import first_traced, lost_entries
 from spark.jobs import alone
 from spark.jobs.results import kept
 from spark.traces import looked_at, traced
@@ -27,12 +28,30 @@ def run(session: SparkSession, work: Work) -> JobResult:
     lost = lost_entries(work.database_url, looked_at(work.scope))
     if lost:
         work.progress.say(f"{lost} entries of traces were lost in that time, and are not counted")
+    covered = _covered_from(work)
     entries = traced(session, work.database_url, work.scope)
     result = by_subscription(fates(entries, work.scope), work.scope.slo)
     messages, subscriptions = kept(result, LATENCY, work)
     work.progress.say(f"{messages} messages at {subscriptions} subscriptions")
-    counts = {"messages": messages, "subscriptions": subscriptions, "lost": lost}
+    counts = {
+        "messages": messages,
+        "subscriptions": subscriptions,
+        "lost": lost,
+        "coveredFrom": milliseconds(covered),
+    }
     return JobResult(counts=counts, output=work.output)
+
+
+def _covered_from(work: Work) -> datetime:
+    """From when on there are traces of the time that is asked for; its end: there are none."""
+    start, end = work.scope.start, work.scope.end
+    first = first_traced(work.database_url, work.scope) or end
+    covered = min(max(start, first), end)
+    if covered > start:
+        work.progress.say(
+            f"The first trace is of {covered.isoformat()}: of what ended before, nothing is known"
+        )
+    return covered
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -15,9 +15,10 @@ from sqlalchemy import insert
 from app.config import Settings
 from app.domain.job import JobKind, Scope
 from app.domain.latency import Figure, Part
+from app.domain.reach import milliseconds
 from app.services.analytics import AnalyticsService, Question
 from app.storage.database import Database
-from app.storage.latency_rows import SLICES_MAX, slices
+from app.storage.latency_rows import SLICES_MAX, first_traced, slices
 from app.storage.trace_tables import TRACE_LOSSES
 from app.tracing.packing import Row
 from spark.engine import SparkEngine
@@ -88,7 +89,9 @@ async def test_a_job_says_how_long_messages_took_to_each_subscription(
     assert await store.finish(job.claim, result)
     await asyncio.to_thread(engine.run, lost, Progress())
 
-    assert result.counts == {"messages": 23, "subscriptions": 2, "lost": 3}
+    # Since twenty minutes before.
+    covered = {"coveredFrom": milliseconds(start)}
+    assert result.counts == {"messages": 23, "subscriptions": 2, "lost": 3} | covered
     seen, [audit, billing] = await AnalyticsService(database).latency(Question(limit=10))
     assert seen.scope == scope
     assert (audit.delivered, audit.discarded, audit.unknown) == (0, 1, 0)
@@ -116,6 +119,11 @@ async def test_a_job_on_one_subscription_reads_no_other(
     found = traced(spark, postgres_url, audit)
     assert [row.offset for row in found.select("offset").collect()] == [31]
     assert traced(spark, postgres_url, replace(audit, topic="shop.returns")).isEmpty()
+    # The first of it is of a minute later; what the others have before says nothing of it.
+    first = first_traced(postgres_url, audit)
+    assert first is not None
+    assert first - start <= MINUTE
+    assert first_traced(postgres_url, replace(audit, subscription="none")) is None
     # Four hours with what is looked back at.
     assert found.rdd.getNumPartitions() == 48
 
@@ -131,7 +139,8 @@ def test_the_job_runs_on_its_own_into_parquet(
     told = ["--from", "2026-01-01", "--to", "2026-01-02", "--slo-seconds", "0.5"]
     latency_analytics.main([*told, "--output", f"{tmp_path}/out/"])
     said = json.loads(capsys.readouterr().out)
-    assert said == {"messages": 0, "subscriptions": 0, "lost": 0}
+    nothing = {"messages": 0, "subscriptions": 0, "lost": 0}
+    assert said == nothing | {"coveredFrom": milliseconds(datetime(2026, 1, 2, tzinfo=UTC))}
     assert spark.read.parquet(f"{tmp_path}/out/latency").isEmpty()
 
 

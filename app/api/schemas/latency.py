@@ -1,7 +1,7 @@
 """How long messages took to their subscribers, as answered."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pydantic import Field
@@ -11,6 +11,7 @@ from app.api.schemas.job import ScopeRead, scope_read
 from app.domain.job import Job
 from app.domain.latency import Figure, Part, SubscriptionLatency
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -53,6 +54,11 @@ class LatencyAnalysisRead(Schema):
 
     job_id: str
     scope: ScopeRead
+    covered_from: str | None = Field(
+        default=None,
+        description="from when on there are traces of the scope: of what ended before, nothing is"
+        " known; its end if there are none",
+    )
     subscriptions: list[SubscriptionLatencyRead]
 
 
@@ -61,8 +67,15 @@ def latency_analysis(job: Job, found: Sequence[SubscriptionLatency]) -> LatencyA
     return LatencyAnalysisRead(
         job_id=job.id,
         scope=scope_read(job.scope),
+        covered_from=_covered_from(job),
         subscriptions=[_latency_read(each) for each in found],
     )
+
+
+def _covered_from(job: Job) -> str | None:
+    at_ms = job.result.counts.get("coveredFrom")
+    # Earlier versions did not say so.
+    return None if at_ms is None else (_EPOCH + at_ms * _MILLISECOND).isoformat()
 
 
 def _latency_read(latency: SubscriptionLatency) -> SubscriptionLatencyRead:

@@ -13,6 +13,8 @@ from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.urls import libpq_url
 
+NOON_MS = 1_769_860_800_000
+
 # Delivered, discarded, unknown, resent, attempts, within.
 Counts = tuple[int, int, int, int, int, int | None]
 
@@ -38,7 +40,7 @@ async def done(database: Database, url: str, rows: Sequence[Sequence[object]]) -
     assert job is not None
     await asyncio.to_thread(write_part, libpq_url(url), LATENCY, rows, claim=job.claim, part=0)
     async with database.transaction() as session:
-        await JobRepository(session).finish(job.claim, JobResult())
+        await JobRepository(session).finish(job.claim, JobResult(counts={"coveredFrom": NOON_MS}))
     return job.claim
 
 
@@ -56,6 +58,7 @@ async def test_the_worst_subscriptions_come_first_with_their_times(
     await done(database, postgres_url, rows)
     answer = (await api.get("/analytics/latency", params={"topic": "shop.orders"})).json()
     assert (answer["jobId"], answer["scope"]["sloSeconds"]) == (asked["id"], 2.0)
+    assert answer["coveredFrom"] == "2026-01-31T12:00:00+00:00"
     found = answer["subscriptions"]
     assert [each["subscription"] for each in found] == ["late", "slow", "good", "unknown"]
     assert found[0] == {
