@@ -20,7 +20,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test check java kafka lint unit bench openapi client cli lock clean
+.PHONY: help setup up demo spark test check java kafka lint style types unit bench openapi client cli lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -54,11 +54,16 @@ kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.kafka install
 	$(BIN)/python -m tests.servers.spark_kafka install
 
-lint: $(DEV)
+# In two halves: with --jobs=2, as in CI, the types are checked beside all else.
+lint: style types
+
+style: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(DEV)
+	$(BIN)/mypy
 
 unit: $(DEV)
 	$(BIN)/python -m pytest tests/unit tests/architecture $(ARGS)
