@@ -15,6 +15,8 @@ from app.domain.republishing import RepublishTask
 from app.services.offline import TasksSeen
 
 _TOPIC: Final = "topic"
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_END: Final = datetime(9999, 1, 1, tzinfo=UTC)
 _OTHER_FIELDS: Final = OtherFields()
 
 
@@ -107,9 +109,10 @@ def _require_topic(body: Mapping[str, Any]) -> None:
 
 def _instant(text: str, path: str) -> datetime:
     found = instant_of(text, path=path)
-    if found is None:  # only of what is not there
-        raise ValidationFailedError.of(path, "must not be empty")
-    return found
+    # Only of what is not there it is None; years beyond are none that are stored, or shown in UTC.
+    if found is None or not _FIRST <= found < _END:
+        raise ValidationFailedError.of(path, f"must be of the years {_FIRST.year} to 9998")
+    return found.astimezone(UTC)
 
 
 def _task_read(task: RepublishTask, *, runner_live: bool) -> OfflineTaskRead:

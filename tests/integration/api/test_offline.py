@@ -128,6 +128,8 @@ async def test_what_waits_is_cancelled_at_once_and_again_without_harm(
         ({"type": 1}, "type"),
         ({"startTimestamp": "soon"}, "startTimestamp"),
         ({"startTimestamp": ""}, "startTimestamp"),
+        ({"startTimestamp": "0001-01-01T00:00:00+05:00"}, "startTimestamp"),
+        ({"endTimestamp": "9999-12-31T23:59:59-05:00"}, "endTimestamp"),
         ({"endTimestamp": None}, "endTimestamp"),
         ({"endTimestamp": "2026-01-01T12:00:00Z"}, "startTimestamp"),
         ({"startTimestamp": "2024-01-01T12:00:00Z"}, "startTimestamp"),
