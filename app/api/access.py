@@ -34,7 +34,7 @@ class Requires:
 
     def __init__(self, role: Role, *, writes: bool = True) -> None:
         self.role = role
-        self._writes = writes
+        self.writes = writes
 
     async def __call__(self, request: Request) -> Caller:
         """Who asks; KeyMissingError, KeyRefusedError, PermissionDeniedError, ReadOnlyError."""
@@ -42,7 +42,7 @@ class Requires:
         caller = await caller_of(request)
         act_as(caller)
         await access.require(caller, self.role, _target(request))
-        if self._writes and request.method not in _READING:
+        if self.writes and request.method not in _READING:
             access.require_writable(caller)
         request.state.caller = caller
         return caller
@@ -85,6 +85,14 @@ def role_of(route: APIRoute) -> Role:
     if len(roles) != 1:
         raise LookupError(f"{route.path} must say who may use it: dependencies=[requires(Role.…)]")
     return roles[0]
+
+
+def changes_something(route: APIRoute, method: str) -> bool:
+    """Whether read-only modes refuse the route by that method."""
+    found = [each.dependency for each in route.dependencies]
+    return method not in _READING and any(
+        each.writes for each in found if isinstance(each, Requires) and each.role is not Role.OPEN
+    )
 
 
 def require_roles(routes: Iterable[object]) -> None:

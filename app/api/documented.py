@@ -3,35 +3,34 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from app.api.errors import status_of_kind
 from app.api.schemas.base import Schema
 from app.api.schemas.error import ErrorRead
+from app.domain.errors import AngeliaError
 
 Responses = dict[int | str, dict[str, Any]]
 
 _REF: Final = "#/components/schemas/{}"
 
-_ERRORS: Final[Mapping[int, tuple[str, str, str]]] = {
-    400: (
-        "The request is wrong",
-        "VALIDATION_ERROR",
-        "endpoint must be an http:// or https:// URI",
-    ),
-    403: ("Not empty", "TOPIC_NOT_EMPTY", "Topic shop.orders still has subscriptions"),
-    401: ("Not known", "TOKEN_NOT_PROVIDED", "For this an API key is needed"),
-    404: ("Not found", "TOPIC_NOT_EXISTS", "Topic shop.orders does not exist"),
-    405: ("Method not allowed", "OTHER", "Method Not Allowed: DELETE /groups"),
-    408: ("The body did not come in time", "TIMEOUT", "Timeout while reading message"),
-    409: ("Nobody takes it", "UNROUTABLE", "Topic shop.orders has no active subscription"),
-    412: ("Changed meanwhile", "PRECONDITION_FAILED", "shop.orders has changed meanwhile"),
-    413: ("Too large", "VALIDATION_ERROR", "The body is larger than the limit of 1048576 bytes"),
-    415: ("Not JSON", "VALIDATION_ERROR", "Content-Type must be application/json, not text/plain"),
-    429: (
-        "Too much at once",
-        "THROUGHPUT_QUOTA_VIOLATION",
-        "Topic shop.orders takes at most 1048576 bytes a second",
-    ),
-    500: ("A defect of ours", "OTHER", "Internal error"),
-    503: ("Not now: try again", "SENDING_TO_KAFKA_TIMEOUT", "Message not acknowledged in time"),
+JSON: Final = "application/json"
+# Marks an answer that can have what is usual of its status, until the document is made.
+USUAL: Final = "x-angelia-usual"
+
+_DESCRIPTIONS: Final[Mapping[int, str]] = {
+    400: "The request is wrong",
+    401: "Not known",
+    403: "Not allowed, or not empty",
+    404: "Not found",
+    406: "Never done",
+    408: "The body did not come in time",
+    409: "Not as things are now",
+    412: "Changed meanwhile",
+    413: "Too large",
+    415: "Not of a type that is taken",
+    422: "The key was used for another request",
+    429: "Too much at once",
+    500: "A defect of ours",
+    503: "Not now: try again",
 }
 
 _LATER: Final = frozenset({429, 503})
@@ -59,9 +58,24 @@ RETRY_HEADER: Final = {
 }
 
 
-def errors(*statuses: int) -> Responses:
-    """The error answers of a route; 500 and 503 belong to each."""
-    return {status: _error(status) for status in sorted({*statuses, 500, 503})}
+def errors(*said: int | type[AngeliaError]) -> Responses:
+    """The error answers of a route: these kinds, and what is usual of these statuses.
+
+    Of 500 and 503 each route has what is usual. See `app.api.openapi_errors`.
+    """
+    statuses = {each for each in said if isinstance(each, int)} | {500, 503}
+    found = {status: {USUAL: True, **_answer(status)} for status in statuses}
+    for kind in said:
+        if not isinstance(kind, int):
+            status = status_of_kind(kind)
+            answer = found.setdefault(status, _answer(status))
+            answer["content"][JSON]["examples"][kind.code] = reference(kind.code)
+    return dict(sorted(found.items()))
+
+
+def reference(code: str) -> dict[str, str]:
+    """To the example of that code, which the document has once."""
+    return {"$ref": f"#/components/examples/{code}"}
 
 
 def answers(
@@ -122,20 +136,17 @@ def _body(schema: Mapping[str, Any], example: object) -> dict[str, Any]:
 
 def refusal(status: int, *, description: str, code: str, message: str) -> Responses:
     """An error answer of one route that is not like others of its status."""
-    return {status: _answer(status, description, (code, message))}
+    answer = _answer(status)
+    answer["description"] = description
+    answer["content"][JSON]["examples"][code] = {"value": {"message": message, "code": code}}
+    return {status: answer}
 
 
-def _error(status: int) -> dict[str, Any]:
-    description, code, message = _ERRORS[status]
-    return _answer(status, description, (code, message))
-
-
-def _answer(status: int, description: str, example: tuple[str, str]) -> dict[str, Any]:
-    code, message = example
+def _answer(status: int) -> dict[str, Any]:
     documented: dict[str, Any] = {
-        "description": description,
+        "description": _DESCRIPTIONS[status],
         "model": ErrorRead,
-        "content": {"application/json": {"example": {"message": message, "code": code}}},
+        "content": {JSON: {"examples": {}}},
     }
     if status in _LATER:
         documented["headers"] = RETRY_HEADER

@@ -102,7 +102,12 @@ class RequestRefusedError(Exception):
 
 def status_of(error: AngeliaError) -> int:
     """The HTTP status of an error; 500 for one that no client should ever see."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return status_of_kind(type(error))
+
+
+def status_of_kind(kind: type[AngeliaError]) -> int:
+    """As `status_of`, for all errors of a kind."""
+    return next((status for above, status in _STATUS if issubclass(kind, above)), 500)
 
 
 def error_body(error: AngeliaError) -> dict[str, Any]:

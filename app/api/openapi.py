@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from app.api.management import ROUTERS, management_app
 from app.api.openapi_access import describe_access
+from app.api.openapi_errors import describe_errors
 from app.api.publish_documented import batch_operation, publish_operation
 from app.api.routes import status
 from app.api.schemas.base import Schema
@@ -72,7 +73,9 @@ def document() -> dict[str, Any]:
     described["paths"]["/topics/{topic}/batch"] = {"post": batch_operation(topic)}
     _drop_unused(described)
     _drop_unsaid(described)
-    describe_access(described, (status.router, *ROUTERS))
+    routers = (status.router, *ROUTERS)
+    describe_access(described, routers)
+    describe_errors(described, routers)
     return described
 
 

@@ -1,7 +1,6 @@
 """What OpenAPI says that routes have in common: keys and roles, and headers with conditions."""
 
 from collections.abc import Iterable, Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import APIRouter
@@ -9,10 +8,17 @@ from fastapi.routing import APIRoute
 
 from app.api.access import role_of
 from app.api.conditional import IF_MATCH
-from app.api.documented import errors
 from app.api.idempotency import RepeatableRoute
-from app.api.schemas.error import ErrorRead
+from app.api.openapi_errors import add_errors
 from app.domain.access import Role
+from app.domain.errors import (
+    IdempotencyKeyReusedError,
+    KeyMissingError,
+    KeyRefusedError,
+    PermissionDeniedError,
+    PublishingDeniedError,
+    RequestUnderWayError,
+)
 
 _SCHEMES: Final[Mapping[str, Any]] = {
     "bearer": {
@@ -39,27 +45,6 @@ _IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
 _ROLE: Final = "x-angelia-role"
 
 
-def _refused(description: str, code: str, message: str) -> dict[str, Any]:
-    schema = {"$ref": f"#/components/schemas/{ErrorRead.__name__}"}
-    example = {"message": message, "code": code}
-    content = {"application/json": {"schema": schema, "example": example}}
-    return {"description": description, "content": content}
-
-
-_NOT_REPEATED: Final[Mapping[str, Any]] = {
-    "409": _refused(
-        "It is being answered",
-        "IDEMPOTENT_REQUEST_UNDER_WAY",
-        "A request with this Idempotency-Key is being answered",
-    ),
-    "422": _refused(
-        "The key was used for another request",
-        "IDEMPOTENCY_KEY_REUSED",
-        "Idempotency-Key was used for another request",
-    ),
-}
-
-
 def describe_access(described: dict[str, Any], routers: Iterable[APIRouter]) -> None:
     """Add to the document, in place, what callers need; publishing has no routes of its own."""
     described["components"]["securitySchemes"] = dict(_SCHEMES)
@@ -74,7 +59,7 @@ def describe_access(described: dict[str, Any], routers: Iterable[APIRouter]) -> 
     for path in _PUBLISHING:
         operation = described["paths"][path]["post"]
         operation["security"] = [*_KEY, {}]
-        _add_refusals(operation, 401, 403)
+        add_errors(operation, KeyMissingError, KeyRefusedError, PublishingDeniedError)
 
 
 def _describe(operation: dict[str, Any], role: Role) -> None:
@@ -83,7 +68,9 @@ def _describe(operation: dict[str, Any], role: Role) -> None:
         operation["security"] = []
         return
     operation["security"] = _KEY
-    _add_refusals(operation, 401, *(() if role is Role.ANY else (403,)))
+    add_errors(operation, KeyMissingError, KeyRefusedError)
+    if role is not Role.ANY:
+        add_errors(operation, PermissionDeniedError)
 
 
 def _is_repeatable(route: APIRoute, method: str) -> bool:
@@ -96,23 +83,6 @@ def _add_headers(operation: dict[str, Any], *, repeatable: bool) -> None:
         parameters.append(IF_MATCH)
     if repeatable:
         parameters.append(_IDEMPOTENCY_KEY)
-        for status, refusal in _NOT_REPEATED.items():
-            operation["responses"].setdefault(status, refusal)
-        operation["responses"] = dict(sorted(operation["responses"].items()))
+        add_errors(operation, RequestUnderWayError, IdempotencyKeyReusedError)
     if not parameters:
         del operation["parameters"]
-
-
-def _add_refusals(operation: dict[str, Any], *statuses: int) -> None:
-    for status in statuses:
-        operation["responses"].setdefault(str(status), _refusal(status))
-    operation["responses"] = dict(sorted(operation["responses"].items()))
-
-
-def _refusal(status: int) -> dict[str, Any]:
-    if status == HTTPStatus.FORBIDDEN:
-        message = "billing may not do this: it takes the role topicOwner"
-        return _refused("The key does not allow it", "PERMISSION_DENIED", message)
-    documented = errors(status)[status]
-    example = documented["content"]["application/json"]["example"]
-    return _refused(documented["description"], example["code"], example["message"])

@@ -4,14 +4,38 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.api.body import BODY_TIMEOUT_S
-from app.api.documented import RETRY_HEADER, errors
+from app.api.documented import errors
+from app.api.openapi_errors import rendered
 from app.api.publish_batch import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
+from app.domain.errors import (
+    AngeliaError,
+    FormatInvalidError,
+    LogUnavailableError,
+    MessageTooLargeError,
+    SchemaRegistryError,
+    SchemaVersionNotFoundError,
+    ThroughputQuotaError,
+    TooManyWaitersError,
+    TopicNotFoundError,
+    UnroutableError,
+    ValidationFailedError,
+)
 from app.domain.receipt import Fate
 from app.services.waiting import WAIT_MAX, Unfinished
 
 Json = dict[str, Any]
 
-_ERROR: Final = {"$ref": "#/components/schemas/ErrorRead"}
+_REFUSALS: Final[tuple[type[AngeliaError], ...]] = (
+    ValidationFailedError,
+    FormatInvalidError,
+    SchemaVersionNotFoundError,
+    TopicNotFoundError,
+    UnroutableError,
+    MessageTooLargeError,
+    ThroughputQuotaError,
+    LogUnavailableError,
+    SchemaRegistryError,
+)
 _ID_PATTERN: Final = r"^[!-\-/-~]{1,128}$"
 _ID_HEADER: Final = {
     "Hermes-Message-Id": {
@@ -143,7 +167,7 @@ def publish_operation(topic: Json) -> Json:
                 "content": {"application/json": {"schema": _WAITED, "example": _WAITED_EXAMPLE}},
             }
         }
-        | _refusals(400, 404, 408, 409, 413, 429, headers=_ID_HEADER),
+        | _refusals(408, 415, *_REFUSALS, TooManyWaitersError, headers=_ID_HEADER),
     }
 
 
@@ -175,7 +199,7 @@ def batch_operation(topic: Json) -> Json:
         "responses": {
             "201": _results("All are stored", [_STORED]),
             "207": _results("Some are stored", [_STORED, _REFUSED]),
-            **_refusals(400, 404, 408, 409, 413, 415, 429),
+            **_refusals(*_REFUSALS),
         },
     }
 
@@ -257,18 +281,9 @@ def _results(description: str, example: list[Json]) -> Json:
     return {"description": description, "headers": _TOPIC_HEADERS, "content": content}
 
 
-def _refusals(*statuses: int, headers: Mapping[str, Any] | None = None) -> Json:
+def _refusals(*said: int | type[AngeliaError], headers: Mapping[str, Any] | None = None) -> Json:
     """The error answers, each with these headers; 500 and 503 belong to each route."""
     return {
-        str(status): _refusal(response, headers or {})
-        for status, response in errors(*statuses).items()
+        status: answer | ({"headers": {**headers, **answer.get("headers", {})}} if headers else {})
+        for status, answer in rendered(errors(*said)).items()
     }
-
-
-def _refusal(response: Mapping[str, Any], headers: Mapping[str, Any]) -> Json:
-    all_headers = {**headers, **(RETRY_HEADER if "headers" in response else {})}
-    answer: Json = {"description": response["description"]}
-    if all_headers:
-        answer["headers"] = all_headers
-    example = response["content"]["application/json"]["example"]
-    return answer | {"content": {"application/json": {"schema": _ERROR, "example": example}}}

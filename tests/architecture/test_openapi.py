@@ -6,6 +6,8 @@ from typing import Any
 import yaml
 from fastapi.routing import APIRoute
 
+from app.api.codes import TIMEOUT, kinds
+from app.api.errors import status_of_kind
 from app.api.management import ROUTERS
 from app.api.openapi import as_yaml, document
 from app.api.routes import status
@@ -52,21 +54,62 @@ def test_every_route_is_documented_and_publishing_too() -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    schemas = DOCUMENT()["components"]["schemas"]
-    names = {line.split("/")[-1].rstrip('"') for line in YAML().splitlines() if '"$ref":' in line}
-    assert names
-    assert names <= set(schemas)
+    components = DOCUMENT()["components"]
+    there = {f"#/components/{kind}/{name}" for kind, each in components.items() for name in each}
+    lines = [line for line in YAML().splitlines() if '"$ref":' in line]
+    assert lines
+    assert {line.split('"')[-2] for line in lines} <= there
 
 
-def test_every_error_has_the_one_shape_and_an_example() -> None:
+def refusals() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each error answer, named by its operation and status."""
     for name, operation in operations():
-        if name.endswith("/status/ready"):
-            continue
         for code, answer in operation["responses"].items():
-            if int(code) >= 400:
-                content = answer["content"]["application/json"]
-                assert content["schema"] == {"$ref": "#/components/schemas/ErrorRead"}, name
-                assert set(content["example"]) == {"message", "code"}, name
+            if int(code) >= 400 and not name.endswith("/status/ready"):
+                yield f"{name} {code}", answer["content"]["application/json"]
+
+
+def example_at(said: dict[str, Any]) -> dict[str, Any]:
+    """An example, which stands there or in the components."""
+    examples = DOCUMENT()["components"]["examples"]
+    found: dict[str, Any] = examples[said["$ref"].split("/")[-1]] if "$ref" in said else said
+    return found
+
+
+def test_every_error_has_the_one_shape_and_an_example_of_each_code() -> None:
+    for name, content in refusals():
+        assert content["schema"] == {"$ref": "#/components/schemas/ErrorRead"}, name
+        assert content["examples"], name
+        for code, said in content["examples"].items():
+            value = example_at(said)["value"]
+            assert value.keys() == {"message", "code"}, name
+            assert (value["code"], bool(value["message"])) == (code, True), name
+
+
+def test_every_code_of_an_error_is_answered_somewhere() -> None:
+    answered = {code for _, content in refusals() for code in content["examples"]}
+    assert answered == {kind.code for kind in kinds()} | {TIMEOUT}
+    listed = DOCUMENT()["components"]["schemas"]["ErrorRead"]["properties"]["code"]["enum"]
+    assert set(listed) == answered
+
+
+def test_every_code_is_explained() -> None:
+    for code, said in DOCUMENT()["components"]["examples"].items():
+        assert said["summary"], code
+        assert said["value"]["code"] == code
+
+
+def test_errors_are_documented_by_the_status_that_they_are_answered_with() -> None:
+    statuses = {(kind.code, str(status_of_kind(kind))) for kind in kinds()} | {
+        ("TIMEOUT", "408"),
+        ("VALIDATION_ERROR", "415"),
+        ("OTHER", "500"),
+        ("OTHER", "503"),
+    }
+    for name, content in refusals():
+        answered_with = name.rpartition(" ")[2]
+        for code in content["examples"]:
+            assert (code, answered_with) in statuses, name
 
 
 def test_the_examples_of_bodies_are_valid() -> None:

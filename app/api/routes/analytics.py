@@ -19,6 +19,7 @@ from app.api.schemas.analytics import (
 from app.api.schemas.latency import LatencyAnalysisRead, latency_analysis
 from app.api.schemas.moments import instant_of
 from app.domain.access import Role
+from app.domain.errors import AnalysisNotFoundError
 from app.services.analytics import Question
 
 router = APIRouter(prefix="/analytics", tags=["analytics"])
@@ -34,7 +35,7 @@ LimitQuery = Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by 
 @router.get(
     "/undelivered",
     dependencies=[requires(Role.ANY)],
-    responses=answers(UndeliveredAnalysisRead) | errors(400, 404),
+    responses=answers(UndeliveredAnalysisRead) | errors(400, AnalysisNotFoundError),
 )
 async def undelivered(
     services: ServicesOf,
@@ -68,7 +69,7 @@ async def undelivered(
 @router.get(
     "/failures",
     dependencies=[requires(Role.ANY)],
-    responses=answers(FailureAnalysisRead) | errors(400, 404),
+    responses=answers(FailureAnalysisRead) | errors(400, AnalysisNotFoundError),
 )
 async def failures(
     services: ServicesOf,
@@ -85,7 +86,7 @@ async def failures(
 @router.get(
     "/latency",
     dependencies=[requires(Role.ANY)],
-    responses=answers(LatencyAnalysisRead) | errors(400, 404),
+    responses=answers(LatencyAnalysisRead) | errors(400, AnalysisNotFoundError),
 )
 async def latency(
     services: ServicesOf,

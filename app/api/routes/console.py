@@ -12,6 +12,7 @@ from app.api.media import answer
 from app.domain.access import Role
 from app.domain.batching import DeliveryType
 from app.domain.console import ConsoleSettings
+from app.domain.errors import KeyRefusedError
 from app.domain.owner import Owner
 from app.domain.subscription import DeliveryPolicy
 from app.domain.topic import Topic
@@ -29,7 +30,9 @@ _ANSWER: Final[Responses] = {
 }
 
 
-@router.get("/console", dependencies=[requires(Role.OPEN)], responses=_ANSWER | errors(401))
+@router.get(
+    "/console", dependencies=[requires(Role.OPEN)], responses=_ANSWER | errors(KeyRefusedError)
+)
 async def console(services: ServicesOf) -> Response:
     """What a console shows and offers here: defaults, choices, and what there is not."""
     return answer(_configuration(services.console))

@@ -1,7 +1,7 @@
 """What Hermes has for many data centres and for tools around it, answered as it is here.
 
-One data centre has nothing to differ from but its own log; there are no dashboards and no tracking
-tools to lead to.
+There is one data centre, so none can differ from another: only its log from its database. There are
+no dashboards and no tracking tools to lead to.
 """
 
 from typing import Annotated, Final, Literal
@@ -11,10 +11,15 @@ from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import GroupName, ServicesOf, SubscriptionName, TopicName
-from app.api.documented import Responses, answers, errors, names_listed, refusal
+from app.api.documented import Responses, answers, errors, names_listed
 from app.api.media import answer
 from app.domain.access import Role
-from app.domain.errors import ImplementationAbsentError
+from app.domain.errors import (
+    ClusterNotFoundError,
+    ImplementationAbsentError,
+    LogUnavailableError,
+    TopicNotFoundError,
+)
 from app.domain.operations import require_cluster
 
 router = APIRouter(tags=["operations"])
@@ -25,12 +30,6 @@ _NONE: Final[Responses] = {
         "content": {"application/json": {"schema": {"type": "array", "maxItems": 0}}},
     }
 }
-_ABSENT: Final = refusal(
-    404,
-    description="There is none here",
-    code="IMPLEMENTATION_ABSENT",
-    message="Dashboards are not configured here",
-)
 _PRIMARY: Final = Query(
     alias="primaryDatacenter", description="the one whose state the others are to have"
 )
@@ -66,7 +65,7 @@ async def inconsistent_groups(
 @router.get(
     "/consistency/inconsistencies/topics",
     dependencies=[requires(Role.ADMIN)],
-    responses=names_listed() | errors(400),
+    responses=names_listed() | errors(400, LogUnavailableError),
 )
 async def inconsistent_topics(
     services: ServicesOf,
@@ -93,7 +92,7 @@ async def inconsistent_topics(
 @router.delete(
     "/consistency/inconsistencies/topics",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(None) | errors(400, 404),
+    responses=answers(None) | errors(400, TopicNotFoundError, LogUnavailableError),
 )
 async def delete_inconsistent_topic(
     services: ServicesOf,
@@ -107,7 +106,7 @@ async def delete_inconsistent_topic(
 @router.post(
     "/consistency/sync/groups/{group}",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(None) | errors(404),
+    responses=answers(None) | errors(404, ClusterNotFoundError),
 )
 async def sync_group(group: GroupName, services: ServicesOf, primary: Primary = None) -> Response:
     """Nothing is to be done for a group that exists."""
@@ -119,7 +118,7 @@ async def sync_group(group: GroupName, services: ServicesOf, primary: Primary = 
 @router.post(
     "/consistency/sync/topics/{topic}",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(None) | errors(404),
+    responses=answers(None) | errors(404, ClusterNotFoundError, LogUnavailableError),
 )
 async def sync_topic(topic: TopicName, services: ServicesOf, primary: Primary = None) -> Response:
     """Make the topic in the log, if only the database has it; else nothing is to be done."""
@@ -131,7 +130,7 @@ async def sync_topic(topic: TopicName, services: ServicesOf, primary: Primary = 
 @router.post(
     "/consistency/sync/topics/{topic}/subscriptions/{name}",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(None) | errors(400, 404),
+    responses=answers(None) | errors(400, 404, ClusterNotFoundError),
 )
 async def sync_subscription(
     topic: TopicName, name: SubscriptionName, *, services: ServicesOf, primary: Primary = None
@@ -146,7 +145,7 @@ async def sync_subscription(
     "/topics/{topic}/offline-clients-source",
     dependencies=[requires(Role.ANY)],
     status_code=404,
-    responses=_ABSENT | errors(),
+    responses=errors(404, ImplementationAbsentError),
 )
 async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
     """Where readers of a topic's offline storage are listed: nowhere."""
@@ -158,7 +157,7 @@ async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
     "/dashboards/topics/{topic}",
     dependencies=[requires(Role.ANY)],
     status_code=404,
-    responses=_ABSENT | errors(),
+    responses=errors(404, ImplementationAbsentError),
 )
 async def topic_dashboard(topic: TopicName, services: ServicesOf) -> Response:
     """A topic's dashboard: there is none."""
@@ -170,7 +169,7 @@ async def topic_dashboard(topic: TopicName, services: ServicesOf) -> Response:
     "/dashboards/topics/{topic}/subscriptions/{name}",
     dependencies=[requires(Role.ANY)],
     status_code=404,
-    responses=_ABSENT | errors(400),
+    responses=errors(400, 404, ImplementationAbsentError),
 )
 async def subscription_dashboard(
     topic: TopicName, name: SubscriptionName, services: ServicesOf

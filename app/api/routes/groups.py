@@ -11,6 +11,7 @@ from app.api.media import AnswerNotes, answer, json_request
 from app.api.pages import NamePageOf, names_answer
 from app.api.schemas.group import GroupBody, ignored_in_group, new_group
 from app.domain.access import Role
+from app.domain.errors import GroupExistsError, GroupNameInvalidError, GroupNotEmptyError
 
 router = APIRouter(prefix="/groups", tags=["groups"], route_class=RepeatableRoute)
 
@@ -25,7 +26,8 @@ async def list_groups(request: Request, services: ServicesOf, page: NamePageOf) 
     "",
     dependencies=[requires(Role.CREATOR)],
     status_code=201,
-    responses=answers(GroupBody, status=201) | errors(400, 413, 415),
+    responses=answers(GroupBody, status=201)
+    | errors(400, 413, 415, GroupExistsError, GroupNameInvalidError),
     openapi_extra=takes(GroupBody, {"groupName": "shop"}),
 )
 async def create_group(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
@@ -65,7 +67,7 @@ async def change_group(request: Request, group: GroupName, services: ServicesOf)
 @router.delete(
     "/{group}",
     dependencies=[requires(Role.GROUP_OWNER)],
-    responses=answers(None) | errors(403, 404),
+    responses=answers(None) | errors(404, GroupNotEmptyError),
 )
 async def delete_group(group: GroupName, services: ServicesOf) -> Response:
     """Delete a group that has no topics."""

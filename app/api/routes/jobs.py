@@ -30,6 +30,7 @@ from app.api.schemas.job import (
 )
 from app.api.schemas.moments import instant_of
 from app.domain.access import Caller, Role
+from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.job import JobKind, Scope
 from app.services.access import Target
 
@@ -49,7 +50,7 @@ JobId = Annotated[str, Path(description="id of the job")]
     dependencies=[requires(Role.CREATOR)],
     status_code=202,
     responses=answers(JobRead, status=202, headers=IGNORED_HEADER)
-    | errors(400, 404, 413, 415)
+    | errors(400, 413, 415, TopicNotFoundError, SubscriptionNotFoundError)
     | QUEUE_FULL,
     openapi_extra=takes(JobBody, {"kind": "UNDELIVERED_ANALYTICS", "from": "2026-01-31T00:00:00Z"}),
 )

@@ -14,6 +14,7 @@ from app.api.schemas.job import JobRead, jobs_read
 from app.api.schemas.ledger import LedgerCheckRead, LedgerRead, check_read, known_of, ledger_read
 from app.api.schemas.moments import instant_of
 from app.domain.access import Role
+from app.domain.errors import LogUnavailableError
 
 router = APIRouter(
     prefix="/topics/{topic}/subscriptions/{name}/ledger",
@@ -25,7 +26,7 @@ router = APIRouter(
 @router.get(
     "",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=answers(LedgerRead) | errors(400, 404),
+    responses=answers(LedgerRead) | errors(400, 404, LogUnavailableError),
 )
 async def get_ledger(
     topic: TopicName,
@@ -64,7 +65,7 @@ async def get_ledger(
     "",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=202,
-    responses=answers(JobRead, status=202) | errors(400, 404, 503) | QUEUE_FULL,
+    responses=answers(JobRead, status=202) | errors(400, 404, LogUnavailableError) | QUEUE_FULL,
 )
 async def request_entry(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> Response:
     """Have Spark make an entry of the time from the last one until now; `Location`: its job.

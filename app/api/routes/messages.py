@@ -14,6 +14,7 @@ from app.api.pages import next_link
 from app.api.schemas.message import MessageRead, message_read
 from app.api.schemas.moments import instant_of
 from app.domain.access import Role
+from app.domain.errors import LogUnavailableError, TooManySearchesError
 from app.services.searching import Sought
 
 router = APIRouter(tags=["messages"])
@@ -24,7 +25,8 @@ SINCE_DEFAULT: Final = timedelta(hours=1)
 @router.get(
     "/topics/{topic}/messages",
     dependencies=[requires(Role.READER)],
-    responses=answers(MessageRead, many=True) | errors(400, 404),
+    responses=answers(MessageRead, many=True)
+    | errors(400, 404, LogUnavailableError, TooManySearchesError),
 )
 async def find_messages(  # noqa: PLR0913 - the query's filters
     topic: TopicName,

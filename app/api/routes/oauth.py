@@ -12,7 +12,6 @@ from app.api.documented import (
     IGNORED_HEADER,
     answers,
     errors,
-    refusal,
     takes,
 )
 from app.api.idempotency import RepeatableRoute
@@ -24,23 +23,19 @@ from app.api.schemas.oauth import (
     new_provider,
 )
 from app.domain.access import Role
+from app.domain.errors import (
+    OAuthProviderExistsError,
+    OAuthProviderInUseError,
+    OAuthProviderNotFoundError,
+    SecretKeyMissingError,
+    SecretUnreadableError,
+)
 
 router = APIRouter(prefix="/oauth/providers", tags=["oauth"], route_class=RepeatableRoute)
 
 ProviderName = Annotated[str, Path(description="name of the OAuth provider", examples=["login"])]
 
-_MISSING: Final = refusal(
-    404,
-    description="Not found",
-    code="OAUTH_PROVIDER_NOT_EXISTS",
-    message="OAuth provider login does not exist",
-)
-_IN_USE: Final = refusal(
-    409,
-    description="Subscriptions use it",
-    code="OAUTH_PROVIDER_IN_USE",
-    message="OAuth provider login issues tokens for shop.orders/billing",
-)
+_KEPT: Final = (SecretKeyMissingError, SecretUnreadableError)
 _EXAMPLE: Final = {
     "name": "login",
     "tokenEndpoint": "https://login.example.com/token",
@@ -60,7 +55,7 @@ async def list_oauth_providers(services: ServicesOf) -> list[str]:
     dependencies=[requires(Role.ADMIN)],
     status_code=201,
     responses=answers(OAuthProviderBody, status=201, headers=IGNORED_HEADER)
-    | errors(400, 413, 415),
+    | errors(400, 413, 415, OAuthProviderExistsError, SecretKeyMissingError),
     openapi_extra=takes(OAuthProviderBody, _EXAMPLE),
 )
 async def create_oauth_provider(request: Request, services: ServicesOf) -> Response:
@@ -78,7 +73,7 @@ async def create_oauth_provider(request: Request, services: ServicesOf) -> Respo
 @router.get(
     "/{name}",
     dependencies=[requires(Role.ANY)],
-    responses=answers(OAuthProviderBody) | errors() | _MISSING,
+    responses=answers(OAuthProviderBody) | errors(OAuthProviderNotFoundError),
 )
 async def get_oauth_provider(name: ProviderName, services: ServicesOf) -> Response:
     """One OAuth provider, its secret masked."""
@@ -89,8 +84,7 @@ async def get_oauth_provider(name: ProviderName, services: ServicesOf) -> Respon
     "/{name}",
     dependencies=[requires(Role.ADMIN)],
     responses=answers(OAuthProviderBody, headers=APPLIED_HEADER | IGNORED_HEADER)
-    | errors(400, 413, 415)
-    | _MISSING,
+    | errors(400, 413, 415, OAuthProviderNotFoundError, *_KEPT),
     openapi_extra=takes(OAuthProviderBody, {"requestTimeout": 5000}, patch=True),
 )
 async def change_oauth_provider(
@@ -108,7 +102,7 @@ async def change_oauth_provider(
 @router.delete(
     "/{name}",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(None) | errors() | _MISSING | _IN_USE,
+    responses=answers(None) | errors(OAuthProviderNotFoundError, OAuthProviderInUseError),
 )
 async def delete_oauth_provider(name: ProviderName, services: ServicesOf) -> Response:
     """Delete an OAuth provider that no subscription uses."""

@@ -19,6 +19,7 @@ from app.api.schemas.offline import (
     wanted_task,
 )
 from app.domain.access import Role
+from app.domain.errors import LogUnavailableError, TopicNotFoundError
 from app.services.access import Target
 
 router = APIRouter(
@@ -45,7 +46,7 @@ Limit = Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by defau
     dependencies=[requires(Role.CREATOR)],
     status_code=201,
     responses=answers(OfflineTaskRead, status=201, headers=IGNORED_HEADER)
-    | errors(400, 404, 413, 415, 503)
+    | errors(400, 413, 415, TopicNotFoundError, LogUnavailableError)
     | QUEUE_FULL,
     openapi_extra=takes(OfflineTaskBody, _EXAMPLE),
 )

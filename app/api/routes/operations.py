@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import IGNORED_HEADER, answers, errors, refusal, takes
+from app.api.documented import IGNORED_HEADER, answers, errors, takes
 from app.api.media import AnswerNotes, JsonRequest, answer, json_request
 from app.api.schemas.base import SchemaT
 from app.api.schemas.operations import (
@@ -21,7 +21,15 @@ from app.api.schemas.operations import (
     ignored_in,
 )
 from app.domain.access import Role
-from app.domain.errors import FieldProblem, ValidationFailedError
+from app.domain.errors import (
+    ClusterNotFoundError,
+    FieldProblem,
+    SubscriptionNotFoundError,
+    SubscriptionUnconstrainedError,
+    TopicNotFoundError,
+    TopicUnconstrainedError,
+    ValidationFailedError,
+)
 
 router = APIRouter(tags=["operations"])
 
@@ -31,13 +39,8 @@ _KEPT_ONLY = ("constraints.consumersNumber",)
 _SET = (
     answers(None, description="Changed", headers=IGNORED_HEADER)
     | answers(None, status=201, description="Set for the first time", headers=IGNORED_HEADER)
-    | errors(400, 404, 413, 415)
+    | errors(400, 413, 415, TopicNotFoundError, SubscriptionNotFoundError)
 )
-
-
-def _unset(code: str, what: str) -> dict[int | str, dict[str, object]]:
-    message = f"{what} has no workload constraints"
-    return refusal(400, description="There are none", code=code, message=message)
 
 
 @router.get(
@@ -89,7 +92,7 @@ async def constrain_subscription(request: Request, services: ServicesOf) -> Resp
 @router.delete(
     "/workload-constraints/topic/{topic}",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(None) | errors() | _unset("TOPIC_CONSTRAINTS_DO_NOT_EXIST", "shop.orders"),
+    responses=answers(None) | errors(TopicUnconstrainedError),
 )
 async def unconstrain_topic(topic: TopicName, services: ServicesOf) -> Response:
     """Forget a topic's constraints."""
@@ -100,9 +103,7 @@ async def unconstrain_topic(topic: TopicName, services: ServicesOf) -> Response:
 @router.delete(
     "/workload-constraints/subscription/{topic}/{name}",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(None)
-    | errors()
-    | _unset("SUBSCRIPTION_CONSTRAINTS_DO_NOT_EXIST", "billing of shop.orders"),
+    responses=answers(None) | errors(SubscriptionUnconstrainedError),
 )
 async def unconstrain_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
@@ -127,7 +128,8 @@ async def list_datacenters(services: ServicesOf) -> Response:
     "/readiness/datacenters/{datacenter}",
     dependencies=[requires(Role.ADMIN)],
     status_code=202,
-    responses=answers(None, status=202, headers=IGNORED_HEADER) | errors(400, 404, 413, 415),
+    responses=answers(None, status=202, headers=IGNORED_HEADER)
+    | errors(400, 413, 415, ClusterNotFoundError),
     openapi_extra=takes(ReadinessBody, {"isReady": False}),
 )
 async def set_readiness(

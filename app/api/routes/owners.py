@@ -33,7 +33,8 @@ async def list_sources() -> Response:
 @router.get(
     "/{source}",
     dependencies=[requires(Role.ANY)],
-    responses=answers(OwnerRead, many=True) | errors(400, 404),
+    responses=answers(OwnerRead, many=True)
+    | errors(400, OwnerSourceNotFoundError, OwnerSourceNotSearchableError),
 )
 async def search_owners(
     source: SourceName,
@@ -48,7 +49,7 @@ async def search_owners(
 @router.get(
     "/{source}/{owner}",
     dependencies=[requires(Role.ANY)],
-    responses=answers(OwnerRead) | errors(404),
+    responses=answers(OwnerRead) | errors(OwnerSourceNotFoundError),
 )
 async def get_owner(
     source: SourceName, owner: Annotated[str, Path(description="id of the owner")]

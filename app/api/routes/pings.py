@@ -1,38 +1,24 @@
 """`/topics/{topic}/subscriptions/{name}/ping`."""
 
-from typing import Final
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import answers, errors, refusal
+from app.api.documented import answers, errors
 from app.api.media import answer
 from app.api.schemas.ping import PingRead
 from app.domain.access import Role
+from app.domain.errors import NoWorkerError, PingTooSoonError
 
 router = APIRouter(prefix="/topics/{topic}/subscriptions/{name}", tags=["subscriptions"])
-
-_SOON: Final = refusal(
-    429,
-    description="Too soon after another one",
-    code="PING_TOO_SOON",
-    message="One ping a second is sent to a subscription",
-)
-_NOBODY: Final = refusal(
-    503,
-    description="No worker has sent it",
-    code="NO_WORKER",
-    message="No worker lives that could send a ping",
-)
 
 
 @router.post(
     "/ping",
     # It changes nothing of ours.
     dependencies=[requires(Role.SUBSCRIPTION_OWNER, writes=False)],
-    responses=answers(PingRead) | errors(400, 404) | _SOON | _NOBODY,
+    responses=answers(PingRead) | errors(400, 404, PingTooSoonError, NoWorkerError),
 )
 async def ping_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf

@@ -16,7 +16,12 @@ from app.api.schemas.preview import (
     preview_read,
 )
 from app.domain.access import Role
-from app.domain.errors import OffsetNotFoundError, PartitionNotFoundError
+from app.domain.errors import (
+    ClusterNotFoundError,
+    LogUnavailableError,
+    OffsetNotFoundError,
+    PartitionNotFoundError,
+)
 from app.domain.message import Partition
 from app.domain.operations import require_cluster
 
@@ -36,7 +41,7 @@ def _whole(media: str) -> Responses:
 @router.get(
     "/topics/{topic}/preview",
     dependencies=[requires(Role.READER)],
-    responses=answers(PreviewRead, many=True) | errors(404),
+    responses=answers(PreviewRead, many=True) | errors(404, LogUnavailableError),
 )
 async def preview(topic: TopicName, services: ServicesOf) -> Response:
     """The last three messages, the newest first, each up to 10 KiB of it."""
@@ -47,7 +52,8 @@ async def preview(topic: TopicName, services: ServicesOf) -> Response:
 @router.get(
     "/topics/{topic}/preview/{index}",
     dependencies=[requires(Role.READER)],
-    responses=_whole("application/octet-stream") | errors(404),
+    responses=_whole("application/octet-stream")
+    | errors(404, OffsetNotFoundError, LogUnavailableError),
 )
 async def preview_of_one(
     topic: TopicName,
@@ -66,7 +72,10 @@ async def preview_of_one(
 @router.get(
     "/topics/{topic}/preview/cluster/{cluster}/partition/{partition}/offset/{offset}",
     dependencies=[requires(Role.READER)],
-    responses=_whole("text/plain") | errors(404),
+    responses=_whole("text/plain")
+    | errors(
+        404, ClusterNotFoundError, PartitionNotFoundError, OffsetNotFoundError, LogUnavailableError
+    ),
 )
 async def message_at(
     topic: TopicName,
@@ -90,7 +99,7 @@ async def message_at(
 @router.get(
     "/topics/{topic}/subscriptions/{name}/consumer-groups",
     dependencies=[requires(Role.ANY)],
-    responses=answers(ConsumerGroupRead, many=True) | errors(400, 404),
+    responses=answers(ConsumerGroupRead, many=True) | errors(400, 404, LogUnavailableError),
 )
 async def consumer_groups(
     topic: TopicName, name: SubscriptionName, services: ServicesOf

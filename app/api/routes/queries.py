@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, TopicName
-from app.api.documented import LINK_HEADER, answers, errors, names_listed, refusal, takes
+from app.api.documented import LINK_HEADER, answers, errors, names_listed, takes
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import KeyPageOf, keyed, next_link
 from app.api.schemas.catalogue import QueryBody, SearchRead, StatsRead
@@ -17,7 +17,7 @@ from app.api.schemas.metrics import NamedSubscriptionMetricsRead, NamedTopicMetr
 from app.api.schemas.subscription import SubscriptionRead, subscription_read
 from app.api.schemas.topic import TopicRead, topic_read
 from app.domain.access import Role
-from app.domain.errors import ValidationFailedError
+from app.domain.errors import FormatInvalidError, InvalidQueryError, ValidationFailedError
 from app.domain.owner import Owner
 from app.domain.query import Query as Asked
 from app.domain.query import parsed_query
@@ -31,13 +31,7 @@ router = APIRouter(tags=["search"])
 
 _EXAMPLE: Final = {"query": {"name": {"like": ".*orders"}}}
 _TAKES: Final = takes(QueryBody, _EXAMPLE)
-_INVALID: Final = refusal(
-    400,
-    description="The query is wrong",
-    code="INVALID_QUERY",
-    message="name: near is no operator; there are eq, ne, like, in, gt, lt, and, or, not",
-)
-_ERRORS: Final = errors(413, 415) | _INVALID
+_ERRORS: Final = errors(InvalidQueryError, FormatInvalidError, ValidationFailedError)
 
 SourceName = Annotated[str, Path(description="register of owners", examples=["Plaintext"])]
 OwnerId = Annotated[str, Path(description="id of the owner")]

@@ -39,6 +39,7 @@ from app.api.schemas.retransmission import (
 from app.api.schemas.retransmission_fields import Way, require_fitting, way_of
 from app.api.schemas.retransmissions import SpanRead
 from app.domain.access import Role
+from app.domain.errors import JobQueueFullError, LogUnavailableError, MessageTooLargeError
 from app.domain.redrive import RedriveFilter
 from app.services.seeking import Moved
 
@@ -106,7 +107,7 @@ DryRun = Annotated[bool, Query(alias="dryRun", description="only say where it wo
 @router.put(
     "/{name}/retransmission",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=_ANSWER | errors(400, 404, 413, 415),
+    responses=_ANSWER | errors(400, 404, 413, 415, LogUnavailableError),
     openapi_extra=takes(RetransmissionBody, _EXAMPLE),
 )
 async def move_subscription(
@@ -131,7 +132,8 @@ async def move_subscription(
 @router.post(
     "/{name}/retransmission",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=_POST_ANSWER | errors(400, 404, 413, 415),
+    responses=_POST_ANSWER
+    | errors(400, 404, 413, 415, MessageTooLargeError, JobQueueFullError, LogUnavailableError),
     openapi_extra=_POST_TAKES,
 )
 async def redrive(

@@ -10,7 +10,7 @@ from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors
 from app.api.media import answer
 from app.domain.access import Caller, Mode, Role
-from app.domain.errors import ValidationFailedError
+from app.domain.errors import KeyRefusedError, ValidationFailedError
 from app.services.access import AccessService, Target
 
 router = APIRouter(tags=["access"])
@@ -35,14 +35,18 @@ _ROLES: Final[Responses] = {
 }
 
 
-@router.get("/roles", dependencies=[requires(Role.OPEN)], responses=_ROLES | errors(401))
+@router.get(
+    "/roles", dependencies=[requires(Role.OPEN)], responses=_ROLES | errors(KeyRefusedError)
+)
 async def roles(services: ServicesOf, caller: CallerOf) -> Response:
     """The caller's roles everywhere (as in Hermes): `any`, `admin`; none without a key."""
     return await _answer(services.access, caller, Target())
 
 
 @router.get(
-    "/roles/topics/{topic}", dependencies=[requires(Role.OPEN)], responses=_ROLES | errors(401)
+    "/roles/topics/{topic}",
+    dependencies=[requires(Role.OPEN)],
+    responses=_ROLES | errors(KeyRefusedError),
 )
 async def roles_of_topic(topic: TopicName, services: ServicesOf, caller: CallerOf) -> Response:
     """The caller's roles for a topic: `topicOwner`, too."""
@@ -52,7 +56,7 @@ async def roles_of_topic(topic: TopicName, services: ServicesOf, caller: CallerO
 @router.get(
     "/roles/topics/{topic}/subscriptions/{name}",
     dependencies=[requires(Role.OPEN)],
-    responses=_ROLES | errors(401),
+    responses=_ROLES | errors(KeyRefusedError),
 )
 async def roles_of_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf, *, caller: CallerOf
@@ -61,7 +65,7 @@ async def roles_of_subscription(
     return await _answer(services.access, caller, Target(topic=topic, subscription=name))
 
 
-@router.get("/mode", dependencies=[requires(Role.OPEN)], responses=_MODE | errors(401))
+@router.get("/mode", dependencies=[requires(Role.OPEN)], responses=_MODE | errors(KeyRefusedError))
 async def get_mode(services: ServicesOf) -> Response:
     """`readWrite`, `readOnly` or `readOnlyAdmin`: in the last two only admins change anything."""
     return PlainTextResponse(services.access.mode.value)

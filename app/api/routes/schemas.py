@@ -9,11 +9,18 @@ from app.api.access import requires
 from app.api.body import read_text
 from app.api.conditional import ETAG_HEADER, check, etag
 from app.api.dependencies import ServicesOf, TopicName
-from app.api.documented import Responses, answers, errors, refusal
+from app.api.documented import Responses, answers, errors
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer
 from app.api.schemas.schema import SchemaVersionRead, schema_versions_read
 from app.domain.access import Role
+from app.domain.errors import (
+    LogUnavailableError,
+    OperationDisabledError,
+    SchemaRegistryError,
+    SchemaVersionNotFoundError,
+    ValidationFailedError,
+)
 from app.domain.schema import TopicSchema
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)
@@ -42,12 +49,6 @@ _READ: Final[Responses] = {
     },
     204: {"description": "There is none"},
 }
-_KEPT: Final = refusal(
-    406,
-    description="An AVRO topic keeps its schema",
-    code="OPERATION_DISABLED",
-    message="Topic shop.orders is of AVRO, whose messages nobody could read without a schema",
-)
 
 Number = Annotated[int, Path(ge=0, le=(1 << 32) - 1)]
 
@@ -71,7 +72,7 @@ async def list_schema_versions(topic: TopicName, services: ServicesOf) -> Respon
 @router.get(
     "/{topic}/schema/versions/{version}",
     dependencies=[requires(Role.ANY)],
-    responses=_READ | errors(400, 404),
+    responses=_READ | errors(404, SchemaVersionNotFoundError, ValidationFailedError),
 )
 async def get_schema_version(topic: TopicName, version: Number, services: ServicesOf) -> Response:
     """One version of the schema, also one that is no longer in force."""
@@ -82,7 +83,7 @@ async def get_schema_version(topic: TopicName, version: Number, services: Servic
 @router.get(
     "/{topic}/schema/ids/{id}",
     dependencies=[requires(Role.ANY)],
-    responses=_READ | errors(400, 404),
+    responses=_READ | errors(404, SchemaVersionNotFoundError, ValidationFailedError),
 )
 async def get_schema_by_id(
     topic: TopicName,
@@ -99,7 +100,7 @@ async def get_schema_by_id(
     dependencies=[requires(Role.TOPIC_OWNER)],
     status_code=201,
     responses=answers(None, status=201, description="In force", headers=_SAID | ETAG_HEADER)
-    | errors(400, 404, 412, 413, 415),
+    | errors(400, 404, 412, 413, 415, LogUnavailableError, SchemaRegistryError),
     openapi_extra=_BODY,
 )
 async def add_schema(
@@ -124,7 +125,8 @@ async def add_schema(
 @router.delete(
     "/{topic}/schema",
     dependencies=[requires(Role.TOPIC_OWNER)],
-    responses=answers(None, headers=ETAG_HEADER) | errors(404, 412) | _KEPT,
+    responses=answers(None, headers=ETAG_HEADER)
+    | errors(404, 412, OperationDisabledError, LogUnavailableError),
 )
 async def delete_schema(request: Request, topic: TopicName, services: ServicesOf) -> Response:
     """Hold what is published against no schema any more; versions count on from the last."""

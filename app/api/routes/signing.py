@@ -18,6 +18,11 @@ from app.api.schemas.signing import (
     signing_read,
 )
 from app.domain.access import Role
+from app.domain.errors import (
+    SecretKeyMissingError,
+    SecretUnreadableError,
+    SigningSecretNotFoundError,
+)
 from app.domain.signing import SigningKind
 
 router = APIRouter(tags=["signing secrets"])
@@ -25,6 +30,7 @@ router = APIRouter(tags=["signing secrets"])
 _LONG = "/topics/{topic}/subscriptions/{name}/secrets"
 _SHORT = "/subscriptions/{topic}/{name}/secrets"
 _NOTED = APPLIED_HEADER | IGNORED_HEADER
+_SECRET = (SecretKeyMissingError, SecretUnreadableError)
 
 SecretId = Annotated[str, Path(description="id of the secret")]
 
@@ -33,14 +39,16 @@ SecretId = Annotated[str, Path(description="id of the secret")]
     _SHORT,
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=201,
-    responses=answers(SigningSecretRead, status=201, headers=_NOTED) | errors(400, 404, 413, 415),
+    responses=answers(SigningSecretRead, status=201, headers=_NOTED)
+    | errors(400, 404, 413, 415, *_SECRET),
     openapi_extra=takes(SigningSecretBody, {"overlap": 3600}, required=False),
 )
 @router.post(
     _LONG,
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=201,
-    responses=answers(SigningSecretRead, status=201, headers=_NOTED) | errors(400, 404, 413, 415),
+    responses=answers(SigningSecretRead, status=201, headers=_NOTED)
+    | errors(400, 404, 413, 415, *_SECRET),
     openapi_extra=takes(SigningSecretBody, {"overlap": 3600}, required=False),
 )
 async def add_secret(
@@ -84,12 +92,14 @@ async def list_secrets(topic: TopicName, name: SubscriptionName, services: Servi
 @router.delete(
     _SHORT + "/{secret_id}",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=answers(None, headers=APPLIED_HEADER) | errors(400, 404),
+    responses=answers(None, headers=APPLIED_HEADER)
+    | errors(400, 404, SigningSecretNotFoundError, *_SECRET),
 )
 @router.delete(
     _LONG + "/{secret_id}",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=answers(None, headers=APPLIED_HEADER) | errors(400, 404),
+    responses=answers(None, headers=APPLIED_HEADER)
+    | errors(400, 404, SigningSecretNotFoundError, *_SECRET),
 )
 async def remove_secret(
     topic: TopicName, name: SubscriptionName, *, secret_id: SecretId, services: ServicesOf

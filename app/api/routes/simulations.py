@@ -20,6 +20,7 @@ from app.api.schemas.simulation import (
     wanted_of,
 )
 from app.domain.access import Role
+from app.domain.errors import LogUnavailableError
 
 router = APIRouter(
     prefix="/topics/{topic}/subscriptions/{name}",
@@ -33,7 +34,7 @@ router = APIRouter(
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=202,
     responses=answers(JobRead, status=202, headers=IGNORED_HEADER)
-    | errors(400, 404, 413, 415, 503)
+    | errors(400, 404, 413, 415, LogUnavailableError)
     | QUEUE_FULL,
     openapi_extra=takes(SimulateBody, {"from": "-6h", "rate": 50}),
 )

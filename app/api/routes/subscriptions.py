@@ -32,6 +32,12 @@ from app.api.schemas.subscription import (
 )
 from app.domain.access import Caller, Role
 from app.domain.dead_letter import DeadLetter
+from app.domain.errors import (
+    LogUnavailableError,
+    SecretKeyMissingError,
+    SecretUnreadableError,
+    SubscriptionExistsError,
+)
 from app.domain.streams import ALERTS
 from app.domain.subscription import Subscription
 from app.services.subscriptions import Acknowledged
@@ -43,6 +49,8 @@ router = APIRouter(
 _NOTED = APPLIED_HEADER | IGNORED_HEADER | ETAG_HEADER
 _STATED = APPLIED_HEADER | ETAG_HEADER
 _EXAMPLE = {"name": "billing", "endpoint": "http://127.0.0.1:9000/", "supportTeam": "Billing"}
+_CHANGED = (SecretKeyMissingError, SecretUnreadableError)
+_MADE = (LogUnavailableError, SecretKeyMissingError)
 _STATES = ("ACTIVE", "SUSPENDED")
 
 
@@ -64,7 +72,8 @@ async def list_subscriptions(
     "",
     dependencies=[requires(Role.CREATOR)],
     status_code=201,
-    responses=answers(SubscriptionRead, status=201, headers=_NOTED) | errors(400, 404, 413, 415),
+    responses=answers(SubscriptionRead, status=201, headers=_NOTED)
+    | errors(400, 404, 413, 415, SubscriptionExistsError, *_MADE),
     openapi_extra=takes(NewSubscriptionBody, _EXAMPLE),
 )
 async def create_subscription(
@@ -108,13 +117,15 @@ async def get_subscription(
 @router.patch(
     "/{name}",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=answers(SubscriptionRead, headers=_NOTED) | errors(400, 404, 412, 413, 415),
+    responses=answers(SubscriptionRead, headers=_NOTED)
+    | errors(400, 404, 412, 413, 415, *_CHANGED),
     openapi_extra=takes(SubscriptionBody, {"subscriptionPolicy": {"rate": 50}}, patch=True),
 )
 @router.put(
     "/{name}",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=answers(SubscriptionRead, headers=_NOTED) | errors(400, 404, 412, 413, 415),
+    responses=answers(SubscriptionRead, headers=_NOTED)
+    | errors(400, 404, 412, 413, 415, *_CHANGED),
     openapi_extra=takes(SubscriptionBody, {"subscriptionPolicy": {"rate": 50}}, patch=True),
 )
 async def change_subscription(

@@ -21,6 +21,13 @@ from app.api.schemas.topic import (
     topic_read,
 )
 from app.domain.access import Caller, Role
+from app.domain.errors import (
+    GroupNameInvalidError,
+    LogUnavailableError,
+    SchemaRegistryError,
+    TopicExistsError,
+    TopicNotEmptyError,
+)
 from app.domain.schema import ContentType
 from app.domain.topic import Topic
 from app.schemata.versions import NOT_REGISTERED
@@ -28,6 +35,7 @@ from app.schemata.versions import NOT_REGISTERED
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)
 
 _NOTED = IGNORED_HEADER | ETAG_HEADER
+_IN_LOG = (LogUnavailableError, SchemaRegistryError)
 
 
 @router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400))
@@ -48,7 +56,8 @@ async def list_topics(
     "",
     dependencies=[requires(Role.CREATOR)],
     status_code=201,
-    responses=answers(TopicRead, status=201, headers=_NOTED) | errors(400, 413, 415),
+    responses=answers(TopicRead, status=201, headers=_NOTED)
+    | errors(400, 413, 415, TopicExistsError, GroupNameInvalidError, *_IN_LOG),
     openapi_extra=takes(TopicBody, {"name": "shop.orders"}),
 )
 async def create_topic(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
@@ -79,7 +88,7 @@ async def get_topic(topic: TopicName, services: ServicesOf) -> Response:
 @router.put(
     "/{topic}",
     dependencies=[requires(Role.TOPIC_OWNER)],
-    responses=answers(TopicRead, headers=_NOTED) | errors(400, 404, 412, 413, 415),
+    responses=answers(TopicRead, headers=_NOTED) | errors(400, 404, 412, 413, 415, *_IN_LOG),
     openapi_extra=takes(TopicBody, {"description": "what customers ordered"}, patch=True),
 )
 async def change_topic(
@@ -108,7 +117,7 @@ async def change_topic(
 @router.delete(
     "/{topic}",
     dependencies=[requires(Role.TOPIC_OWNER)],
-    responses=answers(None) | errors(403, 404, 412),
+    responses=answers(None) | errors(404, 412, TopicNotEmptyError, LogUnavailableError),
 )
 async def delete_topic(request: Request, topic: TopicName, services: ServicesOf) -> Response:
     """Delete a topic that has no subscriptions, with its messages."""

@@ -49,7 +49,7 @@ async def trace_at_subscription(
 @router.get(
     "/topics/{topic}/events/{messageId:path}/trace",
     dependencies=[requires(Role.READER)],
-    responses=_answers() | errors(400, 404),
+    responses=_answers() | errors(404),
 )
 async def trace_in_topic(
     topic: TopicName,
@@ -64,7 +64,7 @@ async def trace_in_topic(
 @router.get(
     "/events/{messageId:path}/trace",
     dependencies=[requires(Role.READER)],
-    responses=_answers() | errors(400),
+    responses=_answers() | errors(),
 )
 async def trace_anywhere(
     messageId: MessageId,  # noqa: N803 - Hermes' name

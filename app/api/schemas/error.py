@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from app.api.codes import codes
 from app.api.schemas.base import Schema
 
 
@@ -16,5 +17,5 @@ class ErrorRead(Schema):
     """What went wrong: `code` is stable and for programs, `message` for people."""
 
     message: str = Field(examples=["Topic not found: shop.orders"])
-    code: str = Field(examples=["TOPIC_NOT_EXISTS"])
+    code: str = Field(examples=["TOPIC_NOT_EXISTS"], json_schema_extra={"enum": [*codes()]})
     details: tuple[ProblemRead, ...] | None = None

@@ -14,13 +14,17 @@ from app.api.connection import BoundedConnection
 from app.composition import OpenLog
 from app.config import Settings
 from app.log.interface import MessageLog
+from tests.integration.api.documented import check_documented
 
 
 @asynccontextmanager
 async def serving(
     app: ASGIApp, *, http: type[BoundedConnection] = BoundedConnection
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of `app`, which is served as in production, on a free port."""
+    """A client of `app`, which is served as in production, on a free port.
+
+    An error that the document lacks fails the test.
+    """
     config = uvicorn.Config(app, http=http, ws="none", log_config=None, timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     with listener() as listening:
@@ -30,7 +34,10 @@ async def serving(
             try:
                 # It listens already: a request that comes before the app has started waits.
                 async with httpx.AsyncClient(
-                    base_url=url, timeout=15, verify=verification(url)
+                    base_url=url,
+                    timeout=15,
+                    verify=verification(url),
+                    event_hooks={"response": [check_documented]},
                 ) as client:
                     yield client
             finally:
