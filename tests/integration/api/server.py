@@ -14,7 +14,7 @@ from app.api.connection import BoundedConnection
 from app.composition import OpenLog
 from app.config import Settings
 from app.log.interface import MessageLog
-from tests.integration.api.documented import check_documented
+from tests.integration.api.documented import check_documented, operations
 
 
 @asynccontextmanager
@@ -25,6 +25,8 @@ async def serving(
 
     An error that the document lacks fails the test.
     """
+    # Once a process: made at the first error, it would hold up the loop for a second.
+    operations()
     config = uvicorn.Config(app, http=http, ws="none", log_config=None, timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     with listener() as listening:
