@@ -160,7 +160,7 @@ async def test_what_is_missing_is_what_has_no_end_in_the_traces(bench: Bench) ->
         await UndeliveredRepository(session).record(discards, STREAM, 1)
     # It is cancelled, and has delivered one of them at its new place.
     copies = await bench.publish(b"copy", b"copy", b"copy")
-    await sent_by_worker(bench, missing, copies, RetransmissionState.CANCELLED)
+    await sent_by_worker(bench, missing, copies, state=RetransmissionState.CANCELLED)
     delivered = rows[0]._replace(
         status="SUCCESS", partition=copies[0].partition.index, offset=copies[0].offset
     )
@@ -169,7 +169,7 @@ async def test_what_is_missing_is_what_has_no_end_in_the_traces(bench: Bench) ->
     _, found = await bench.chosen(Only.MISSING)
     assert found == places(missing[1:2])
     # Of one that is done all is: there may be no trace of it.
-    await sent_by_worker(bench, missing[1:2], copies[1:2], RetransmissionState.DONE)
+    await sent_by_worker(bench, missing[1:2], copies[1:2], state=RetransmissionState.DONE)
     seen, _ = await bench.chosen(Only.MISSING, dry_run=True)
     assert seen.counts.matched == 0
 
@@ -183,6 +183,7 @@ async def sent_by_worker(
     bench: Bench,
     sources: Sequence[Position],
     copies: Sequence[Position],
+    *,
     state: RetransmissionState,
 ) -> None:
     """The retransmission that waits to be sent has appended these, and ends in that state."""
