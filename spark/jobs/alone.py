@@ -1,17 +1,18 @@
-"""Analyses on their own, without a job in the database: by `spark-submit`, into Parquet alone."""
+"""Analyses by `spark-submit`: one that was requested, or on their own, into Parquet alone."""
 
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from app.config import Settings
-from app.domain.job import JobResult, Scope
+from app.domain.job import JobKind, JobResult, Scope
 from app.storage.urls import libpq_url
+from spark import submitted
 from spark.session import submitted_session
 from spark.work import Progress, Work
 
@@ -25,17 +26,33 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--to", type=_instant, help="exclusive; now")
     made.add_argument("--topic", help="only this topic")
     made.add_argument("--subscription", help="only this one of the topic's")
-    made.add_argument("--output", required=True, help="folder or URI for the Parquet files")
+    made.add_argument("--output", help="folder or URI for the Parquet files")
+    made.add_argument("--job", help="the id of a requested one; then nothing else is to be said")
     return made
+
+
+def parsed(made: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """What is told of either; SystemExit."""
+    given = made.parse_args(arguments)
+    others = [name for name, value in vars(given).items() if name != "job" and value is not None]
+    if given.job is None and given.output is None:
+        made.error("--output is needed, or --job")
+    if given.job is not None and others:
+        made.error("--job says itself what it is about: nothing else goes with it")
+    return given
 
 
 def carry_out(
     run: Callable[[SparkSession, Work], JobResult],
     given: argparse.Namespace,
     *,
+    kind: JobKind,
     slo: timedelta | None = None,
 ) -> None:
     """Do what was told; the counts go to standard output as JSON. SystemExit."""
+    if given.job is not None:
+        submitted.carry_out(kind, run, ["--job", given.job])
+        return
     end = given.to or datetime.now(UTC)
     scope = Scope(
         start=given.start or end - WINDOW_DEFAULT,

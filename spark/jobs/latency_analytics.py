@@ -1,7 +1,8 @@
 """How long messages took to their subscribers, where the time went, and who was late.
 
-Also on its own, on any cluster; the result is then Parquet alone:
+Also on any cluster: one that was requested, or on its own; the result is then Parquet alone:
 
+    spark-submit spark/jobs/latency_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/latency_analytics.py --from 2026-01-01 --slo-seconds 5 --output january
 """
 
@@ -11,7 +12,7 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from app.domain.job import JobResult
+from app.domain.job import JobKind, JobResult
 from app.domain.reach import milliseconds
 from app.storage.analytics_parts import LATENCY
 from app.storage.latency_rows import first_traced, lost_entries
@@ -58,9 +59,9 @@ def main(arguments: Sequence[str]) -> None:
     """Do it as `spark-submit` is told to; SystemExit."""
     parser = alone.parser("How long messages took to their subscribers, and who was late.")
     parser.add_argument("--slo-seconds", type=float, help="what deliveries are held against")
-    given = parser.parse_args(arguments)
+    given = alone.parsed(parser, arguments)
     slo = None if given.slo_seconds is None else timedelta(seconds=given.slo_seconds)
-    alone.carry_out(run, given, slo=slo)
+    alone.carry_out(run, given, kind=JobKind.LATENCY_ANALYTICS, slo=slo)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Undelivered messages: counted by what they have in common, and their failures in clusters.
 
-Also on its own, on any cluster; the results are then Parquet alone:
+Also on any cluster: one that was requested, or on its own; the results are then Parquet alone:
 
+    spark-submit spark/jobs/undelivered_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/undelivered_analytics.py --from 2026-01-01 --output s3a://bucket/january
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
-from app.domain.job import JobResult
+from app.domain.job import JobKind, JobResult
 from app.storage.analytics_parts import FAILURES, UNDELIVERED
 from spark.jobs import alone
 from spark.jobs.results import kept
@@ -40,7 +41,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 def main(arguments: Sequence[str]) -> None:
     """Do it as `spark-submit` is told to; the counts go to standard output as JSON."""
     parser = alone.parser("Count undelivered messages, find clusters.")
-    alone.carry_out(run, parser.parse_args(arguments))
+    alone.carry_out(run, alone.parsed(parser, arguments), kind=JobKind.UNDELIVERED_ANALYTICS)
 
 
 if __name__ == "__main__":

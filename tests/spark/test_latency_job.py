@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 from sqlalchemy import insert
 
 from app.config import Settings
-from app.domain.job import JobKind, Scope
+from app.domain.job import Job, JobKind, Scope
 from app.domain.latency import Figure, Part
 from app.domain.reach import milliseconds
 from app.services.analytics import AnalyticsService, Question
-from app.storage.database import Database
+from app.storage.database import Database, open_database
+from app.storage.jobs import JobRepository
 from app.storage.latency_rows import SLICES_MAX, first_traced, slices
 from app.storage.trace_tables import TRACE_LOSSES
 from app.tracing.packing import Row
@@ -142,6 +143,34 @@ def test_the_job_runs_on_its_own_into_parquet(
     nothing = {"messages": 0, "subscriptions": 0, "lost": 0}
     assert said == nothing | {"coveredFrom": milliseconds(datetime(2026, 1, 2, tzinfo=UTC))}
     assert spark.read.parquet(f"{tmp_path}/out/latency").isEmpty()
+
+
+def test_a_requested_job_is_done_by_spark_submit(
+    spark: SparkSession,
+    postgres_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ANGELIA_DATABASE_URL", postgres_url)
+    monkeypatch.setenv("ANGELIA_SPARK_OUTPUT", str(tmp_path))
+    end = datetime.now(UTC)
+    job = asyncio.run(requested(postgres_url, Scope(start=end - HOUR, end=end)))
+    with pytest.raises(SystemExit) as ended_with:
+        latency_analytics.main(["--job", job.id])
+    assert ended_with.value.code == 0
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (said["id"], said["state"], said["counts"]["messages"]) == (job.id, "DONE", 0)
+    for told in (["--job", job.id, "--output", "x"], ["--from", "2026-01-01"]):
+        with pytest.raises(SystemExit) as refused:
+            latency_analytics.main(told)
+        assert refused.value.code == 2
+    assert not spark.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - PySpark does not tell
+
+
+async def requested(url: str, scope: Scope) -> Job:
+    async with open_database(url) as database, database.transaction() as session:
+        return await JobRepository(session).add(JobKind.LATENCY_ANALYTICS, scope)
 
 
 def test_slices_cover_every_moment_once_and_are_never_too_many() -> None:
