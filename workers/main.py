@@ -23,6 +23,7 @@ from app.domain.voids import Entry, entry_of
 from app.log.factory import open_log
 from app.log.interface import LogTopic, MessageLog
 from app.metrics.capping import NameCap
+from app.metrics.shared import StoredTraceTotals
 from app.otlp.exporter import Otlp, open_otlp
 from app.otlp.spans import SpanBuffer
 from app.services.periodic import repeat
@@ -98,6 +99,10 @@ class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
 
 class TraceStore(StreamStore[Pack], WaitingStore, Protocol):
     """Where traces are kept."""
+
+    @property
+    def stats(self) -> StoredTraceTotals:
+        """What became of entries there."""
 
     async def keep(self) -> None:
         """Make room for more, and drop what is too old; raises UnavailableError."""
@@ -370,6 +375,7 @@ class _Parts:
             cap=NameCap(self.seams.metrics_names_max),
             connections=self.seams.connections,
             spans=self.seams.spans,
+            stored_traces=self.trace_store.stats,
         )
 
 

@@ -35,6 +35,7 @@ from workers.consumer.committer import HOLD_MAX
 from workers.consumer.lines import Endpoints
 from workers.delivery.flight import Landing
 from workers.main import Seams, Worker
+from workers.recorder.traces import StoredStats
 from workers.telemetry.figures import Connections  # noqa: TC001 - hidden types help nobody
 from workers.telemetry.observed import Observer  # noqa: TC001 - the same
 
@@ -263,6 +264,7 @@ class WorkerTraces:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
+        self.stats = StoredStats()
 
     async def positions(self) -> Mapping[Partition, int]:
         return await self._plane.positions()
