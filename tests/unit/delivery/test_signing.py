@@ -11,7 +11,7 @@ from app.domain.subscription import Subscription
 from app.signing import new_signing_key
 from workers.delivery.signing import Signer, webhook_id_of
 
-NOW = datetime.now(UTC)
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = [new_signing_key(SigningKind.V1) for _ in range(3)]
 PUBLIC = new_signing_key(SigningKind.V1A)
 BODY = '{"a":"ü"}'.encode()
@@ -22,7 +22,7 @@ def a_secret(number: int, *, expires_at: datetime | None = None) -> SigningSecre
         id=str(number),
         kind=SigningKind.V1,
         key=KEYS[number].text,
-        created_at=NOW,
+        created_at=CREATED,
         expires_at=expires_at,
     )
 
@@ -41,10 +41,11 @@ def a_signer(*secrets: SigningSecret, locked: str = "") -> Signer | None:
 
 
 def signed(
-    signer: Signer | None, message_id: bytes = b"m-1", *, now: datetime = NOW
+    signer: Signer | None, message_id: bytes = b"m-1", *, now: datetime | None = None
 ) -> dict[str, str]:
+    """Headers as of `now`, by default the moment of the test: receivers take five minutes off."""
     assert signer is not None
-    pairs = signer.headers(message_id, BODY, now)
+    pairs = signer.headers(message_id, BODY, now or datetime.now(UTC))
     return {name.decode("ascii"): value.decode("ascii") for name, value in pairs}
 
 
@@ -62,26 +63,28 @@ def test_nothing_is_signed_without_a_secret_or_without_knowing_it() -> None:
 
 
 def test_a_receiver_verifies_what_is_signed() -> None:
-    headers = signed(a_signer(a_secret(0)))
+    now = datetime.now(UTC)
+    headers = signed(a_signer(a_secret(0)), now=now)
     assert verifies(0, headers)
     assert not verifies(1, headers)
     assert headers["webhook-id"] == "m-1"
-    assert headers["webhook-timestamp"] == str(int(NOW.timestamp()))
+    assert headers["webhook-timestamp"] == str(int(now.timestamp()))
 
 
 def test_each_attempt_is_signed_anew_under_the_same_id() -> None:
-    signer = a_signer(a_secret(0))
-    first, later = signed(signer), signed(signer, now=NOW + timedelta(seconds=90))
+    signer, now = a_signer(a_secret(0)), datetime.now(UTC)
+    first, later = signed(signer, now=now), signed(signer, now=now + timedelta(seconds=90))
     assert first["webhook-id"] == later["webhook-id"]
     assert first["webhook-signature"] != later["webhook-signature"]
     assert verifies(0, later)
 
 
 def test_every_secret_signs_until_it_expires() -> None:
-    soon, later = NOW + timedelta(seconds=10), NOW + timedelta(seconds=20)
+    at_once = datetime.now(UTC)
+    soon, later = at_once + timedelta(seconds=10), at_once + timedelta(seconds=20)
     signer = a_signer(a_secret(0), a_secret(1, expires_at=later), a_secret(2, expires_at=soon))
     for now, expected in [
-        (NOW, [True, True, True]),
+        (at_once, [True, True, True]),
         (soon, [True, True, False]),
         (later, [True, False, False]),
     ]:
@@ -91,11 +94,12 @@ def test_every_secret_signs_until_it_expires() -> None:
 
 
 def test_nothing_is_signed_once_every_secret_has_expired() -> None:
-    assert signed(a_signer(a_secret(0, expires_at=NOW))) == {}
+    now = datetime.now(UTC)
+    assert signed(a_signer(a_secret(0, expires_at=now)), now=now) == {}
 
 
 def test_both_kinds_of_signatures_are_sent_side_by_side() -> None:
-    public = SigningSecret(id="p", kind=SigningKind.V1A, key=PUBLIC.text, created_at=NOW)
+    public = SigningSecret(id="p", kind=SigningKind.V1A, key=PUBLIC.text, created_at=CREATED)
     headers = signed(a_signer(public, a_secret(0)))
     versions = [each.partition(",")[0] for each in headers["webhook-signature"].split(" ")]
     assert versions == ["v1a", "v1"]
@@ -127,7 +131,8 @@ def test_no_two_ids_become_one(first: bytes, second: bytes) -> None:
 
 
 def test_what_is_signed_is_what_the_specification_says() -> None:
-    headers = signed(a_signer(a_secret(0)))
+    now = datetime.now(UTC)
+    headers = signed(a_signer(a_secret(0)), now=now)
     _, _, encoded = headers["webhook-signature"].partition(",")
-    expected = Webhook(KEYS[0].text).sign("m-1", NOW, BODY.decode())
+    expected = Webhook(KEYS[0].text).sign("m-1", now, BODY.decode())
     assert base64.b64decode(encoded) == base64.b64decode(expected.partition(",")[2])
