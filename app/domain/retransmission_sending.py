@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+from math import ceil
 from typing import Final
 
 from app.domain.addressed import Addressed
@@ -9,6 +11,8 @@ from app.domain.retransmission import ahead_max
 
 # What may be appended at once, of what is allowed in a second: new messages come in between.
 BURST_S: Final = 0.25
+# Of what its share is in a time, so much is appended then: there is more to do than to append.
+_PIECE_SHARE: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,10 @@ class Pace:
         self._at = now
         self._allowed = min(self._allowed + earned, max(1.0, rate * self._share * BURST_S))
         return max(0, min(int(self._allowed), ahead_max(rate, self._share) - ahead))
+
+    def piece(self, *, rate: int, every: timedelta) -> int:
+        """How many to append at once, `every` so often, to come to that share of `rate`."""
+        return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
         """Nothing may be appended: nothing is earned meanwhile."""

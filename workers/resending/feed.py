@@ -28,6 +28,9 @@ LOOK_EVERY: Final = timedelta(milliseconds=500)
 # An append takes no longer; after the lease another worker may have gone on with it.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
+# Between two appends: many at once would hold up what is new behind them, for as long as the rate
+# of the subscription needs for them.
+PIECE_EVERY: Final = timedelta(milliseconds=10)
 READ_BACK_BYTES: Final = 1024 * 1024
 
 _log = structlog.get_logger()
@@ -65,8 +68,10 @@ class Feed:
         exhausted = False
         while not (exhausted and not any(self._ahead.values())):
             subscription = await self._current(subscription)
+            before = self._written
             exhausted = exhausted or await self._fed(source, subscription)
-            await asyncio.sleep(TICK.total_seconds())
+            pause = TICK if self._written == before else PIECE_EVERY
+            await asyncio.sleep(pause.total_seconds())
         await self._look()
         await self._store.end(self._sending, RetransmissionState.DONE)
         _log.info("retransmitted", retransmission=self._sending.id, messages=self._written)
@@ -82,23 +87,31 @@ class Feed:
         if not allowed:
             return False
         picks = await source.next(min(allowed, BATCH_MAX))
-        await self._append(picks)
+        if picks:
+            piece = self._pace.piece(rate=subscription.policy.rate, every=PIECE_EVERY)
+            await self._append_all(picks, piece)
         return not picks
 
-    async def _append(self, picks: Sequence[Pick]) -> None:
-        if not picks:
-            return
+    async def _append_all(self, picks: Sequence[Pick], piece: int) -> None:
+        """Append them, `piece` at a time, and say so: what dies before that reads them back."""
+        sent: list[Sent] = []
+        for first in range(0, len(picks), piece):
+            if first:
+                await asyncio.sleep(PIECE_EVERY.total_seconds())
+            sent += await self._append(picks[first : first + piece])
+        await self._record(sent)
+        self._pace.appended(len(sent))
+
+    async def _append(self, picks: Sequence[Pick]) -> Sequence[Sent]:
         if time.monotonic() + APPEND_MAX.total_seconds() > self._kept_until:
             await self._look()
         records = [pick.record for pick in picks]
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
             positions = await self._log.append(self._sending.topic, records)
-        sent = [
+        return [
             Sent(pick.partition, pick.offset, position.partition.index, position.offset)
             for pick, position in zip(picks, positions, strict=True)
         ]
-        await self._record(sent)
-        self._pace.appended(len(sent))
 
     async def _record(self, sent: Sequence[Sent]) -> None:
         if not await self._store.record(self._sending, sent):

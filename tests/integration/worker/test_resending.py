@@ -1,6 +1,7 @@
 """Retransmissions on their way: chosen messages come again, beside what is new."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -78,6 +79,26 @@ async def test_chosen_messages_come_again_and_no_others(world: World) -> None:
     assert {(sent.source_partition, sent.source_offset) for sent in kept.sent} == {
         (0, 2), (0, 3), (0, 7),
     }  # fmt: skip
+
+
+async def test_a_few_are_appended_at_a_time_so_that_what_is_new_comes_in_between(
+    world: World,
+) -> None:
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=1_000)
+    await world.publish(topic, *(b"%d" % n for n in range(40)))
+    lengths = [40]
+
+    def all_are_appended() -> bool:
+        lengths.append(len(world.log.records(topic.name)))
+        return lengths[-1] == 80
+
+    async with world.worker():
+        kept = await retransmission(world, topic, subscription, a_run(0, 40), share=0.4)
+        await until(world.log.changed, all_are_appended)
+        await until_ended(world, kept, RetransmissionState.DONE)
+    # In a hundredth of a second 4 may be, and a fourth more to catch up.
+    assert max(after - before for before, after in pairwise(lengths)) == 5
 
 
 async def test_what_was_appended_and_not_recorded_is_not_appended_again(world: World) -> None:
