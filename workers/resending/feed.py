@@ -31,6 +31,10 @@ BATCH_MAX: Final = 500
 # Between two appends: many at once would hold up what is new behind them, for as long as the rate
 # of the subscription needs for them.
 PIECE_EVERY: Final = timedelta(milliseconds=10)
+# So many are recorded together, which takes a millisecond or two of the loop.
+PIECES_MAX: Final = 8
+# A piece that comes later than this, in seconds, is not made up for by the next ones.
+LATE_MAX: Final = 0.05
 READ_BACK_BYTES: Final = 1024 * 1024
 
 _log = structlog.get_logger()
@@ -86,19 +90,20 @@ class Feed:
         allowed = self._pace.allowed(rate=subscription.policy.rate, ahead=ahead, now=now)
         if not allowed:
             return False
-        picks = await source.next(min(allowed, BATCH_MAX))
+        piece = self._pace.piece(rate=subscription.policy.rate, every=PIECE_EVERY)
+        picks = await source.next(min(allowed, BATCH_MAX, piece * PIECES_MAX))
         if picks:
-            piece = self._pace.piece(rate=subscription.policy.rate, every=PIECE_EVERY)
             await self._append_all(picks, piece)
         return not picks
 
     async def _append_all(self, picks: Sequence[Pick], piece: int) -> None:
         """Append them, `piece` at a time, and say so: what dies before that reads them back."""
         sent: list[Sent] = []
+        due = time.monotonic()
         for first in range(0, len(picks), piece):
-            if first:
-                await asyncio.sleep(PIECE_EVERY.total_seconds())
+            await asyncio.sleep(due - time.monotonic())
             sent += await self._append(picks[first : first + piece])
+            due = max(due, time.monotonic() - LATE_MAX) + PIECE_EVERY.total_seconds()
         await self._record(sent)
         self._pace.appended(len(sent))
 
