@@ -11,6 +11,7 @@ from app.domain.retransmission import RetransmissionState, Run, ahead_max
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Ordering, Subscription
 from app.domain.topic import Topic
+from tests.fakes.memory_log import MemoryLog
 from tests.fakes.sending import Kept
 from tests.fakes.worker import Attempt, World, until
 
@@ -84,18 +85,20 @@ async def test_chosen_messages_come_again_and_no_others(world: World) -> None:
 async def test_a_few_are_appended_at_a_time_so_that_what_is_new_comes_in_between(
     world: World,
 ) -> None:
+    log = world.log
+    assert isinstance(log, MemoryLog)
     topic = await world.topic(partitions=1)
     subscription = await world.subscribe(topic, rate=1_000)
     await world.publish(topic, *(b"%d" % n for n in range(40)))
     lengths = [40]
 
     def all_are_appended() -> bool:
-        lengths.append(len(world.log.records(topic.name)))
+        lengths.append(len(log.records(topic.name)))
         return lengths[-1] == 80
 
     async with world.worker():
         kept = await retransmission(world, topic, subscription, a_run(0, 40), share=0.4)
-        await until(world.log.changed, all_are_appended)
+        await until(log.changed, all_are_appended)
         await until_ended(world, kept, RetransmissionState.DONE)
     # In a hundredth of a second 4 may be, and a fourth more to catch up.
     assert max(after - before for before, after in pairwise(lengths)) == 5
