@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, func, or_, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.owner import Owner
@@ -171,44 +171,49 @@ class CatalogueSearch:
 
         At most `limit`: topics, then subscriptions, those behind the key `after` of either.
         """
-        topics = [] if after and len(after) > 1 else await self._topics(text, limit, after)
+        row, other = TopicRow, SubscriptionRow
+        # What is behind a subscription is no topic.
+        behind, over = (None, after) if after and len(after) > 1 else (after, None)
+        matching = select(row.name, row.owner_id).where(_topic_has(text))
+        at_most = 0 if over else limit
+        rows, many = await self._found(matching, ("name",), limit=at_most, behind=behind)
+        topics = [TopicHit(name=each.name, owner_id=each.owner_id) for each in rows]
+        others = select(other.topic, other.name, other.endpoint).where(_subscription_has(text))
         left = limit - len(topics)
-        behind = after if after and len(after) > 1 else None
-        subscriptions = await self._subscriptions(text, left, behind) if left else []
+        rows, more = await self._found(others, ("topic", "name"), limit=left, behind=over)
+        subscriptions = [
+            SubscriptionHit(name=each.name, topic=each.topic, endpoint=each.endpoint)
+            for each in rows
+        ]
         last: list[Key] = [(each.name,) for each in topics]
         last += [(each.topic, each.name) for each in subscriptions]
         return Hits(
             topics=topics,
             subscriptions=subscriptions,
-            total=await self._count(text),
+            total=many + more,
             after=last[-1] if len(last) == limit else None,
         )
 
-    async def _topics(self, text: str, limit: int, after: Key | None) -> list[TopicHit]:
-        row = TopicRow
-        query = select(row.name, row.owner_id).where(_topic_has(text)).order_by(row.name)
-        query = query if after is None else query.where(row.name > after[0])
-        found = await self._session.execute(query.limit(limit))
-        return [TopicHit(name=each.name, owner_id=each.owner_id) for each in found]
-
-    async def _subscriptions(
-        self, text: str, limit: int, after: Key | None
-    ) -> list[SubscriptionHit]:
-        row = SubscriptionRow
-        key = (row.topic, row.name)
-        query = select(*key, row.endpoint).where(_subscription_has(text)).order_by(*key)
-        query = query if after is None else query.where(tuple_(*key) > tuple_(*after))
-        found = await self._session.execute(query.limit(limit))
-        return [
-            SubscriptionHit(name=each.name, topic=each.topic, endpoint=each.endpoint)
-            for each in found
-        ]
-
-    async def _count(self, text: str) -> int:
-        topics = select(func.count()).select_from(TopicRow).where(_topic_has(text))
-        others = select(func.count()).select_from(SubscriptionRow).where(_subscription_has(text))
-        counted = select(topics.scalar_subquery() + others.scalar_subquery())
-        return await self._session.scalar(counted) or 0
+    async def _found(
+        self,
+        matching: Select[*tuple[Any, ...]],
+        key: Sequence[str],
+        *,
+        limit: int,
+        behind: Key | None,
+    ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
+        """Some that match, by `key`, and how many do: each row is looked at once for both."""
+        found = matching.cte("found")
+        order = [found.c[each] for each in key]
+        some = select(found).order_by(*order).limit(limit)
+        if behind is not None:
+            some = some.where(tuple_(*order) > tuple_(*behind))
+        shown = some.subquery()
+        counted = select(func.count().label("total")).select_from(found).subquery()
+        # The count comes with none, too.
+        both = select(counted.c.total, shown).select_from(counted.outerjoin(shown, true()))
+        rows = (await self._session.execute(both.order_by(*(shown.c[each] for each in key)))).all()
+        return [each for each in rows if each.name is not None], int(rows[0].total)
 
     async def counted(self) -> Counted:
         """How many topics and subscriptions there are, of all and of some kinds."""
