@@ -1,12 +1,13 @@
 """Where the log's partitions begin and end, and where they were at a time: of all, or an error."""
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, assert_never
 
 from app.domain.beginning import Beginning, Edge
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
+from app.domain.reach import milliseconds
 from app.log.interface import Bounds, MessageLog
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,8 +28,7 @@ async def offsets_at(
 ) -> Mapping[Partition, int]:
     """Of each of them the first offset at or after that time, else its end; LogUnavailableError."""
     # No message is older than the epoch; Kafka gives times before it a meaning of their own.
-    moment_ms = max((moment - EPOCH) // timedelta(milliseconds=1), 0)
-    found = await log.offsets_at(partitions, moment_ms)
+    found = await log.offsets_at(partitions, milliseconds(moment))
     if missing := [each for each in partitions if each not in found]:
         raise LogUnavailableError(f"The log does not say where {missing[0]} was then")
     return found

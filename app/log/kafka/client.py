@@ -143,15 +143,7 @@ class Client:
     async def refresh(self, topics: Collection[str]) -> Mapping[str, Leaders]:
         """As `leaders`, asked anew."""
         names = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
-        response = await self.send_any(
-            MetadataRequest(
-                topics=names,
-                allow_auto_topic_creation=False,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-                max_version=12,
-            )
-        )
+        response = await self.send_any(_metadata(names))
         # Brokers may have moved: later connections go by what this says.
         self.manager.cluster.update_metadata(response)
         self.forget(topics)
@@ -164,17 +156,7 @@ class Client:
 
     async def topic_names(self) -> Collection[str]:
         """Those of all topics of the cluster but the brokers' own, asked anew."""
-        response = await self.send_any(
-            MetadataRequest(
-                # Of no topic in particular: of all.
-                topics=None,
-                allow_auto_topic_creation=False,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-                min_version=1,
-                max_version=12,
-            )
-        )
+        response = await self.send_any(_metadata(None))
         return [topic.name for topic in response.topics if not topic.is_internal]
 
     def addresses(self) -> dict[int, tuple[str, int]]:
@@ -228,6 +210,18 @@ class Client:
 
     def _nodes(self) -> set[int]:
         return {broker.node_id for broker in self.manager.cluster.brokers()}
+
+
+def _metadata(topics: Collection[Untyped] | None) -> Untyped:
+    """What asks about these topics; None: about all there are."""
+    return MetadataRequest(
+        topics=topics,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+        min_version=1,
+        max_version=12,
+    )
 
 
 class Deadline:

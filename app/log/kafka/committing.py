@@ -114,13 +114,13 @@ class _Commit:
     async def _until_decided(self, may_commit: Callable[[], bool]) -> None:
         while self._left and not self._callers.closed:
             if not may_commit():
-                return self._fail_all("others may own its partition by now")
+                self._fail_all("others may own its partition by now")
+                return
             await self._try()
             if self._is_late(RETRY_S):
-                break
+                return
             if self._left:
                 await asyncio.sleep(RETRY_S)
-        return None
 
     def _is_late(self, seconds: float = 0) -> bool:
         return asyncio.get_running_loop().time() + seconds >= self._end
@@ -139,7 +139,8 @@ class _Commit:
         try:
             refused = await self._coordinators.look(groups)
         except _FAILED_ASK as error:
-            return self._causes.update(dict.fromkeys(groups, error))
+            self._causes.update(dict.fromkeys(groups, error))
+            return
         for group, code in refused.items():
             self._fail(group, self._left.pop(group, ()), reason(code))
         found = [group for group in groups if group not in refused]
@@ -148,25 +149,24 @@ class _Commit:
         async with asyncio.TaskGroup() as asking:
             for each in nodes.items():
                 asking.create_task(self._ask(*each))
-        return None
 
     async def _ask(self, node: int, groups: Sequence[str]) -> None:
         """A broker has at most IN_FLIGHT_MAX requests to answer."""
         for start in range(0, len(groups), IN_FLIGHT_MAX):
             if self._is_late():
-                break  # it was silent: the rest is not even tried
+                return  # it was silent: the rest is not even tried
             some = groups[start : start + IN_FLIGHT_MAX]
             try:
                 answers = await self._callers.of(node).ask_all(map(self._frame, some))
             except NotSentError as error:
                 self._coordinators.forget(groups[start:])
-                return self._causes.update(dict.fromkeys(groups[start:], error))
+                self._causes.update(dict.fromkeys(groups[start:], error))
+                return
             try:
                 for group, answer in zip(some, answers, strict=True):
                     await self._hear(group, answer)
             finally:
                 _drop(answers)
-        return None
 
     def _frame(self, group: str) -> Frame:
         # A group with more of them than one request may have is asked for again with the rest.
