@@ -5,24 +5,18 @@ its status and the shape of its answer.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
-from starlette.routing import Match
 
 from app.api.errors import status_of
-from app.api.management import ROUTERS
-from app.api.routes import status as status_routes
 from app.domain import errors
 from app.domain.errors import AngeliaError, MessageTooLargeError
 from app.domain.message import NewRecord
 from app.log.interface import MessageLog
+from tests.integration.api.contract import MINE, TOPIC, Row, asked
 
-TOPIC = "/topics/shop.orders"
-MINE = f"{TOPIC}/subscriptions/billing"
 RATES = ("timeouts", "otherErrors", "codes2xx", "codes4xx", "codes5xx", "retries", "rate")
 FIGURES = {*RATES, "delivered", "discarded", "volume", "lag", "throughput", "batchRate"}
 NEW_TOPIC = {
@@ -98,18 +92,6 @@ ROLES = ["any", "admin"]
 def log(real_log: MessageLog) -> MessageLog:
     """The embedded log, and a real Kafka."""
     return real_log
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A request, and what it gets: a status, and a body or the fields of one (or of the first)."""
-
-    request: str
-    status: int = 200
-    body: Any = None
-    fields: frozenset[str] | set[str] | None = None
-    sends: Any = None
-    is_text: bool = False
 
 
 # In order: what one makes, the next ones look at.
@@ -229,48 +211,15 @@ CONTRACT = (
 )
 
 
-def complaint(row: Row, answer: httpx.Response) -> str | None:
-    """What is wrong with the answer, if anything."""
-    if answer.status_code != row.status:
-        return f"answered {answer.status_code} {answer.text[:300]}"
-    if row.is_text:
-        return None if answer.text == row.body else f"said {answer.text!r}"
-    body = answer.json() if answer.content else None
-    if row.fields is None:
-        is_said = row.body is None or body == row.body
-        return None if is_said else f"said {answer.text[:300]}"
-    shown = body[0] if isinstance(body, list) and body else body
-    missing = row.fields - shown.keys() if isinstance(shown, dict) else row.fields
-    return f"is without {sorted(missing)}" if missing else None
-
-
 async def test_every_route_of_the_contract_answers_as_it_has_it(
     api: httpx.AsyncClient, log: MessageLog
 ) -> None:
-    complaints = {}
-    for row in CONTRACT:
-        method, _, path = row.request.partition(" ")
-        sends = {} if row.sends is None else {"json": row.sends}
-        answer = await api.request(method, path, **sends)
-        if wrong := complaint(row, answer):
-            complaints[row.request] = wrong
+    async def publish(row: Row) -> None:
         if row.request == "POST /topics":
             message = NewRecord(value=b'{"order": 1}')
             await log.append("shop.orders", [message] * 8)  # one in each partition
-    assert complaints == {}
 
-
-def routes() -> Iterator[APIRoute]:
-    for router in (status_routes.router, *ROUTERS):
-        yield from (route for route in router.routes if isinstance(route, APIRoute))
-
-
-def test_each_request_of_the_table_is_one_of_a_documented_route() -> None:
-    for row in CONTRACT:
-        method, _, path = row.request.partition(" ")
-        scope = {"type": "http", "method": method, "path": path.partition("?")[0]}
-        found = [route for route in routes() if route.matches(scope)[0] is Match.FULL]
-        assert found, row.request
+    assert await asked(api, CONTRACT, then=publish) == {}
 
 
 STATUSES = {

@@ -1,6 +1,7 @@
 """The requests of Hermes' document on subscribing, one after the other, as it has them.
 
-Each is sent to the letter, and gets what the document shows: its status and the fields it names.
+Each is sent to the letter, and gets what the document shows, on both logs: its status and the
+fields it names.
 What a running worker does (deliveries, their traces) is shown end to end elsewhere; here its
 reports are written as one writes them.
 """
@@ -16,11 +17,11 @@ from app.domain.message import NewRecord, Partition
 from app.domain.streams import TRACES, UNDELIVERED
 from app.domain.trace import TraceSource
 from app.domain.undelivered import Undelivered
+from app.log.interface import MessageLog
 from app.storage.database import Database
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.undelivered import UndeliveredRepository
 from app.tracing.packing import Pack, Row
-from tests.fakes.memory_log import MemoryLog
 from workers.recorder.traces import DatabaseTraces
 
 TOPIC = "group.topic-name"
@@ -48,6 +49,12 @@ METRICS = {
     *("delivered", "discarded", "inflight", "timeouts", "otherErrors"),
     *("codes2xx", "codes4xx", "codes5xx", "rate"),
 }
+
+
+@pytest.fixture
+def log(real_log: MessageLog) -> MessageLog:
+    """The embedded log, and a real Kafka."""
+    return real_log
 
 
 @pytest.fixture
@@ -114,7 +121,7 @@ async def test_metrics(hermes: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("when", [b"2015-09-03T13:30:00.000", b"-6h"])
-async def test_retransmission(hermes: httpx.AsyncClient, log: MemoryLog, when: bytes) -> None:
+async def test_retransmission(hermes: httpx.AsyncClient, log: MessageLog, when: bytes) -> None:
     await log.append(TOPIC, [NewRecord(value=b"{}", key=b"k")] * 3)
     await hermes.post(SUBSCRIPTIONS, content=MINIMAL, headers=JSON)
     answer = await hermes.post(f"{MINE}/retransmission", content=when)
