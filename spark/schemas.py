@@ -74,8 +74,20 @@ TRACED: Final = StructType(
         StructField("resent", BooleanType(), nullable=False),
     ]
 )
+# Messages that either proposed filters want and present ones do not (`is_added`), or the reverse.
+DIFFERING: Final = StructType(
+    [
+        StructField("offset", LongType(), nullable=False),
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("is_added", BooleanType(), nullable=False),
+        StructField("timestamp_ms", LongType(), nullable=False),
+        StructField("size", LongType(), nullable=False),
+        StructField("message_id", StringType(), nullable=False),
+    ]
+)
 # Messages by the second (since the epoch) of their publication: how many there were, and how many
-# are wanted by proposed filters (with their bytes), by present ones, by the first alone.
+# are wanted by proposed filters (with their bytes), by present ones, by the first alone. One row of
+# each task has its first ones on which these filters differ.
 ARRIVALS: Final = StructType(
     [
         StructField("second", LongType(), nullable=False),
@@ -84,6 +96,7 @@ ARRIVALS: Final = StructType(
         StructField("present", LongType(), nullable=False),
         StructField("added", LongType(), nullable=False),
         StructField("size", LongType(), nullable=False),
+        StructField("differing", ArrayType(DIFFERING)),
     ]
 )
 # Messages of the archive: the record as it was, its body's size, and its message's id, if that is

@@ -70,6 +70,7 @@ class DatabaseJobs:
                 return False
             chosen = RetransmissionRepository(session).chosen
             await chosen(claim, result.counts, result.samples)
+            await SimulationRepository(session).keep(claim, result.samples)
             await ArchiveRepository(session).keep(claim)
             entry = await LedgerRepository(session).write(claim)
         if entry is not None:

@@ -1,7 +1,9 @@
 """`angelia simulate`: what a subscription would have had to send, had it been another."""
 
 import json
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,6 +19,12 @@ from app.cli.options import (
     TopicArgument,
     UntilOption,
 )
+
+_EXAMPLES: Final = {
+    "addedMessages": "Messages that only these filters want:",
+    "droppedMessages": "Messages that only the filters as they are want:",
+}
+_COLUMNS: Final = ("MESSAGE", "PARTITION", "OFFSET", "PUBLISHED", "BYTES")
 
 
 def _filters(text: str) -> list[Any]:
@@ -69,6 +77,24 @@ def simulate(  # noqa: PLR0913 - each an option
     ended = followed(api, job.id)
     with connected(api) as client:
         found = client.analytics.simulation(topic, subscription, id_=job.id)
-    output.write_object(found if as_json else found.get("result", {}), as_json=as_json)
+    if as_json:
+        output.write_json(found)
+    else:
+        show(found)
     if ended.state != "DONE":
         raise CliError(ended.reason or f"The simulation was not done: it is {ended.state}")
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """What a simulation has found, for people: the sums, and examples where there are any."""
+    output.write_fields(found.get("result", {}))
+    for name, title in _EXAMPLES.items():
+        if messages := found.get(name):
+            output.say(f"\n{title}")
+            output.write_table(_COLUMNS, map(_row, messages))
+
+
+def _row(message: Mapping[str, Any]) -> Sequence[object]:
+    at = datetime.fromtimestamp(message["timestamp"] / 1_000, UTC)
+    place = (message["partition"], message["offset"])
+    return (message["messageId"], *place, output.local_time(at), message["size"])

@@ -17,6 +17,8 @@ from app.domain.retransmission import Span
 WINDOW_MAX: Final = timedelta(days=7)
 REQUEST_TIME_MIN: Final = timedelta(milliseconds=1)
 REQUEST_TIME_MAX: Final = timedelta(minutes=10)
+# Of an example's id, which may be a foreign producer's.
+ID_SHOWN_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +79,19 @@ class Minute:
     size: int
     peak: int
     backlog: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differing:
+    """A message, as an example of those on which proposed and present filters differ.
+
+    `is_added`: only the proposed ones want it; else only the present ones. `size` is that of its
+    body, `timestamp_ms` that of its publication. Of its id the first ID_SHOWN_MAX characters.
+    """
+
+    message_id: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    size: int
+    is_added: bool

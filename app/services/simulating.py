@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from app.domain.audit import Action, Change
 from app.domain.filters import Filter
 from app.domain.job import Job, JobKind, JobState, Scope
-from app.domain.simulation import Minute, Proposal, SimulationRequest
+from app.domain.simulation import Differing, Minute, Proposal, SimulationRequest
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.audit import note
@@ -36,11 +36,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSeen:
-    """A simulation with its job as it stands, and the minutes of one that is done."""
+    """A simulation with its job as it stands, and the minutes and samples of one that is done."""
 
     job: Job
     request: SimulationRequest
     minutes: Sequence[Minute]
+    samples: Sequence[Differing]
     runner_live: bool
 
 
@@ -90,8 +91,11 @@ class SimulationService:
             job = await JobRepository(session).get(job_id)
             done = job.state is JobState.DONE
             minutes = await simulations.minutes(job.claim, limit=limit) if done else []
+            samples = await simulations.samples(job_id)
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
-        return SimulationSeen(job=job, request=request, minutes=minutes, runner_live=live)
+        return SimulationSeen(
+            job=job, request=request, minutes=minutes, samples=samples, runner_live=live
+        )
 
 
 def _proposal(known: Subscription, wanted: Wanted) -> Proposal:

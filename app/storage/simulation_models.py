@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, Double, ForeignKey, Integer
+from sqlalchemy import BigInteger, Double, ForeignKey, Integer, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.analytics_models import metadata as metadata  # noqa: PLC0414 - of all tables
@@ -21,6 +22,8 @@ class SimulationRow(Base):
     topic: Mapped[str]
     subscription: Mapped[str]
     request: Mapped[Json]
+    # Of the taking that has ended it: `app.domain.simulation.Differing`.
+    samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
 
 
 class SimulatedMinuteRow(Base):

@@ -1,13 +1,14 @@
 """Simulations: what is asked for, and what would have been, minute by minute."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import JobNotFoundError
 from app.domain.job import Claim, Job
-from app.domain.simulation import Minute, SimulationRequest
+from app.domain.simulation import Differing, Minute, SimulationRequest
 from app.domain.subscription import Subscription
 from app.storage.settings import from_json, to_json
 from app.storage.simulation_models import SimulatedMinuteRow, SimulationRow
@@ -53,6 +54,22 @@ class SimulationRepository:
         )
         found = [_minute_of(each) for each in await self._session.scalars(fullest)]
         return sorted(found, key=lambda each: each.at)
+
+    async def keep(self, claim: Claim, samples: Sequence[Mapping[str, Any]]) -> None:
+        """Its job has ended, with these examples (fields of `Differing`); other jobs keep none."""
+        row = SimulationRow
+        found = [dict(each) for each in samples]
+        kept = update(row).where(row.job_id == claim.job_id).values(samples=found)
+        await self._session.execute(kept)
+
+    async def samples(self, job_id: str) -> Sequence[Differing]:
+        """The messages that proposed and present filters differ on: those added, then the others.
+
+        Each kind has them in the order of their offsets; none until the job is done.
+        """
+        row = SimulationRow
+        found = await self._session.scalar(select(row.samples).where(row.job_id == job_id))
+        return [Differing(**each) for each in found or ()]
 
     async def drop_overtaken(self, claim: Claim) -> None:
         """Drop what earlier takings of the job left."""

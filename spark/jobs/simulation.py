@@ -6,22 +6,23 @@ Also on its own, on any cluster, for a simulation that was requested:
 """
 
 import sys
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
 from math import ceil
-from typing import Final
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from app.domain.job import JobKind, JobResult
-from app.domain.reach import Times
+from app.domain.reach import Times, milliseconds
 from app.domain.simulation import SimulationRequest
 from app.storage.analytics_parts import SIMULATED
 from app.storage.simulation_asking import simulation_asked_for
 from spark.jobs.reached import gone, messages_of, reached
 from spark.sinks import to_database, to_parquet
 from spark.submitted import carry_out
+from spark.transforms.differing import first_differing
 from spark.transforms.simulation import (
     Judged,
     arrivals,
@@ -31,9 +32,6 @@ from spark.transforms.simulation import (
     queued,
 )
 from spark.work import Work
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
@@ -45,8 +43,12 @@ def run(session: SparkSession, work: Work) -> JobResult:
     judged = _judged(topic, request)
     read = reached(work, topic, request.spans)
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
-    seconds = by_second(arrivals(messages_of(session, work, read, times=times), judged))
-    waiting = queued(seconds, request.proposal.capacity, origin=judged.since_ms // 1_000)
+    arrived = arrivals(messages_of(session, work, read, times=times), judged)
+    if judged.differs:
+        # The messages are read once, for the sums and for the examples.
+        arrived = arrived.persist(StorageLevel.MEMORY_AND_DISK)
+    capacity, origin = request.proposal.capacity, judged.since_ms // 1_000
+    waiting = queued(by_second(arrived), capacity, origin=origin)
     waiting = waiting.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         minutes = by_minute(waiting)
@@ -54,23 +56,28 @@ def run(session: SparkSession, work: Work) -> JobResult:
         to_database(minutes, SIMULATED, url=work.database_url, claim=work.claim)
         lost = gone(work, topic, request.spans, read=read)
         counts = _counts(waiting, request) | {"gone": request.gone + lost}
+        samples = _samples(arrived) if judged.differs else ()
     finally:
         waiting.unpersist()
+        arrived.unpersist()
     work.progress.say(f"{counts['matched']} of {counts['read']} messages would be sent")
-    return JobResult(counts=counts, output=work.output)
+    return JobResult(counts=counts, output=work.output, samples=samples)
 
 
 def _judged(topic: str, request: SimulationRequest) -> Judged:
-    since_ms, until_ms = (
-        (moment - _EPOCH) // _MILLISECOND for moment in (request.since, request.until)
-    )
     return Judged(
         topic=topic,
-        since_ms=since_ms,
-        until_ms=until_ms,
+        since_ms=milliseconds(request.since),
+        until_ms=milliseconds(request.until),
         proposed=request.proposal.filters,
         present=request.present,
     )
+
+
+def _samples(arrived: DataFrame) -> tuple[Mapping[str, Any], ...]:
+    """The first that are added, and the first that are dropped (fields of `Differing`)."""
+    both = [first_differing(arrived, is_added=is_added) for is_added in (True, False)]
+    return tuple(row.asDict() for each in both for row in each.collect())
 
 
 def _counts(waiting: DataFrame, request: SimulationRequest) -> dict[str, int]:

@@ -5,7 +5,7 @@ through one task is a row for each second: in their order, which a queue cannot 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from spark.batches import Batches, batch_of
 from spark.schemas import ARRIVALS
+from spark.transforms.differing import Differing, Row
 
 _ARRIVALS: Final = to_arrow_schema(ARRIVALS, timezone="UTC")
 _SUMMED: Final = ("read", "matched", "present", "added", "size")
@@ -34,6 +35,11 @@ class Judged:
     until_ms: int
     proposed: tuple[Filter, ...] = ()
     present: tuple[Filter, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether both may judge a message differently."""
+        return self.proposed != self.present
 
 
 def arrivals(messages: DataFrame, judged: Judged) -> DataFrame:
@@ -99,16 +105,20 @@ def _judging(judged: Judged) -> Callable[[Batches], Batches]:
     def judge(batches: Batches) -> Batches:
         proposed = FilterChain(judged.proposed, ParsedBodies())
         present = FilterChain(judged.present, ParsedBodies())
-        if judged.proposed == judged.present:
+        if not judged.differs:
             present = proposed
         found: dict[int, list[int]] = defaultdict(lambda: [0] * len(_SUMMED))
+        differing = Differing()
         for batch in batches:
             columns = (batch.column(name).to_pylist() for name in _READ)
             for values in zip(*columns, strict=True):
                 message = _message(values, judged.topic)
                 if message.addressed is None:
-                    _count(found[values[2] // 1_000], message, proposed=proposed, present=present)
-        yield batch_of(((second, *counts) for second, counts in found.items()), _ARRIVALS)
+                    counts = found[values[2] // 1_000]
+                    wanted, is_now = _count(counts, message, proposed=proposed, present=present)
+                    if wanted != is_now:
+                        differing.see(message, is_added=wanted)
+        yield batch_of(_rows(found, differing), _ARRIVALS)
 
     return judge
 
@@ -124,7 +134,8 @@ def _message(values: Sequence[Any], topic: str) -> Message:
 
 def _count(
     counts: list[int], message: Message, *, proposed: FilterChain, present: FilterChain
-) -> None:
+) -> tuple[bool, bool]:
+    """Count it; whether it is wanted by the proposed filters, and by the present ones."""
     is_wanted = proposed.judge(message).wanted
     is_now = is_wanted if present is proposed else present.judge(message).wanted
     counts[0] += 1
@@ -132,3 +143,14 @@ def _count(
     counts[2] += is_now
     counts[3] += is_wanted and not is_now
     counts[4] += len(message.body or b"") if is_wanted else 0
+    return is_wanted, is_now
+
+
+def _rows(
+    found: Mapping[int, Sequence[int]], differing: Differing
+) -> Iterator[tuple[int | Sequence[Row] | None, ...]]:
+    """One for each second, the first of them with what differs in all of them."""
+    differ: Sequence[Row] | None = differing.rows() or None
+    for second, counts in found.items():
+        yield second, *counts, differ
+        differ = None

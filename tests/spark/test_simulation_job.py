@@ -1,12 +1,16 @@
 """Simulations over a real log, on a real Spark and a real PostgreSQL."""
 
 import asyncio
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from app.domain.filters import Filter, FilterType
 from app.domain.job import JobKind, JobResult, JobState
+from app.domain.message import Partition
+from app.domain.simulation import Differing
 from app.services.simulating import SimulationService, Wanted
 from app.storage.jobs import JobRepository
 from spark.jobs import simulation
@@ -31,7 +35,8 @@ def harness(postgres_url: str) -> PostgresHarness:
 async def test_another_filter_and_rate_are_tried_on_what_was_published(bench: Bench) -> None:
     """Its first runner, which was believed dead, changes nothing."""
     await bench.change(filters=(LOW,))
-    await bench.publish(*(b'{"n": %d}' % n for n in range(100)))
+    # One partition: then lower offsets are lower numbers.
+    await bench.publish(*(b'{"n": %d}' % n for n in range(100)), key=b"k")
     now = datetime.now(UTC)
     service = SimulationService(bench.database, bench.log)
     wanted = Wanted(
@@ -66,8 +71,25 @@ async def test_another_filter_and_rate_are_tried_on_what_was_published(bench: Be
     assert counts["drainedAtMs"] > counts["backlogAtMs"] + 400_000
     assert counts["left"] > 40
     assert sum(each.matched for each in seen.minutes) == 50
+    assert await examples(bench, seen.samples) == {
+        True: [*range(11, 51, 2)],
+        False: [0, 2, 4, 6, 8],
+    }
     kept = bench.spark.read.parquet(f"{result.output}/minutes").selectExpr("sum(read)").first()
     assert kept == (100,)
+
+
+async def examples(bench: Bench, samples: Sequence[Differing]) -> dict[bool, list[int]]:
+    """The numbers that messages have which are added, and not, as the log says of their places."""
+    found: dict[bool, list[int]] = {True: [], False: []}
+    for each in samples:
+        chunk = await bench.log.fetch(Partition(TOPIC, each.partition), each.offset, bytes_max=1)
+        [record, *_] = chunk.records
+        body = record.value or b""
+        assert (each.size, each.timestamp_ms) == (len(body), record.timestamp_ms)
+        assert each.message_id == f"m-{body.decode()}"
+        found[each.is_added].append(json.loads(body)["n"])
+    return found
 
 
 async def simulated(bench: Bench) -> JobResult:
@@ -83,6 +105,7 @@ async def simulated(bench: Bench) -> JobResult:
 
 async def test_where_nothing_was_published_nothing_waits(bench: Bench) -> None:
     result = await simulated(bench)
+    assert result.samples == ()
     assert {name for name, count in result.counts.items() if count} == set()
 
 

@@ -12,7 +12,8 @@ from app.api.schemas.job import NO_RUNNER, State
 from app.api.schemas.moments import moment_of
 from app.domain.filters import FILTERS_MAX
 from app.domain.job import Job, JobState
-from app.domain.simulation import Minute
+from app.domain.retransmission import SAMPLES_MAX
+from app.domain.simulation import ID_SHOWN_MAX, Differing, Minute
 from app.domain.subscription import IN_FLIGHT_MAX, RATE_MAX
 from app.services.simulating import SimulationSeen, Wanted
 
@@ -55,6 +56,16 @@ class SimulatedMinuteRead(Schema):
     backlog: float = Field(description="the most that waited at a time")
 
 
+class DifferingRead(Schema):
+    """A message that only one of the two would send: the filters proposed, or those there are."""
+
+    message_id: str = Field(description=f"its first {ID_SHOWN_MAX} characters")
+    partition: int
+    offset: int
+    timestamp: int = Field(description="of its publication, ms since the epoch")
+    size: int = Field(description="bytes of its body")
+
+
 class SimulatedRead(Schema):
     """What would have been in all the time."""
 
@@ -93,6 +104,10 @@ class SimulationRead(Schema):
     minutes: list[SimulatedMinuteRead] = Field(
         description="those in which most waited, then most came, in their order"
     )
+    added_messages: list[DifferingRead] = Field(
+        description=f"those with the lowest offsets of what is `added`, at most {SAMPLES_MAX}"
+    )
+    dropped_messages: list[DifferingRead] = Field(description="the same of what is `dropped`")
     output: str | None = Field(default=None, description="where all minutes are, in Parquet")
     reason: str | None = Field(default=None, description="why it FAILED")
 
@@ -140,6 +155,8 @@ def simulation_read(seen: SimulationSeen) -> SimulationRead:
             "capacity": round(proposal.capacity, 3),
             "result": _result(job),
             "minutes": [_minute(each) for each in seen.minutes],
+            "addedMessages": [_differing(each) for each in seen.samples if each.is_added],
+            "droppedMessages": [_differing(each) for each in seen.samples if not each.is_added],
             "output": job.result.output,
             "reason": job.reason,
         }
@@ -181,4 +198,14 @@ def _minute(each: Minute) -> dict[str, Any]:
         "bytes": each.size,
         "peakPerSecond": each.peak,
         "backlog": round(each.backlog, 3),
+    }
+
+
+def _differing(each: Differing) -> dict[str, Any]:
+    return {
+        "messageId": each.message_id,
+        "partition": each.partition,
+        "offset": each.offset,
+        "timestamp": each.timestamp_ms,
+        "size": each.size,
     }

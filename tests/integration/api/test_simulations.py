@@ -9,6 +9,7 @@ import pytest
 from app.domain.job import JobResult
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
+from spark.store import DatabaseJobs
 
 COUNTS = {
     "read": 100, "matched": 50, "added": 45, "dropped": 5, "bytes": 900, "peakPerSecond": 50,
@@ -17,11 +18,27 @@ COUNTS = {
 }  # fmt: skip
 
 
+AN_EXAMPLE = {"partition": 1, "timestamp_ms": 1_767_268_800_000, "size": 9}
+EXAMPLES = (
+    {"message_id": "m-3", "offset": 3, "is_added": True, **AN_EXAMPLE},
+    {"message_id": "m-4", "offset": 4, "is_added": False, **AN_EXAMPLE},
+    {"message_id": "m-5", "offset": 5, "is_added": False, **AN_EXAMPLE},
+)
+
+
 async def done(database: Database) -> None:
     async with database.transaction() as session:
         job = await JobRepository(session).take("r-1", timedelta(minutes=1))
         assert job is not None
-        await JobRepository(session).finish(job.claim, JobResult(counts=COUNTS, output="/there"))
+    # Only what it hears of its jobs is the notices': this one hears nothing.
+    store = DatabaseJobs(database, notices=None, runner="r-1")  # type: ignore[arg-type]  # not used
+    result = JobResult(counts=COUNTS, output="/there", samples=EXAMPLES)
+    assert await store.finish(job.claim, result)
+
+
+def shown(message_id: str, offset: int) -> dict[str, Any]:
+    place = {"partition": 1, "offset": offset}
+    return {"messageId": message_id, **place, "timestamp": 1_767_268_800_000, "size": 9}
 
 
 async def test_a_simulation_is_asked_for_and_says_what_would_have_been(
@@ -37,6 +54,7 @@ async def test_a_simulation_is_asked_for_and_says_what_would_have_been(
     waiting = (await api.get(where)).json()
     assert (waiting["state"], waiting["minutes"]) == ("REQUESTED", [])
     assert "result" not in waiting
+    assert (waiting["addedMessages"], waiting["droppedMessages"]) == ([], [])
     assert "angelia spark" in waiting["waitingFor"]
     await done(database)
     found = (await api.get(where)).json()
@@ -50,6 +68,8 @@ async def test_a_simulation_is_asked_for_and_says_what_would_have_been(
         "peakPerSecond": 50, "backlog": 50, "delayMillis": 500_000, "left": 49, "gone": 3,
         "backlogAt": "2026-01-01T12:00:00+00:00", "drainedAt": "2026-01-01T12:08:20.500000+00:00",
     }  # fmt: skip
+    assert found["addedMessages"] == [shown("m-3", 3)]
+    assert found["droppedMessages"] == [shown("m-4", 4), shown("m-5", 5)]
 
 
 async def test_without_a_proposal_the_subscription_is_tried_as_it_is(

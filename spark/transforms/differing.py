@@ -1,0 +1,58 @@
+"""Messages that one filter wants and the other does not: the first few of each kind.
+
+Each task keeps those with the lowest offsets of what it reads, however much that is, and in
+whichever order; what then is sorted is SAMPLES_MAX rows of each kind and task.
+"""
+
+from bisect import insort
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from app.domain.message import Message
+from app.domain.retransmission import SAMPLES_MAX
+from app.domain.simulation import ID_SHOWN_MAX
+
+# In the order of `spark.schemas.DIFFERING`.
+Row = tuple[int, int, bool, int, int, str]
+
+
+class Differing:
+    """The messages seen so far that differ, at most SAMPLES_MAX of each kind."""
+
+    def __init__(self) -> None:
+        self._added: list[Row] = []
+        self._dropped: list[Row] = []
+
+    def see(self, message: Message, *, is_added: bool) -> None:
+        """A message that only the proposed filters want (`is_added`), or only the present ones."""
+        kept = self._added if is_added else self._dropped
+        place = (message.offset, message.partition.index)
+        if len(kept) == SAMPLES_MAX and kept[-1][:2] <= place:
+            return
+        insort(kept, _row(message, is_added=is_added))
+        del kept[SAMPLES_MAX:]
+
+    def rows(self) -> Sequence[Row]:
+        """Those kept."""
+        return [*self._added, *self._dropped]
+
+
+def first_differing(arrivals: DataFrame, *, is_added: bool) -> DataFrame:
+    """Of one kind those with the lowest offsets (columns ARRIVALS in, DIFFERING out)."""
+    each = arrivals.select(F.inline("differing")).where(F.col("is_added") == F.lit(is_added))
+    return each.orderBy("offset", "partition").limit(SAMPLES_MAX)
+
+
+def _row(message: Message, *, is_added: bool) -> Row:
+    # An id may be a foreign producer's, of any length: text of PostgreSQL has no zero characters.
+    named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return (
+        message.offset,
+        message.partition.index,
+        is_added,
+        message.published_ms,
+        len(message.body or b""),
+        named[:ID_SHOWN_MAX],
+    )
