@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
 
-from angelia_client.errors import RefusedError
+from angelia_client.errors import DUPLICATE, RefusedError
 from angelia_client.messages import BatchResult
 from angelia_client.requests import Request, json_of, topic_path
 
@@ -46,6 +46,27 @@ def results_in(error: RefusedError) -> list[BatchResult] | None:
     """The answers for single messages in an error that says that none was stored."""
     results = error.body.get("results")
     return [BatchResult.of(each) for each in results] if isinstance(results, list) else None
+
+
+class GivenIds:
+    """The ids that messages came with: all others are ours, and nobody else has them."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def noted(self, messages: Iterable[object]) -> Iterator[object]:
+        """The messages, once their ids are noted."""
+        for each in messages:
+            if isinstance(each, NewMessage) and each.id is not None:
+                self._given.add(each.id)
+            yield each
+
+    def settled(self, result: BatchResult) -> BatchResult:
+        """As stored, if it is refused as a duplicate of itself: an answer was lost on the way."""
+        itself = result.code == DUPLICATE and result.duplicate_of == result.id
+        if not itself or result.id in self._given:
+            return result
+        return replace(result, status=201, duplicate=True, code=None, message=None)
 
 
 def body_of(message: object) -> bytes:

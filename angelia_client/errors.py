@@ -10,6 +10,7 @@
         ├── AccessDeniedError           no API key, a wrong one, or one that may not do this
         ├── NotFoundError               what was named does not exist
         ├── ConflictError               it does not fit what exists
+        │   └── DuplicateError              the topic has it already: duplicate_of
         ├── ThrottledError              too much or too soon: the same request works later
         └── ServiceError                the service could not; after `retry_after` it may
 
@@ -22,6 +23,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final
+
+DUPLICATE: Final = "DUPLICATE_MESSAGE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,16 @@ class ConflictError(RefusedError):
     """The request does not fit what exists: it is there already, not empty, or has changed."""
 
 
+class DuplicateError(ConflictError):
+    """The message was stored before, and its topic refuses what comes again."""
+
+    @property
+    def duplicate_of(self) -> str | None:
+        """The id of the message that was stored, if it is known."""
+        found = self.body.get("duplicateOf")
+        return found if isinstance(found, str) else None
+
+
 class ThrottledError(RefusedError):
     """Too much, or too soon."""
 
@@ -99,6 +112,7 @@ _STATUSES: Final[Mapping[int, type[RefusedError]]] = {
 }
 # Hermes' statuses do not always say what its codes do: an unknown subscription is a 400.
 _CODES: Final[Sequence[tuple[str, type[RefusedError]]]] = (
+    (DUPLICATE, DuplicateError),
     ("_NOT_EXISTS", NotFoundError),
     ("_ALREADY_EXISTS", ConflictError),
     ("_NOT_EMPTY", ConflictError),

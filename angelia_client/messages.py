@@ -38,7 +38,10 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult(Answered):
-    """What became of one message of a batch: stored when `status` is 201, else refused."""
+    """What became of one message of a batch: stored when `status` is 201, else refused.
+
+    `duplicate_of` is the id of the message that was stored where duplicates are refused.
+    """
 
     SCHEMA: ClassVar[str] = ""
 
@@ -47,6 +50,7 @@ class BatchResult(Answered):
     code: str | None
     message: str | None
     duplicate: bool | None
+    duplicate_of: str | None
 
     @property
     def stored(self) -> bool:

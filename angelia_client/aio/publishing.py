@@ -5,8 +5,8 @@ from datetime import timedelta
 from uuid import uuid4
 
 from angelia_client.aio.sending import AsyncSender
-from angelia_client.batches import body_of, requests_for, results_in
-from angelia_client.errors import RefusedError
+from angelia_client.batches import GivenIds, body_of, requests_for, results_in
+from angelia_client.errors import DuplicateError, RefusedError
 from angelia_client.messages import BatchResult, Outcome, Published
 from angelia_client.requests import Answer, Request, query_of, topic_path
 
@@ -34,7 +34,8 @@ class AsyncPublishing:
         partition. Without `message_id` it gets one of ours, so that it is the same message when it
         must be sent twice; a topic with `deduplication` then stores it once. With `wait` (at most
         a minute) the answer says what became of it at each subscription. `mandatory`: refuse it,
-        or use the topic's `alternateTopic`, if nobody takes it.
+        or use the topic's `alternateTopic`, if nobody takes it. DuplicateError, where the topic
+        refuses duplicates; with a `message_id` also for a message that had to be sent twice.
         """
         given_id = message_id or str(uuid4())
         said = {"Content-Type": "application/json", "Idempotency-Key": given_id}
@@ -50,7 +51,13 @@ class AsyncPublishing:
             repeatable=True,
             patience=wait or timedelta(0),
         )
-        return _published(await self._sender.send(request))
+        try:
+            return _published(await self._sender.send(request))
+        except DuplicateError as error:
+            # Nobody else has an id of ours: it was stored before an answer that was lost.
+            if message_id is not None or error.duplicate_of != given_id:
+                raise
+            return Published(message_id=given_id, duplicate=True)
 
     async def publish_batch(self, topic: str, messages: Iterable[object]) -> list[BatchResult]:
         """Publish messages, as many in each request as it may hold; an answer for each, in order.
@@ -60,8 +67,9 @@ class AsyncPublishing:
         refused as a whole (bytes that are no JSON, no leave to publish); earlier ones are stored.
         """
         results: list[BatchResult] = []
-        for request in requests_for(topic, messages):
-            results += await self._batch(request)
+        given = GivenIds()
+        for request in requests_for(topic, given.noted(messages)):
+            results += map(given.settled, await self._batch(request))
         return results
 
     async def _batch(self, request: Request) -> list[BatchResult]:

@@ -20,6 +20,7 @@ _BESIDE: Final[Mapping[str, str]] = {
 # Where an example says more than what the code means.
 _MESSAGES: Final[Mapping[str, str]] = {
     "AUTH_ERROR": "The API key is wrong, has expired, or was revoked",
+    "DUPLICATE_MESSAGE": "Topic shop.orders has it already: message order-1",
     "FORMAT_ERROR": "The body must be a JSON object",
     "GROUP_NOT_EMPTY": "Group shop still has topics",
     "GROUP_NOT_EXISTS": "Group shop does not exist",

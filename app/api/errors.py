@@ -17,6 +17,7 @@ from app.domain.errors import (
     AngeliaError,
     ChangedMeanwhileError,
     ConflictError,
+    DuplicateMessageError,
     FieldProblem,
     FormatInvalidError,
     GroupNameInvalidError,
@@ -65,6 +66,7 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (GroupNotEmptyError, 403),
     (TopicNotEmptyError, 403),
     (UnroutableError, 409),
+    (DuplicateMessageError, 409),
     (JobEndedError, 409),
     (OAuthProviderInUseError, 409),
     (RequestUnderWayError, 409),
@@ -111,8 +113,10 @@ def status_of_kind(kind: type[AngeliaError]) -> int:
 
 
 def error_body(error: AngeliaError) -> dict[str, Any]:
-    """`{"message", "code"}`, and `details` when single fields are wrong."""
+    """`{"message", "code"}`, and `details` when single fields are wrong, or what was stored."""
     body: dict[str, Any] = {"message": error.message, "code": error.code}
+    if isinstance(error, DuplicateMessageError) and error.duplicate_of is not None:
+        body["duplicateOf"] = error.duplicate_of
     if isinstance(error, ValidationFailedError):
         body["details"] = [{"path": item.path, "message": item.message} for item in error.details]
     return body

@@ -21,6 +21,7 @@ from app.api.publish_topic import publish_topic, said_of_topic
 from app.api.publish_typed import Asked, SchemaCheck, asked, stored
 from app.domain.errors import (
     AngeliaError,
+    DuplicateMessageError,
     MessageTooLargeError,
     TopicNotFoundError,
     ValidationFailedError,
@@ -65,6 +66,8 @@ class Outcome:
         said: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
         if self.error is not None:
             said |= {"code": self.error.code, "message": self.error.message}
+        if isinstance(self.error, DuplicateMessageError) and self.error.duplicate_of:
+            said["duplicateOf"] = self.error.duplicate_of
         if self.duplicate:
             said["duplicate"] = True
         return said

@@ -9,6 +9,7 @@ from app.api.openapi_errors import rendered
 from app.api.publish_batch import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 from app.domain.errors import (
     AngeliaError,
+    DuplicateMessageError,
     FormatInvalidError,
     LogUnavailableError,
     MessageTooLargeError,
@@ -31,6 +32,7 @@ _REFUSALS: Final[tuple[type[AngeliaError], ...]] = (
     SchemaVersionNotFoundError,
     TopicNotFoundError,
     UnroutableError,
+    DuplicateMessageError,
     MessageTooLargeError,
     ThroughputQuotaError,
     LogUnavailableError,
@@ -69,6 +71,10 @@ _RESULT: Final = {
         "code": {"type": "string"},
         "message": {"type": "string"},
         "duplicate": {"type": "boolean"},
+        "duplicateOf": {
+            "type": "string",
+            "description": "with DUPLICATE_MESSAGE: the id of the message that was stored",
+        },
     },
 }
 _WAITED: Final = {

@@ -40,7 +40,8 @@
     │   ├── ChangedMeanwhileError       PRECONDITION_FAILED
     │   ├── RequestUnderWayError        IDEMPOTENT_REQUEST_UNDER_WAY
     │   ├── IdempotencyKeyReusedError   IDEMPOTENCY_KEY_REUSED
-    │   └── UnroutableError             UNROUTABLE
+    │   ├── UnroutableError             UNROUTABLE
+    │   └── DuplicateMessageError       DUPLICATE_MESSAGE
     ├── AccessError
     │   ├── KeyMissingError             TOKEN_NOT_PROVIDED
     │   ├── KeyRefusedError             AUTH_ERROR
@@ -325,6 +326,20 @@ class UnroutableError(ConflictError):
     """Nobody takes the topic's messages, and the publisher asked that somebody does."""
 
     code = "UNROUTABLE"
+
+
+class DuplicateMessageError(ConflictError):
+    """A message under the same id was stored before, and the topic refuses what comes again.
+
+    `duplicate_of` is the id of the message that was stored; None when it is not known any more.
+    """
+
+    code = "DUPLICATE_MESSAGE"
+
+    def __init__(self, topic: str, duplicate_of: str | None) -> None:
+        named = f": message {duplicate_of}" if duplicate_of else ""
+        super().__init__(f"Topic {topic} has it already{named}")
+        self.duplicate_of = duplicate_of
 
 
 class AccessError(AngeliaError):

@@ -31,6 +31,16 @@ class Ack(StrEnum):
     ALL = "ALL"
 
 
+class OnDuplicate(StrEnum):
+    """What the publisher of a message is told that is not stored again.
+
+    ACCEPT: that it is stored. REFUSE: that it was refused, and which message was stored instead.
+    """
+
+    ACCEPT = "ACCEPT"
+    REFUSE = "REFUSE"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deduplication:
     """The idempotent filter: a message whose id its publisher gave before is not stored again.
@@ -42,6 +52,7 @@ class Deduplication:
     expression: str | None = None
     ttl: timedelta = timedelta(hours=1)
     entries_max: int = 100_000
+    on_duplicate: OnDuplicate = OnDuplicate.ACCEPT
 
     def __post_init__(self) -> None:
         longest = DEDUPLICATION_TTL_MAX // timedelta(seconds=1)

@@ -1,6 +1,6 @@
 """The idempotent filter: what a publisher sends twice under one id is stored once."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Final, Protocol
@@ -11,6 +11,7 @@ from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.domain.message import NewRecord
 from app.domain.topic import Topic
 from app.services.directory import TopicDirectory
+from app.services.publish_duplicates import message_ids, stored_before, told
 from app.services.publish_ids import published_id, published_ids
 from app.services.publishing import Publisher
 from app.storage.database import Database
@@ -25,7 +26,7 @@ class Claims(Protocol):
     """Claims ids for a block."""
 
     def __call__(
-        self, topic: str, ids: Collection[str], *, ttl: timedelta
+        self, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
     ) -> AbstractAsyncContextManager[Claim]:
         """See `app.storage.published_ids.claimed_ids`."""
 
@@ -47,7 +48,8 @@ class IdempotentPublisher:
         """Whether it is a duplicate, and so not stored; else as `Publisher.publish`.
 
         `own_id` is the id its publisher gave to the message, if any. StorageUnavailableError.
-        ValidationFailedError when the filter needs more of it than it has.
+        ValidationFailedError when the filter needs more of it than it has. DuplicateMessageError
+        when the topic refuses duplicates.
         """
         rule = topic.deduplication
         message_id = None if rule is None else published_id(topic, record, own_id)
@@ -55,10 +57,12 @@ class IdempotentPublisher:
             await self._publisher.publish(topic, record)
             return False
         stored = False
+        ids = message_ids(rule, (message_id,), (record,))
         try:
-            async with self._claims(topic.name, (message_id,), ttl=rule.ttl) as claim:
+            async with self._claims(topic.name, ids, ttl=rule.ttl) as claim:
                 if not claim.new:
-                    return True
+                    before = await stored_before(rule, claim, ids)
+                    return _told(topic, message_id, before)
                 await self._publisher.publish(topic, record)
                 stored = True
         except StorageUnavailableError as error:
@@ -80,13 +84,15 @@ class IdempotentPublisher:
             errors = await self._publisher.publish_all(topic, records)
             return [error or False for error in errors]
         ids = await published_ids(topic, records, own_ids)
-        names = {each for each in ids if isinstance(each, str)}
+        names = message_ids(rule, ids, records)
         if not names:
             return (await self._claimed(topic, records, ids, new=frozenset()))[0]
         answers: Sequence[AngeliaError | bool] | None = None
         try:
             async with self._claims(topic.name, names, ttl=rule.ttl) as claim:
+                before = await stored_before(rule, claim, names)
                 answers, unstored = await self._claimed(topic, records, ids, new=claim.new)
+                answers = told(topic, answers, ids, stored=before)
                 if unstored:
                     await claim.give_up(unstored)
         except StorageUnavailableError as error:
@@ -124,6 +130,14 @@ class IdempotentPublisher:
             for place, each in enumerate(ids)
         ]
         return answers, {name for place in failed if isinstance(name := ids[place], str)}
+
+
+def _told(topic: Topic, message_id: str, before: Mapping[str, str | None]) -> bool:
+    """That it is a duplicate, or the error that says so."""
+    (answer,) = told(topic, (True,), (message_id,), stored=before)
+    if isinstance(answer, AngeliaError):
+        raise answer
+    return answer
 
 
 def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - reads as a sentence

@@ -285,6 +285,8 @@ class PublishedIdRow(Base):
     )
     message_id: Mapped[str] = mapped_column(primary_key=True)
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    # The id that the message has, where it is known again by another one.
+    stored_as: Mapped[str | None]
 
 
 class RateNoteRow(Base):

@@ -1,6 +1,6 @@
 """The ids that publishers gave to messages of topics with an idempotent filter."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
@@ -34,22 +34,34 @@ class Claim:
         )
         await self._session.execute(given_up)
 
+    async def stored_as(self, ids: Collection[str]) -> Mapping[str, str]:
+        """The ids of the messages that are stored under these, where they are other ones."""
+        row = PublishedIdRow
+        known = select(row.message_id, row.stored_as).where(
+            row.topic == self._topic, row.message_id.in_(ids), row.stored_as.is_not(None)
+        )
+        found = await self._session.execute(known)
+        return {message_id: stored for message_id, stored in found if stored is not None}
+
 
 @asynccontextmanager
 async def claimed_ids(
-    database: Database, topic: str, ids: Collection[str], *, ttl: timedelta
+    database: Database, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
 ) -> AsyncIterator[Claim]:
     """The ids that were not published within `ttl`, kept from everyone else during the block.
 
+    With each comes the id that its message has, where that is another one.
     Who claims one of them meanwhile waits for the end of the block. They are recorded when it ends;
     when it raises, or the process dies, nothing is. TopicNotFoundError, StorageUnavailableError.
     """
     row = PublishedIdRow
     # In one order everywhere, so that no two claims wait for each other.
-    added = insert(row).values([{"topic": topic, "message_id": each} for each in sorted(set(ids))])
+    added = insert(row).values(
+        [{"topic": topic, "message_id": each, "stored_as": ids[each]} for each in sorted(ids)]
+    )
     claimed = added.on_conflict_do_update(
         index_elements=[row.topic, row.message_id],
-        set_={"recorded_at": func.clock_timestamp()},
+        set_={"recorded_at": func.clock_timestamp(), "stored_as": added.excluded.stored_as},
         where=row.recorded_at <= func.clock_timestamp() - ttl,
     ).returning(row.message_id)
     async with database.transaction() as session:

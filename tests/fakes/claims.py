@@ -1,6 +1,6 @@
 """Ids that publishers claim, where nobody may claim any."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from app.storage.published_ids import Claim
 
 
 def no_claims(
-    topic: str, ids: Collection[str], *, ttl: timedelta
+    topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
 ) -> AbstractAsyncContextManager[Claim]:
     """Fail: the topic has no filter."""
     raise AssertionError(f"claimed without a filter: {topic} {ids} {ttl}")

@@ -19,3 +19,7 @@ class ErrorRead(Schema):
     message: str = Field(examples=["Topic not found: shop.orders"])
     code: str = Field(examples=["TOPIC_NOT_EXISTS"], json_schema_extra={"enum": [*codes()]})
     details: tuple[ProblemRead, ...] | None = None
+    duplicate_of: str | None = Field(
+        default=None,
+        description="with DUPLICATE_MESSAGE: the id of the message that was stored",
+    )

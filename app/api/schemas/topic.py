@@ -46,6 +46,7 @@ from app.domain.topic import (
     THROUGHPUT_QUOTA_MIN,
     Ack,
     Deduplication,
+    OnDuplicate,
     PublishAuth,
     Topic,
 )
@@ -129,6 +130,13 @@ class DeduplicationBody(Schema):
         le=DEDUPLICATION_ENTRIES_MAX,
         description="ids that are remembered; of more, the oldest are forgotten within a minute",
     )
+    on_duplicate: Literal["ACCEPT", "REFUSE"] = Field(
+        default="ACCEPT",
+        description=(
+            "what is answered for a message that is not stored again: 201 and Angelia-Duplicate, or"
+            " 409 DUPLICATE_MESSAGE with the id of the message that was stored"
+        ),
+    )
 
     def to_domain(self) -> Deduplication:
         """The rule it describes."""
@@ -136,6 +144,7 @@ class DeduplicationBody(Schema):
             expression=self.expression,
             ttl=timedelta(seconds=self.ttl),
             entries_max=self.max_entries,
+            on_duplicate=OnDuplicate(self.on_duplicate),
         )
 
     @classmethod
@@ -145,6 +154,7 @@ class DeduplicationBody(Schema):
             expression=rule.expression,
             ttl=int(rule.ttl.total_seconds()),
             max_entries=rule.entries_max,
+            on_duplicate=rule.on_duplicate.value,
         )
 
 

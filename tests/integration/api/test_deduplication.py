@@ -21,7 +21,7 @@ from tests.integration.api.server import given, serving
 from tests.integration.storage.builders import add_topic
 
 TOPIC = "shop.once"
-RULE = {"ttl": 60, "maxEntries": 1000}
+RULE = {"ttl": 60, "maxEntries": 1000, "onDuplicate": "ACCEPT"}
 ENVELOPES = f"/topics/{TOPIC}/batch?envelope=true"
 HOUR = timedelta(hours=1)
 
@@ -129,7 +129,7 @@ async def test_a_process_that_dies_before_its_record_leaves_no_id_behind(
     claimed = asyncio.Event()
 
     async def dies() -> None:
-        async with claimed_ids(database, TOPIC, ("a",), ttl=HOUR):
+        async with claimed_ids(database, TOPIC, {"a": None}, ttl=HOUR):
             claimed.set()
             await asyncio.Event().wait()
 
@@ -205,7 +205,7 @@ async def test_drops_ids_that_are_old_or_too_many(database: Database) -> None:
     directory = TopicDirectory(look_up)
     await directory.get(TOPIC)
     for own_id in "abcdef":
-        async with claimed_ids(database, TOPIC, (own_id,), ttl=HOUR):
+        async with claimed_ids(database, TOPIC, {own_id: None}, ttl=HOUR):
             pass
     async with database.transaction() as session:
         await session.execute(

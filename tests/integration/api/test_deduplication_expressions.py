@@ -135,4 +135,5 @@ async def test_a_changed_expression_does_not_take_other_values_for_its_own(
 async def test_an_expression_is_kept_and_shown(api: httpx.AsyncClient) -> None:
     await a_topic(api, BY_ORDER)
     shown = (await api.get(f"/topics/{TOPIC}")).json()["deduplication"]
-    assert shown == {"expression": BY_ORDER, "ttl": 60, "maxEntries": 100_000}
+    kept = {"expression": BY_ORDER, "ttl": 60, "maxEntries": 100_000, "onDuplicate": "ACCEPT"}
+    assert shown == kept

@@ -91,6 +91,7 @@ TOPIC: dict[str, Setting] = {
     "deduplication.expression": Setting(wrong=EXPRESSION),
     "deduplication.ttl": Setting(wrong=number(1, 604_800)),
     "deduplication.maxEntries": Setting(wrong=number(1, 1_000_000)),
+    "deduplication.onDuplicate": Setting(wrong=choice("ACCEPT", "REFUSE")),
     "propagatedHeaders": Setting(wrong=lists(50, "x")),
     "propagatedHeaders.0": Setting(
         wrong=[*wrong("must be a string", *NO_STRINGS), *HEADER_NAMES], required=True

@@ -144,6 +144,7 @@ CODES = {
 # Those that take another state of the service: the module that shows each, over HTTP, and its test.
 SHOWN_ELSEWHERE = {
     "AUTH_ERROR": "test_access_matrix::test_publishing_lets_those_through_that_may",
+    "DUPLICATE_MESSAGE": "test_refused_duplicates::test_who_waits_is_refused_at_once",
     "IDEMPOTENCY_KEY_REUSED": "test_conventions::test_a_key_is_for_one_request",
     "IDEMPOTENT_REQUEST_UNDER_WAY": (
         "test_conventions::test_requests_at_once_under_one_key_create_once"

@@ -9,6 +9,7 @@ from angelia_client import (
     NO_RETRIES,
     Angelia,
     AsyncAngelia,
+    DuplicateError,
     InvalidError,
     NotUnderstoodError,
     Redrive,
@@ -53,6 +54,41 @@ async def test_a_publish_that_failed_is_sent_again_as_the_same_message(status: i
         ids = {each.headers["idempotency-key"] for each in server.received}
         assert (len(server.received), len(ids)) == (4, 1)
     assert (published.message_id, published.subscriptions) == ("given", 2)
+
+
+class Refusing:
+    """Stores a message without an answer, and then refuses it as a duplicate of itself."""
+
+    def __init__(self) -> None:
+        self._stored = False
+
+    def __call__(self, received: Received) -> Reply:
+        if not self._stored:
+            self._stored = True
+            return Reply(status=503)
+        own_id = received.headers["idempotency-key"]
+        said = {"code": "DUPLICATE_MESSAGE", "message": "stored", "duplicateOf": own_id}
+        return answering(said, 409)
+
+
+async def test_a_message_that_was_stored_before_its_answer_was_lost_is_no_duplicate() -> None:
+    async with (
+        Subscriber(Refusing()) as server,
+        AsyncAngelia(server.url, retries=QUICK) as angelia,
+    ):
+        published = await angelia.publish("shop.orders", {"a": 1})
+        assert published.message_id == server.received[0].headers["idempotency-key"]
+    assert published.duplicate
+
+
+async def test_a_refused_duplicate_names_the_message_that_was_stored() -> None:
+    async with (
+        Subscriber(Refusing()) as server,
+        AsyncAngelia(server.url, retries=QUICK) as angelia,
+    ):
+        with pytest.raises(DuplicateError) as refused:
+            await angelia.publish("shop.orders", {"a": 1}, message_id="mine")
+    assert refused.value.duplicate_of == "mine"
 
 
 async def test_the_fourth_failure_is_told() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from angelia_client import NewMessage
-from angelia_client.batches import BYTES_MAX, MESSAGES_MAX, requests_for
+from angelia_client import BatchResult, NewMessage
+from angelia_client.batches import BYTES_MAX, MESSAGES_MAX, GivenIds, requests_for
 from angelia_client.requests import Request
 
 
@@ -57,3 +57,21 @@ def test_a_message_that_is_too_large_alone_goes_alone() -> None:
 def test_a_value_that_json_cannot_say_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         list(requests_for("t.t", [float("nan")]))
+
+
+def refused(own_id: str, duplicate_of: str) -> BatchResult:
+    said = {"status": 409, "code": "DUPLICATE_MESSAGE", "message": "it has it already"}
+    return BatchResult.of({"id": own_id, "duplicateOf": duplicate_of, **said})
+
+
+def test_a_duplicate_of_itself_under_an_id_of_ours_is_stored() -> None:
+    result = GivenIds().settled(refused("ours", "ours"))
+    assert (result.stored, result.duplicate, result.code) == (True, True, None)
+
+
+@pytest.mark.parametrize(("own_id", "duplicate_of"), [("ours", "another"), ("mine", "mine")])
+def test_any_other_duplicate_is_refused(own_id: str, duplicate_of: str) -> None:
+    given = GivenIds()
+    assert list(given.noted([NewMessage(body={}, id="mine"), {}]))
+    result = given.settled(refused(own_id, duplicate_of))
+    assert (result.stored, result.duplicate_of) == (False, duplicate_of)

@@ -5,6 +5,7 @@ import pytest
 from angelia_client import (
     AccessDeniedError,
     ConflictError,
+    DuplicateError,
     FieldProblem,
     InvalidError,
     NotFoundError,
@@ -28,6 +29,7 @@ from angelia_client.requests import Answer
         (400, "TOPIC_ALREADY_EXISTS", ConflictError),
         (403, "TOPIC_NOT_EMPTY", ConflictError),
         (409, "JOB_ENDED", ConflictError),
+        (409, "DUPLICATE_MESSAGE", DuplicateError),
         (412, "PRECONDITION_FAILED", ConflictError),
         (401, "TOKEN_NOT_PROVIDED", AccessDeniedError),
         (403, "PERMISSION_DENIED", AccessDeniedError),

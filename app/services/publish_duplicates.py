@@ -1,0 +1,65 @@
+"""What a publisher is told of a message that is not stored again, by the rule of its topic.
+
+A rule that refuses duplicates names the message that was stored: its id is the one by which it is
+known again, or, where an expression makes that one, is kept beside it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from app.domain.errors import AngeliaError, DuplicateMessageError
+from app.domain.message import HEADER_ID, NewRecord
+from app.domain.topic import Deduplication, OnDuplicate, Topic
+from app.storage.published_ids import Claim
+
+
+def message_ids(
+    rule: Deduplication, known_by: Sequence[object], records: Iterable[NewRecord]
+) -> dict[str, str | None]:
+    """Each id by which a record is known again, with that of the first such record if they differ.
+
+    `known_by` has one for each record, or what is no string for those without.
+    """
+    ids: dict[str, str | None] = {}
+    for known, record in zip(known_by, records, strict=True):
+        if isinstance(known, str):
+            ids.setdefault(known, None if rule.expression is None else _id_of(record))
+    return ids
+
+
+async def stored_before(
+    rule: Deduplication, claim: Claim, ids: Mapping[str, str | None]
+) -> Mapping[str, str | None]:
+    """The message that is stored under each id, or will be; None: not known any more.
+
+    Empty when publishers are not told. StorageUnavailableError.
+    """
+    if rule.on_duplicate is OnDuplicate.ACCEPT:
+        return {}
+    if rule.expression is None:
+        return {each: each for each in ids}
+    before = ids.keys() - claim.new
+    kept = await claim.stored_as(before) if before else {}
+    return {each: kept.get(each) if each in before else own for each, own in ids.items()}
+
+
+def told(
+    topic: Topic,
+    answers: Sequence[AngeliaError | bool],
+    known_by: Sequence[object],
+    *,
+    stored: Mapping[str, str | None],
+) -> Sequence[AngeliaError | bool]:
+    """`answers`, where each that is True becomes an error if its id is in `stored`."""
+    if not stored:
+        return answers
+    return [
+        DuplicateMessageError(topic.name, stored.get(known))
+        if answer is True and isinstance(known, str)
+        else answer
+        for answer, known in zip(answers, known_by, strict=True)
+    ]
+
+
+def _id_of(record: NewRecord) -> str | None:
+    found = next((value for name, value in record.headers if name == HEADER_ID), None)
+    return None if found is None else found.decode()
