@@ -72,6 +72,30 @@ class Subscription(Answered):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class History(Answered):
+    """What a new subscription gets of the time before its topic's log; the log has the rest.
+
+    The `retransmission` of that id sends what is archived; None: nothing is. `waiting_for` says why
+    it does not begin. `gone` counts offsets that may be of that time, and are nowhere any more.
+    """
+
+    SCHEMA: ClassVar[str] = "HistoryRead"
+
+    retransmission: str | None
+    waiting_for: str | None
+    gone: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedSubscription(Subscription):
+    """A new subscription; `history` where it begins before its topic's log does."""
+
+    SCHEMA: ClassVar[str] = "CreatedSubscriptionRead"
+
+    history: History | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetrics(Answered):
     """What is known of a topic's traffic.
 

@@ -11,6 +11,7 @@ from angelia_client.errors import NotFoundError, NotUnderstoodError
 from angelia_client.messages import Position
 from angelia_client.models import (
     Alert,
+    CreatedSubscription,
     Forecast,
     Health,
     NamedSubscriptionMetrics,
@@ -71,17 +72,19 @@ class Subscriptions:
         *,
         settings: Mapping[str, Any] | None = None,
         start_from: datetime | str | None = None,
-    ) -> Subscription:
+    ) -> CreatedSubscription:
         """Subscribe `endpoint`: it gets what is published from now on.
 
         `settings` are as in the API's subscription body, which asks for an `owner`. It gets what
-        was published since `start_from` first: a time, how long ago (`-6h`), or `earliest`.
+        was published since `start_from` first: a time, how long ago (`-6h`), or `earliest`. Its
+        `history` says what of that comes from the archive, and what is gone.
         """
         body = {**(settings or {}), "topicName": topic, "name": name, "endpoint": endpoint}
         if start_from is not None:
             body["startFrom"] = moment_text(start_from)
         path = f"{topic_path(topic)}/subscriptions"
-        return Subscription.of(self._sender.json(creating(path, body, key=str(uuid4()))))
+        made = self._sender.json(creating(path, body, key=str(uuid4())))
+        return CreatedSubscription.of(made)
 
     def change(self, topic: str, name: str, *, patch: Mapping[str, Any]) -> Subscription:
         """Change the settings that are in `patch`; None takes one back to its default."""

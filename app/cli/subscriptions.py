@@ -1,10 +1,11 @@
 """`angelia subscription …`."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from angelia_client import Angelia
+from angelia_client import Angelia, History
 from app.cli import output
 from app.cli.bodies import subscription_settings
 from app.cli.client import connected
@@ -67,7 +68,8 @@ def create(  # noqa: PLR0913 - each an option
         made = client.subscriptions.create(
             topic, name, endpoint, settings=usual | (settings or {}), start_from=start_from
         )
-    output.write_done(f"Subscribed {name} to {topic}", made.raw, as_json=as_json)
+    said = [f"Subscribed {name} to {topic}", *history_lines(made.history)]
+    output.write_done("\n".join(said), made.raw, as_json=as_json)
 
 
 @subscriptions.command()
@@ -186,6 +188,18 @@ def delete(
         client.subscriptions.delete(topic, name)
     said = {"topicName": topic, "name": name}
     output.write_done(f"Deleted {name} of {topic}", said, as_json=as_json)
+
+
+def history_lines(history: History | None) -> Iterator[str]:
+    """What of its history the log has no more."""
+    if history is None:
+        return
+    if history.retransmission is not None:
+        yield f"The log begins later: retransmission {history.retransmission} reads the archive"
+    if history.waiting_for is not None:
+        yield history.waiting_for
+    if history.gone:
+        yield f"In neither the log nor the archive, up to {history.gone} messages: they do not come"
 
 
 def _with_metrics(client: Angelia, topic: str, name: str) -> Json:

@@ -264,7 +264,7 @@ TOPIC_PUBLISHED: Final = Metric(
     name="angelia_topic_published_total",
     kind=Kind.COUNTER,
     unit="messages",
-    help="Messages that were ever published to the topic, by whomever",
+    help="Messages that were ever published to the topic, by whomever, and copies sent again",
     shown=Shown.CLUSTER,
     labels=_TOPIC,
 )

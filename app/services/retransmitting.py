@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.audit import Action, Change
+from app.domain.audit import Action
 from app.domain.commit import parse_progress
 from app.domain.errors import JobEndedError, ValidationFailedError
 from app.domain.job import ENDED as JOB_ENDED
@@ -28,6 +28,7 @@ from app.services.applied import AppliedChanges
 from app.services.audit import note
 from app.services.jobs import RUNNER_LIVE_WITHIN
 from app.services.log_places import bounds_of
+from app.services.retransmission_changes import change_of
 from app.services.retransmission_spans import (
     Archived,
     Found,
@@ -81,7 +82,7 @@ class RetransmissionService:
         async with self._database.transaction() as session:
             job = await JobRepository(session).add(JobKind.RETRANSMISSION, scope)
             retransmission = await RetransmissionRepository(session).add(job, subscription, request)
-            change = _change(Action.REQUESTED, retransmission)
+            change = change_of(Action.REQUESTED, retransmission)
             await note(AuditRepository(session), change)
             live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
         rate = subscription.policy.rate
@@ -132,7 +133,7 @@ class RetransmissionService:
                 dropped = dropping(subscription.dropped, retransmission_id)
                 changed = await subscriptions.set_dropped(replace(subscription, dropped=dropped))
                 number = changed.change
-                await note(AuditRepository(session), _change(Action.CANCELLED, found))
+                await note(AuditRepository(session), change_of(Action.CANCELLED, found))
         if number is not None:
             await self._applied.wait(number, within=APPLIED_WITHIN)
         return await self.get(topic, name, retransmission_id)
@@ -201,10 +202,3 @@ def _require_traces(subscription: Subscription, selection: Selection) -> None:
             f" subscription's trackingMode is {TrackingMode.ALL}"
         )
         raise ValidationFailedError.of("only", message)
-
-
-def _change(action: Action, item: Retransmission) -> Change:
-    selection = item.request.selection
-    said = {"id": item.id, "only": selection.only.value, "dryRun": item.request.dry_run}
-    name = f"{item.topic}/{item.subscription}"
-    return Change(action=action, kind="retransmission", name=name, after=said)

@@ -28,12 +28,15 @@ from app.log.interface import Committed, MessageLog
 from app.services.applied import LIVE_WITHIN, AppliedChanges
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
-from app.services.log_places import begun_at
+from app.services.history import Asking, History, opened
 from app.services.oauth import require_provider
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
+from app.storage.jobs import JobRepository
 from app.storage.oauth import OAuthProviderRepository
+from app.storage.retransmissions import RetransmissionRepository
+from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.topics import TopicRepository
 from app.storage.workers import WorkerRepository
@@ -49,10 +52,14 @@ _HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """A subscription as it is stored now, and whether every live worker has taken that in."""
+    """A subscription as it is stored now, and whether every live worker has taken that in.
+
+    `history` of a new one: what of it the log has no more; None: nothing was asked of that time.
+    """
 
     subscription: Subscription
     applied: bool
+    history: History | None = None
 
     @property
     def state(self) -> State:
@@ -96,8 +103,11 @@ class SubscriptionService:
     async def create(self, draft: Subscription, beginning: Beginning = Edge.LATEST) -> Acknowledged:
         """Create it, to get every message published from now on, and those since `beginning`.
 
-        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, ValidationFailedError for
-        its endpoint, its dead-letter topic or its OAuth provider; then nothing is created.
+        What the log has no more of it, and the archive has, comes by a retransmission.
+
+        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, JobQueueFullError, and
+        ValidationFailedError for its endpoint, its dead-letter topic or its OAuth provider; then
+        nothing is created.
         """
         self._require_allowed(draft.endpoint)
         async with self._database.transaction() as session:
@@ -105,8 +115,8 @@ class SubscriptionService:
         require_content(draft, topic)
         # Read before anyone can see the row: what is published after the answer lies behind these
         # places, and so belongs to it.
-        begins = await begun_at(self._log, await self._log.partitions(topic.name), beginning)
-        start = {partition.index: offset for partition, offset in begins.items()}
+        opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
+        start = {partition.index: offset for partition, offset in opening.begins.items()}
         async with self._database.transaction() as session:
             # Its unique name comes before the commit to the log, which would else move the offsets
             # of one that exists.
@@ -116,9 +126,16 @@ class SubscriptionService:
             event = self._change(Action.CREATED, after=created)
             await note(AuditRepository(session), _with_beginning(event, beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
-            await self._commit_start(created, begins)
+            asking = Asking(
+                jobs=JobRepository(session),
+                retransmissions=RetransmissionRepository(session),
+                runners=SparkRunnerRepository(session),
+                audit=AuditRepository(session),
+            )
+            history = await asking.history(created, opening)
+            await self._commit_start(created, opening.begins)
         applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
-        return Acknowledged(subscription=created, applied=applied)
+        return Acknowledged(subscription=created, applied=applied, history=history)
 
     async def change(
         self, topic: str, name: str, edit: Callable[[Subscription], Subscription]

@@ -19,6 +19,7 @@ from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request, json_string
 from app.api.pages import NamePageOf, TrackedOnly, names_answer
 from app.api.schemas.beginning import beginning_in
+from app.api.schemas.history import CreatedSubscriptionRead, created_subscription_read
 from app.api.schemas.metrics import LifetimeRead, SubscriptionMetricsRead
 from app.api.schemas.subscription import (
     NewSubscriptionBody,
@@ -33,6 +34,7 @@ from app.api.schemas.subscription import (
 from app.domain.access import Caller, Role
 from app.domain.dead_letter import DeadLetter
 from app.domain.errors import (
+    JobQueueFullError,
     LogUnavailableError,
     SecretKeyMissingError,
     SecretUnreadableError,
@@ -72,8 +74,8 @@ async def list_subscriptions(
     "",
     dependencies=[requires(Role.CREATOR)],
     status_code=201,
-    responses=answers(SubscriptionRead, status=201, headers=_NOTED)
-    | errors(400, 404, 413, 415, SubscriptionExistsError, *_MADE),
+    responses=answers(CreatedSubscriptionRead, status=201, headers=_NOTED)
+    | errors(400, 404, 413, 415, SubscriptionExistsError, JobQueueFullError, *_MADE),
     openapi_extra=takes(NewSubscriptionBody, _EXAMPLE),
 )
 async def create_subscription(
@@ -81,7 +83,9 @@ async def create_subscription(
 ) -> Response:
     """Create a subscription: it gets every message that is published after the answer.
 
-    With `startFrom` it gets those first that the log has since then, and none of them twice.
+    With `startFrom` it gets those first that the log has since then, and none of them twice. Where
+    the log does not reach back so far, a retransmission sends what is archived of the time before:
+    `history` says of it, and how many messages are gone.
     """
     asked = await json_request(request)
     draft = new_subscription(topic, asked.body, strict=asked.strict)
@@ -98,7 +102,7 @@ async def create_subscription(
             **etag(made.subscription),
         },
     )
-    return answer(subscription_read(made.subscription, made.state), 201, notes)
+    return answer(created_subscription_read(made), 201, notes)
 
 
 @router.get(

@@ -119,7 +119,9 @@ class LifetimeRead(Schema):
 class TopicMetricsRead(Schema):
     """What is known of a topic; what is not known is left out."""
 
-    published: int | None = Field(default=None, description="messages ever")
+    published: int | None = Field(
+        default=None, description="messages ever, and copies that were sent again"
+    )
     rate: float | None = Field(
         default=None,
         description="messages published per second, over the last minute; only of a single topic",

@@ -173,7 +173,7 @@ def offsets_of(asked: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | 
 
 def spans_read(item: Retransmission) -> list[JsonObject]:
     """From where to where it looks, in each partition."""
-    return [each.answered() for each in _spans(item)]
+    return [each.answered() for each in spans_of(item)]
 
 
 def retransmissions_read(
@@ -197,7 +197,7 @@ def _read(
         "to": request.until.isoformat(),
         "share": request.share,
         "dryRun": request.dry_run,
-        "offsets": _spans(item),
+        "offsets": spans_of(item),
         "counts": CountsRead(
             matched=counts.matched,
             bytes=counts.size,
@@ -227,7 +227,8 @@ def _eta_seconds(item: Retransmission, rate: int) -> float | None:
     return round(left / (rate * item.request.share), 1)
 
 
-def _spans(item: Retransmission) -> list[SpanRead]:
+def spans_of(item: Retransmission) -> list[SpanRead]:
+    """The same, as parts of an answer."""
     topic, request = TopicNameRead(value=item.topic), item.request
     return [
         SpanRead(

@@ -52,7 +52,10 @@ async def test_subscriptions_are_made_shown_changed_and_deleted(angelia: AsyncAn
     assert (made.topic, made.name, made.owner.id) == (TOPIC, "billing", "tests")
     assert await subscriptions.names(TOPIC) == ["billing"]
     for place in (datetime.now(UTC), "-6h", "earliest"):
-        await subscriptions.create(TOPIC, "late", "http://e.com/", settings=OWNER, start_from=place)
+        late = await subscriptions.create(
+            TOPIC, "late", "http://e.com/", settings=OWNER, start_from=place
+        )
+        assert late.history is None
         await subscriptions.delete(TOPIC, "late")
     with pytest.raises(InvalidError, match="startFrom"):
         await subscriptions.create(TOPIC, "late", "http://e.com/", settings=OWNER, start_from="x")

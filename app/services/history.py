@@ -1,0 +1,151 @@
+"""Where new subscriptions begin: in the log, and what of the time before the log is archived.
+
+What only the archive has is sent again, by a retransmission that is asked for together with the
+subscription and ends where that begins in the log: no message is in both parts, and none between
+them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from app.domain.audit import Action
+from app.domain.beginning import Beginning
+from app.domain.job import WINDOW_MAX, JobKind, Scope
+from app.domain.message import Partition
+from app.domain.reach import Stretch, reach
+from app.domain.retransmission import Request, Retransmission, Span
+from app.domain.subscription import Subscription
+from app.log.interface import Bounds, MessageLog
+from app.services.audit import note
+from app.services.jobs import RUNNER_LIVE_WITHIN
+from app.services.log_places import begun_at, bounds_of
+from app.services.retransmission_changes import change_of
+from app.services.retransmission_spans import (
+    Archived,
+    Found,
+    Wanted,
+    archived,
+    before_log,
+    found_spans,
+)
+from app.storage.audit import AuditRepository
+from app.storage.database import Database
+from app.storage.jobs import JobRepository
+from app.storage.retransmissions import RetransmissionRepository
+from app.storage.spark_runners import SparkRunnerRepository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """Where a new subscription begins in the log, and what may have been before that.
+
+    `request` is for what the archive has of it, if it has any. `gone` offsets may be of the time
+    that is asked for, and are in neither.
+    """
+
+    begins: Mapping[Partition, int] = field(hash=False)
+    request: Request | None = None
+    gone: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What a new subscription gets of the time before the log, and of how much it does not.
+
+    `retransmission` sends what the archive has; None: nothing. It waits for a Spark runner.
+    """
+
+    gone: int
+    retransmission: Retransmission | None = None
+    runner_live: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Where a retransmission is asked for, in the transaction that makes its subscription."""
+
+    jobs: JobRepository
+    retransmissions: RetransmissionRepository
+    runners: SparkRunnerRepository
+    audit: AuditRepository
+
+    async def history(self, subscription: Subscription, opening: Opening) -> History | None:
+        """Ask for what is archived; None when the log has all there is. JobQueueFullError."""
+        if opening.request is None:
+            return History(gone=opening.gone) if opening.gone else None
+        asked = await self._asked(subscription, opening.request)
+        live = await self.runners.any_live(RUNNER_LIVE_WITHIN)
+        return History(gone=opening.gone, retransmission=asked, runner_live=live)
+
+    async def _asked(self, subscription: Subscription, request: Request) -> Retransmission:
+        job = await self.jobs.add(JobKind.RETRANSMISSION, _scope(subscription, request))
+        asked = await self.retransmissions.add(job, subscription, request)
+        await note(self.audit, change_of(Action.REQUESTED, asked))
+        return asked
+
+
+async def opened(
+    database: Database, log: MessageLog, *, topic: str, beginning: Beginning
+) -> Opening:
+    """Where a subscription of that topic begins; TopicNotFoundError, LogUnavailableError."""
+    partitions = await log.partitions(topic)
+    begins = await begun_at(log, partitions, beginning)
+    now = datetime.now(UTC)
+    if not isinstance(beginning, datetime) or beginning >= now:
+        return Opening(begins=begins)
+    # Once more: what retention took meanwhile is before the log, and so in the archive's part.
+    bounds = await bounds_of(log, partitions)
+    begins = {each: max(at, bounds[each].start) for each, at in begins.items()}
+    if not any(_is_cut(at, bounds[each]) for each, at in begins.items()):
+        return Opening(begins=begins)
+    wanted = Wanted(since=beginning)
+    archive = await archived(database, topic, wanted.times)
+    starts = {each.index: bound.start for each, bound in bounds.items()}
+    spans = [
+        before_log(_until(each, begins[each]), wanted, starts=starts, archive=archive)
+        for each in sorted(begins)
+    ]
+    found = found_spans(spans, starts=starts, archive=archive)
+    gone = sum(_gone(span, archive, log_start=starts[span.partition]) for span in spans)
+    ends = tuple(bounds[each].end for each in sorted(bounds))
+    return Opening(begins=begins, request=_request(wanted, found, now=now, ends=ends), gone=gone)
+
+
+def _is_cut(at: int, bounds: Bounds) -> bool:
+    """Whether messages before that place may be of the same time, and are not in the log."""
+    return at == bounds.start > 0
+
+
+def _until(partition: Partition, offset: int) -> Span:
+    return Span(topic=partition.topic, partition=partition.index, start=offset, end=offset)
+
+
+def _gone(span: Span, archive: Archived, *, log_start: int) -> int:
+    kept = archive.kept.get(span.partition, ())
+    return reach(Stretch(span.start, span.end), log_start=log_start, kept=kept).gone
+
+
+def _request(
+    wanted: Wanted, found: Found, *, now: datetime, ends: tuple[int, ...]
+) -> Request | None:
+    if wanted.since is None or all(span.start == span.end for span in found.spans):
+        return None
+    return Request(
+        since=wanted.since,
+        until=now,
+        spans=tuple(found.spans),
+        ends=ends,
+        gone=tuple(found.gone),
+        times=wanted.times,
+    )
+
+
+def _scope(subscription: Subscription, request: Request) -> Scope:
+    """What lists of jobs show: it goes back no further than those of other jobs may."""
+    return Scope(
+        start=max(request.since, request.until - WINDOW_MAX),
+        end=request.until,
+        topic=subscription.topic,
+        subscription=subscription.name,
+    )
