@@ -77,6 +77,16 @@ class Ordering(StrEnum):
     PARTITION = "PARTITION"
 
 
+class EndpointMode(StrEnum):
+    """Who gets each message, where the endpoint's host stands for several addresses.
+
+    ANYCAST: one of them. BROADCAST: each of them.
+    """
+
+    ANYCAST = "ANYCAST"
+    BROADCAST = "BROADCAST"
+
+
 class ContentMode(StrEnum):
     """How a message is written into a request.
 
@@ -204,6 +214,9 @@ class Subscription:
     messages that pass all its `filters`, in the order that `ordering` asks for; `fetch` says when
     they are taken out of the log.
 
+    With the `mode` BROADCAST each message goes to every address of the endpoint's host, and is
+    delivered once each of them took it; batches go to one.
+
     A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
     endpoint that answers 410 suspends the subscription. An answer of which `failure_expression`
     (CEL) is true is retried whatever its status. `state_reason` says why it is in its state
@@ -245,6 +258,7 @@ class Subscription:
     name: str
     # It may have a password in it.
     endpoint: str = field(repr=False)
+    mode: EndpointMode = EndpointMode.ANYCAST
     state: State = State.ACTIVE
     owner: Owner = field(default_factory=Owner)
     description: str = ""
@@ -313,6 +327,8 @@ class Subscription:
             )
 
     def _check_batches(self) -> None:
+        if self.mode is EndpointMode.BROADCAST:
+            raise ValidationFailedError.of("mode", "must be ANYCAST when deliveryType is BATCH")
         if is_template(self.endpoint):
             # The messages of a batch may each name another place.
             raise ValidationFailedError.of(

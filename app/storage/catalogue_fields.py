@@ -128,6 +128,7 @@ def _topic_columns() -> Columns:
 
 
 _TEXTS: Final = {
+    "mode": "mode",
     "deliveryType": "delivery_type",
     "batchFormat": "batch_format",
     "contentMode": "content_mode",

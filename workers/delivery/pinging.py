@@ -20,7 +20,7 @@ from app.domain.message import (
 )
 from app.domain.ping import PING_TIMEOUT_MAX, Pong, Security
 from app.domain.schema import ContentType
-from app.domain.subscription import Subscription
+from app.domain.subscription import EndpointMode, Subscription
 from workers.delivery.batch import MessageBatch, framing_of
 from workers.delivery.sender import Reach, Sender
 from workers.transport.answer import RawAnswer
@@ -97,12 +97,15 @@ class _SeenTransport(DeliveryTransport):
 def _patient(subscription: Subscription) -> Subscription:
     """The subscription, if a test message takes no longer than whoever asked for it may wait.
 
-    It is JSON, whatever the subscription gets: no schema has such a message.
+    It is JSON, whatever the subscription gets: no schema has such a message. It goes to one address
+    of the endpoint, of which it tells.
     """
     policy = subscription.policy
     timeout = min(policy.request_timeout, PING_TIMEOUT_MAX)
     patient = replace(policy, request_timeout=timeout)
-    return replace(subscription, policy=patient, content_type=ContentType.JSON)
+    return replace(
+        subscription, policy=patient, content_type=ContentType.JSON, mode=EndpointMode.ANYCAST
+    )
 
 
 def _message(subscription: Subscription) -> Message:

@@ -6,20 +6,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
+from weakref import WeakValueDictionary
 
 import httpx
 import structlog
 
 from app.domain.delivery import Answered, Discarded, Outcome, Unanswered
-from app.domain.egress import EgressPolicy
+from app.domain.egress import Address, EgressPolicy
 from app.domain.egress_proxy import EgressProxy
 from app.domain.message import Message
-from app.domain.subscription import Subscription
+from app.domain.subscription import EndpointMode, Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
 from app.filtering.bodies import BodyError, ParsedBodies
 from app.otlp.spans import SpanBuffer
 from app.schemata.messages import UnreadableError
 from workers.delivery.batch import MessageBatch
+from workers.delivery.broadcast import BroadcastDestination, Unfinished, Way
 from workers.delivery.classification import delivered
 from workers.delivery.flight import Flight, Landing
 from workers.delivery.judge import Judge
@@ -134,12 +136,17 @@ class Destination:
         self._total_s = subscription.policy.request_timeout.total_seconds()
 
     async def attempt(
-        self, message: Message, *, retry_count: int, authorization: Header | None = None
+        self,
+        message: Message,
+        *,
+        retry_count: int,
+        authorization: Header | None = None,
+        way: Way | None = None,
     ) -> Outcome:
         """POST `message` once, within the policy's `request_timeout` in all, and judge the answer.
 
         Whatever the subscriber or the network does is an outcome; only cancellation is raised.
-        `retry_count` is the number of attempts before this one.
+        `retry_count` is the number of attempts before this one. `way`: another than its own.
         """
         request = self._request(message, retry_count, authorization)
         if isinstance(request, Discarded):
@@ -147,7 +154,8 @@ class Destination:
         if (opening := OPENING.get()) is not None:
             opening.forget()  # a connection for its token
         try:
-            answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
+            origin, total_s = way or self.way
+            answer = await self._transport.exchange(origin, request, total_s=total_s)
         except httpx.TransportError as exc:
             return self.unanswered(exc)
         return self.answered(answer)
@@ -169,6 +177,18 @@ class Destination:
             return None
         flight = Flight(request, self._time() + self._total_s, judge=self, landing=landing)
         return flight if self._transport.begin(self._origin, flight) else None
+
+    @property
+    def way(self) -> Way:
+        """Where its requests go, and how long each may take."""
+        return Way(self._origin, self._total_s)
+
+    async def addresses(self) -> Sequence[Address] | Outcome:
+        """All that its host stands for now, or what comes of an attempt because nobody can say."""
+        try:
+            return await self._transport.addresses(self._origin, total_s=self._total_s)
+        except httpx.TransportError as exc:
+            return self.unanswered(exc)
 
     def answered(self, answer: RawAnswer) -> Outcome:
         """What an answer means."""
@@ -274,6 +294,8 @@ class Sender:
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
+        # By id and endpoint: other settings change nothing in who has what.
+        self._unfinished: WeakValueDictionary[tuple[str, str], Unfinished] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
         """Open for sending."""
@@ -311,12 +333,18 @@ class Sender:
 
     def destination(
         self, subscription: Subscription, *, transport: DeliveryTransport | None = None
-    ) -> Destination | SpannedDestination | AuthorizedDestination | UnusableDestination:
+    ) -> (
+        Destination
+        | BroadcastDestination
+        | SpannedDestination
+        | AuthorizedDestination
+        | UnusableDestination
+    ):
         """Where to send its messages, and how. Never raises for what the endpoint is.
 
         With a `transport` they go by that one; tokens are asked for by ours.
         """
-        found: Destination | SpannedDestination
+        found: Destination | BroadcastDestination | SpannedDestination
         try:
             found = Destination(
                 subscription,
@@ -326,6 +354,8 @@ class Sender:
             )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             return UnusableDestination(str(exc))
+        if subscription.mode is EndpointMode.BROADCAST:
+            found = BroadcastDestination(found, self._unfinished_of(subscription))
         if self._spans is not None:
             found = SpannedDestination(found, self._spans, subscription)
         _warn_of_certificate(subscription, self._clock())
@@ -334,3 +364,11 @@ class Sender:
         bearer = Bearer(self._tokens.source(subscription.oauth_provider, subscription.oauth))
         patience = min(subscription.policy.request_timeout, PATIENCE_MAX)
         return AuthorizedDestination(found, bearer, patience=patience)
+
+    def _unfinished_of(self, subscription: Subscription) -> Unfinished:
+        """That of its destination before, as long as it has one."""
+        key, policy = (subscription.id, subscription.endpoint), subscription.policy
+        found = self._unfinished.get(key) or Unfinished(0)
+        found.messages_max = policy.retry_buffer_max + policy.in_flight_max
+        self._unfinished[key] = found
+        return found

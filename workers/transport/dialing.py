@@ -2,14 +2,14 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from socket import socket
 from typing import Final, NamedTuple
 
 import httpx
 
-from app.domain.egress import DEFAULT_PORTS
+from app.domain.egress import DEFAULT_PORTS, Address
 from workers.transport.connecting import connected_to
 from workers.transport.opening import OPENING
 from workers.transport.resolving import Resolver
@@ -24,12 +24,16 @@ Watch = Callable[[asyncio.BaseTransport], None]
 
 
 class Origin(NamedTuple):
-    """Where a connection leads, and as whom: connections are shared within one origin only."""
+    """Where a connection leads, and as whom: connections are shared within one origin only.
+
+    `address` is the one of the host's addresses that is meant; None: whichever can be reached.
+    """
 
     scheme: str
     host: str
     port: int
     credentials: Credentials = PLAIN
+    address: Address | None = None
 
     @classmethod
     def of(cls, url: httpx.URL, credentials: Credentials = PLAIN) -> "Origin":
@@ -85,14 +89,19 @@ class Dialer:
                 self._watch(made)
             if (opening := OPENING.get()) is not None:
                 opening.opened(made)
-        except TimeoutError as exc:
-            message = f"no connection to {origin.host}:{origin.port} in time"
-            raise httpx.ConnectTimeout(message) from exc
-        except ssl.SSLError as exc:
-            raise httpx.ConnectError(tls_problem(exc)) from exc
         except (OSError, ValueError) as exc:
-            # ValueError: a host that cannot be a name (an empty or overlong label).
-            raise httpx.ConnectError(str(exc) or type(exc).__name__) from exc
+            raise _unconnected(exc, origin) from exc
+
+    async def addresses(self, origin: Origin, *, deadline: float) -> Sequence[Address]:
+        """All that its host stands for, the preferred ones first, by `deadline` (loop's clock).
+
+        Raises httpx.ConnectTimeout, httpx.ConnectError or RefusedAddressError.
+        """
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._resolver.addresses(origin.host, origin.port)
+        except (OSError, ValueError) as exc:
+            raise _unconnected(exc, origin) from exc
 
     async def learn(self, origin: Origin, tls: ssl.SSLObject | None) -> None:
         """An answer has come by `tls`: the next connections to its origin may resume its session.
@@ -112,7 +121,9 @@ class Dialer:
 
     async def _connected(self, origin: Origin, deadline: float) -> socket:
         async with asyncio.timeout_at(deadline):
-            addresses = await self._resolver.addresses(origin.host, origin.port)
+            # An address is looked up as a name is, so that it is checked, too.
+            named = origin.host if origin.address is None else str(origin.address)
+            addresses = await self._resolver.addresses(named, origin.port)
             if self._tunneler is None or not self._tunneler.leads_to(addresses):
                 return await connected_to(addresses, origin.port)
         return await self._tunneler.open(addresses, origin.port, deadline=deadline)
@@ -140,3 +151,12 @@ class Dialer:
                 raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc
             raise
         return made
+
+
+def _unconnected(error: OSError | ValueError, origin: Origin) -> httpx.TransportError:
+    """Why there is no connection; ValueError: a host that cannot be a name (an overlong label)."""
+    if isinstance(error, TimeoutError):
+        return httpx.ConnectTimeout(f"no connection to {origin.host}:{origin.port} in time")
+    if isinstance(error, ssl.SSLError):
+        return httpx.ConnectError(tls_problem(error))
+    return httpx.ConnectError(str(error) or type(error).__name__)

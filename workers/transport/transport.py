@@ -1,14 +1,14 @@
 """The transport: httpx's interface over our own connections."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from app.domain.egress import EgressPolicy
+from app.domain.egress import Address, EgressPolicy
 from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Dialer, Origin, Watch
@@ -135,6 +135,10 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectError("the transport is closed")
         # Not awaited here: each coroutine on the way costs.
         return self._pool(origin).send(payload, self._loop.time() + total_s)
+
+    async def addresses(self, origin: Origin, *, total_s: float) -> Sequence[Address]:
+        """All that its host stands for and that may be dialled, within `total_s`; as all else."""
+        return await self._dialer.addresses(origin, deadline=self._loop.time() + total_s)
 
     def begin(self, origin: Origin, exchange: Exchanged) -> bool:
         """Send it, if that takes no waiting: whether it has been sent, and will have an end.

@@ -56,7 +56,7 @@ from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
 from app.domain.schema import ContentType
 from app.domain.secrets import masked_url
-from app.domain.subscription import ContentMode, Ordering, State, Subscription
+from app.domain.subscription import ContentMode, EndpointMode, Ordering, State, Subscription
 from app.domain.trace import TrackingMode
 from app.expressions import checked_expression
 
@@ -80,7 +80,6 @@ OTHER_FIELDS: Final = OtherFields(
         }
     ),
     unsupported={
-        "mode": Unsupported(harmless=only("ANYCAST"), refused=True),
         "profilingEnabled": Unsupported(harmless=off),
         "profilingThresholdMs": Unsupported(harmless=only(0)),
         "metricsConfig": Unsupported(harmless=_no_metrics),
@@ -139,6 +138,13 @@ class SubscriptionBody(Schema):
         default=None,
         description=(
             "a topic that gets each discarded message, as it was, with headers that say why"
+        ),
+    )
+    mode: Literal["ANYCAST", "BROADCAST"] = Field(
+        default="ANYCAST",
+        description=(
+            "BROADCAST: every address of the endpoint's host gets each message, and it is delivered"
+            " once each took it. BATCH has ANYCAST, whatever is said here"
         ),
     )
     delivery_type: Literal["SERIAL", "BATCH"] = Field(
@@ -225,6 +231,7 @@ class SubscriptionBody(Schema):
             subscription_policy=PolicyBody.of(subscription.policy),
             filters=[FilterBody.of(each) for each in subscription.filters],
             ordering=subscription.ordering.value,
+            mode=subscription.mode.value,
             delivery_type=subscription.delivery_type.value,
             batch_format=subscription.batch_format.value,
             circuit_breaker=_circuit_breaker_body(subscription),
@@ -260,6 +267,7 @@ class SubscriptionBody(Schema):
             policy=self.subscription_policy.to_domain(),
             filters=filters_of(self.filters),
             ordering=Ordering(self.ordering),
+            mode=self._endpoint_mode(),
             delivery_type=DeliveryType(self.delivery_type),
             batch_format=BatchFormat(self.batch_format),
             circuit_breaker=self.circuit_breaker.to_domain() if self.circuit_breaker else None,
@@ -285,6 +293,11 @@ class SubscriptionBody(Schema):
             resolver_metadata=self.endpoint_address_resolver_metadata,
             auto_delete=self.auto_delete_with_topic_enabled,
         )
+
+    def _endpoint_mode(self) -> EndpointMode:
+        """As in Hermes, whose console sends both."""
+        batched = self.delivery_type == DeliveryType.BATCH
+        return EndpointMode.ANYCAST if batched else EndpointMode(self.mode)
 
     def _owner(self, current: Owner) -> Owner:
         """The one of the two forms that says something new; both may, if they agree."""
@@ -362,7 +375,7 @@ class SubscriptionRead(Schema):
     content_type: Literal["JSON", "AVRO"] = "JSON"
     delivery_type: Literal["SERIAL", "BATCH"] = "SERIAL"
     batch_format: Literal["WRAPPED", "PLAIN", "NDJSON"] = "WRAPPED"
-    mode: Literal["ANYCAST"] = "ANYCAST"
+    mode: Literal["ANYCAST", "BROADCAST"] = "ANYCAST"
     tracking_enabled: bool = False
     tracking_mode: Mode = "trackingOff"
     monitoring_details: MonitoringBody = MonitoringBody()
@@ -399,6 +412,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         subscription_policy=PolicyRead.of(subscription.policy),
         filters=tuple(FilterBody.of(each) for each in subscription.filters),
         ordering=subscription.ordering.value,
+        mode=subscription.mode.value,
         delivery_type=subscription.delivery_type.value,
         batch_format=subscription.batch_format.value,
         circuit_breaker=_circuit_breaker_body(subscription),

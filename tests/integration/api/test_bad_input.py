@@ -222,8 +222,8 @@ REQUESTS = {
         "VALIDATION_ERROR",
         "subscriptionPolicy.batchSize",
     ),
-    "a broadcast": Bad(
-        "POST", SUBSCRIPTIONS, NEW + ', "mode": "BROADCAST"}', 400, "VALIDATION_ERROR", "mode"
+    "a mode that is none": Bad(
+        "POST", SUBSCRIPTIONS, NEW + ', "mode": "MULTICAST"}', 400, "VALIDATION_ERROR", "mode"
     ),
     "a filter without its regex": Bad(
         "POST",
@@ -340,7 +340,7 @@ async def test_every_problem_is_named_at_once(api: httpx.AsyncClient, topic: str
         "name": "a/b",
         "endpoint": "nowhere",
         "topicName": "an.other",
-        "mode": "BROADCAST",
+        "mode": "MULTICAST",
         "subscriptionPolicy": {"rate": 0, "messageTtl": "long"},
     }
     refused = await api.post(f"/topics/{topic}/subscriptions", json=body)

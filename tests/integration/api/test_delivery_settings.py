@@ -30,6 +30,7 @@ SETTINGS: list[tuple[str, Any, Any]] = [
     ("ordering", "NONE", "PARTITION"),
     ("circuitBreaker", None, BREAKER),
     ("contentMode", "PLAIN", "CE_BINARY"),
+    ("mode", "ANYCAST", "BROADCAST"),
     ("fetch.mode", "PREFETCH", "POLLING"),
     ("fetch.fetchSize", 500, 1),
     ("fetch.fetchTimeout", 1000, 60000),

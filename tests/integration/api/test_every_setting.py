@@ -189,6 +189,7 @@ SUBSCRIPTION: dict[str, Setting] = {
     "subscriptionPolicy": Setting(wrong=objects()),
     **{f"subscriptionPolicy.{name}": setting for name, setting in POLICY.items()},
     "deliveryType": Setting(wrong=choice("SERIAL", "BATCH")),
+    "mode": Setting(wrong=choice("ANYCAST", "BROADCAST")),
     "batchFormat": Setting(wrong=choice("WRAPPED", "PLAIN", "NDJSON")),
     "contentType": Setting(
         wrong=[*choice("JSON", "AVRO"), *wrong("its topic is not of AVRO", "AVRO")]

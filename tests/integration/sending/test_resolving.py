@@ -9,7 +9,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from app.domain.egress import EgressPolicy
+from app.domain.egress import Address, EgressPolicy
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from workers.transport.connection import Connection
@@ -157,12 +157,12 @@ class Unowned:
     def discard(self, connection: Connection) -> None: ...
 
 
-async def dialled(resolver: Resolver, port: int) -> None:
+async def dialled(resolver: Resolver, port: int, address: Address | None = None) -> None:
     loop = asyncio.get_running_loop()
     connection = Connection(Unowned(), Sweep(loop))
-    dialer = Dialer(resolver)
+    dialer, origin = Dialer(resolver), Origin("http", HOST, port, address=address)
     try:
-        await dialer.dial(Origin("http", HOST, port), connection, deadline=loop.time() + 5)
+        await dialer.dial(origin, connection, deadline=loop.time() + 5)
     finally:
         connection.abort()
 
@@ -181,6 +181,34 @@ async def test_the_next_address_is_dialled_when_one_refuses() -> None:
     names = Names(["127.0.0.3", "127.0.0.1"])
     async with Subscriber() as subscriber, a_resolver(names, LOOPBACK) as resolver:
         await dialled(resolver, subscriber.port)
+
+
+async def test_all_addresses_of_a_name_are_told_and_one_of_them_can_be_dialled() -> None:
+    names, loop = Names(["127.0.0.1", "127.0.0.2"]), asyncio.get_running_loop()
+    async with (
+        Subscriber() as first,
+        Subscriber(host="127.0.0.2", port=first.port) as second,
+        a_resolver(names, LOOPBACK) as resolver,
+    ):
+        origin = Origin("http", HOST, first.port)
+        found = await Dialer(resolver).addresses(origin, deadline=loop.time() + 5)
+        assert [str(each) for each in found] == ["127.0.0.1", "127.0.0.2"]
+        await dialled(resolver, first.port, found[1])
+        await second.wait_until(lambda: second.connections_total == 1)
+        assert first.connections_total == 0
+        with pytest.raises(RefusedAddressError):
+            await dialled(resolver, first.port, ip_address("169.254.169.254"))
+
+
+async def test_a_name_without_addresses_in_time_cannot_be_reached() -> None:
+    loop = asyncio.get_running_loop()
+    origin = Origin("http", HOST, 80)
+    async with a_resolver(Names([])) as unknown:
+        with pytest.raises(httpx.ConnectError, match="no such name"):
+            await Dialer(unknown).addresses(origin, deadline=loop.time() + 5)
+    async with a_resolver(lambda _: loop.create_future()) as hanging:
+        with pytest.raises(httpx.ConnectTimeout, match=r"no connection to shop\.test:80"):
+            await Dialer(hanging).addresses(origin, deadline=loop.time())
 
 
 async def test_nothing_is_sent_to_a_private_address_by_default() -> None:

@@ -17,7 +17,7 @@ from app.domain.errors import InvalidQueryError
 from app.domain.monitoring import Monitoring, Severity
 from app.domain.owner import Owner
 from app.domain.query import parsed_query
-from app.domain.subscription import ContentMode, DeliveryPolicy, Ordering, State
+from app.domain.subscription import ContentMode, DeliveryPolicy, EndpointMode, Ordering, State
 from app.domain.topic import Ack, Topic
 from app.domain.trace import TrackingMode
 from app.filtering.queries import compiled, reader
@@ -81,7 +81,9 @@ _SUBSCRIPTIONS = [
             batch_time=timedelta(milliseconds=101),
         ),
     ),
-    a_subscription("structured", content_mode=ContentMode.CE_STRUCTURED),
+    a_subscription(
+        "structured", content_mode=ContentMode.CE_STRUCTURED, mode=EndpointMode.BROADCAST
+    ),
     # As one that was stored before there were these settings.
     a_subscription("old"),
 ]

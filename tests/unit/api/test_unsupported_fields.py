@@ -1,17 +1,20 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from app.api.schemas.subscription import ignored_in_subscription, new_subscription
+from app.api.schemas.subscription import (
+    changed_subscription,
+    ignored_in_subscription,
+    new_subscription,
+)
 from app.api.schemas.topic import ignored_in_topic, new_topic
 from app.domain.errors import ValidationFailedError
+from app.domain.subscription import EndpointMode
 
 SUBSCRIPTION = {"name": "s", "endpoint": "http://h.test/"}
 TOPIC = {"name": "a.b"}
 
-WOULD_CHANGE_DELIVERY: list[dict[str, Any]] = [
-    {"mode": "BROADCAST"},
-]
 HAS_NO_EFFECT: list[dict[str, Any]] = [
     {"profilingEnabled": True},
     {"metricsConfig": {"messageProcessing": {"enabled": True}}},
@@ -25,13 +28,6 @@ def path_of(body: dict[str, Any]) -> str:
     return f"{name}.{path_of(value)}" if name == "subscriptionPolicy" else name
 
 
-@pytest.mark.parametrize("extra", WOULD_CHANGE_DELIVERY, ids=path_of)
-def test_what_would_change_delivery_is_refused_and_named(extra: dict[str, Any]) -> None:
-    with pytest.raises(ValidationFailedError) as refused:
-        new_subscription("a.b", SUBSCRIPTION | extra, strict=False)
-    assert [problem.path for problem in refused.value.details] == [path_of(extra)]
-
-
 @pytest.mark.parametrize("extra", HAS_NO_EFFECT, ids=path_of)
 def test_what_has_no_effect_is_named_or_strictly_refused(extra: dict[str, Any]) -> None:
     body = SUBSCRIPTION | extra
@@ -42,11 +38,21 @@ def test_what_has_no_effect_is_named_or_strictly_refused(extra: dict[str, Any]) 
     assert [problem.path for problem in refused.value.details] == [path_of(extra)]
 
 
-@pytest.mark.parametrize("name", [each for body in WOULD_CHANGE_DELIVERY for each in body])
-def test_null_means_the_default_for_fields_that_are_not_supported_too(name: str) -> None:
-    body = SUBSCRIPTION | {name: None}
+def test_null_means_the_default_for_fields_that_are_not_supported_too() -> None:
+    body = SUBSCRIPTION | {"profilingEnabled": None}
     new_subscription("a.b", body, strict=True)
     assert ignored_in_subscription(body) == ()
+
+
+def test_batches_go_to_one_address_whatever_is_asked_for_as_in_hermes() -> None:
+    body = SUBSCRIPTION | {"mode": "BROADCAST"}
+    made = new_subscription("a.b", body, strict=True)
+    assert made.mode is EndpointMode.BROADCAST
+    batched = new_subscription("a.b", body | {"deliveryType": "BATCH"}, strict=True)
+    assert batched.mode is EndpointMode.ANYCAST
+    assert changed_subscription(made, {"deliveryType": "BATCH"}, strict=True).mode == "ANYCAST"
+    with pytest.raises(ValidationFailedError, match="mode must be ANYCAST when deliveryType"):
+        replace(batched, mode=EndpointMode.BROADCAST)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,229 @@
+"""A message to many addresses: who gets it again, and what comes of all their answers."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from ipaddress import ip_address
+
+import pytest
+
+from app.domain.circuit import ErrorType
+from app.domain.delivery import Delivered, Discarded, Outcome, Retry
+from app.domain.egress import Address
+from app.domain.message import Message, Partition, Record
+from workers.delivery.broadcast import (
+    ADDRESSES_MAX,
+    BroadcastDestination,
+    Unfinished,
+    Way,
+    together,
+)
+from workers.delivery.oauth.destination import Header
+from workers.transport.dialing import Origin
+
+A, B, C = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
+TOOK = Delivered(status=200)
+BUSY = Retry(reason="busy", status=503)
+NO = Discarded(reason="no", status=400)
+UNAUTHORIZED = Discarded(reason="who?", status=401)
+TOKEN = (b"authorization", b"Bearer t")
+
+
+class Replicas:
+    """An endpoint whose host stands for addresses that answer by a script."""
+
+    def __init__(self, **answers: Outcome) -> None:
+        self.answers: dict[Address, Outcome] = {
+            address: answers.get(name, TOOK) for name, address in (("a", A), ("b", B), ("c", C))
+        }
+        self.sent: list[Address] = []
+        self.unreachable: Retry | None = None
+        self.ways: list[Way] = []
+
+    @property
+    def way(self) -> Way:
+        return Way(Origin("http", "s.test", 80), 10.0)
+
+    async def addresses(self) -> Sequence[Address] | Outcome:
+        return self.unreachable or tuple(self.answers)
+
+    async def attempt(
+        self,
+        message: Message,
+        *,
+        retry_count: int,
+        authorization: Header | None = None,
+        way: Way | None = None,
+    ) -> Outcome:
+        del message, retry_count, authorization
+        assert way is not None
+        assert way.origin.address is not None
+        self.ways.append(way)
+        self.sent.append(way.origin.address)
+        return self.answers[way.origin.address]
+
+    def then(self, **answers: Outcome) -> None:
+        """From now on they answer so."""
+        self.answers = Replicas(**answers).answers
+        self.sent.clear()
+
+
+def a_message(offset: int = 0) -> Message:
+    return Message(Record(offset, 1, None, b"{}", []), Partition("g.t", 0))
+
+
+def broadcast(replicas: Replicas, messages_max: int = 100) -> BroadcastDestination:
+    return BroadcastDestination(replicas, Unfinished(messages_max))
+
+
+async def test_each_address_gets_a_message_and_it_is_delivered_once_all_took_it() -> None:
+    replicas = Replicas()
+    assert await broadcast(replicas).attempt(a_message(), retry_count=0) == TOOK
+    assert replicas.sent == [A, B, C]
+    assert {way.origin.host for way in replicas.ways} == {"s.test"}
+    assert all(9 < way.total_s <= 10 for way in replicas.ways)
+
+
+async def test_only_those_that_have_not_taken_it_get_it_again() -> None:
+    replicas = Replicas(b=BUSY)
+    destination = broadcast(replicas)
+    outcome = await destination.attempt(a_message(), retry_count=0)
+    assert outcome == Retry(reason="busy (at 10.0.0.2; 1 of 3 addresses have failed)", status=503)
+    replicas.then(a=BUSY, c=BUSY)
+    assert await destination.attempt(a_message(), retry_count=1) == TOOK
+    assert replicas.sent == [B]
+    # It is over: the same message once more is one that was read again.
+    replicas.then()
+    await destination.attempt(a_message(), retry_count=0)
+    assert replicas.sent == [A, B, C]
+
+
+async def test_messages_are_told_apart() -> None:
+    replicas = Replicas(b=BUSY)
+    destination = broadcast(replicas)
+    await destination.attempt(a_message(1), retry_count=0)
+    replicas.sent.clear()
+    await destination.attempt(a_message(2), retry_count=0)
+    assert replicas.sent == [A, B, C]
+
+
+async def test_what_one_has_refused_is_discarded_when_the_others_are_done_with_it() -> None:
+    replicas = Replicas(a=NO, b=BUSY)
+    destination = broadcast(replicas)
+    outcome = await destination.attempt(a_message(), retry_count=0)
+    assert isinstance(outcome, Retry)
+    assert outcome.reason == "busy (at 10.0.0.2; 2 of 3 addresses have failed)"
+    replicas.then(a=TOOK, b=TOOK)
+    assert await destination.attempt(a_message(), retry_count=1) == Discarded(
+        reason="no (at 10.0.0.1; 1 of 3 addresses have failed)", status=400
+    )
+    assert replicas.sent == [B]
+
+
+async def test_an_address_that_comes_gets_it_and_one_that_goes_needs_it_no_more() -> None:
+    replicas = Replicas(b=BUSY)
+    destination = broadcast(replicas)
+    await destination.attempt(a_message(), retry_count=0)
+    replicas.then()
+    new = ip_address("10.0.0.4")
+    replicas.answers = {A: TOOK, C: TOOK, new: TOOK}
+    assert await destination.attempt(a_message(), retry_count=1) == TOOK
+    assert replicas.sent == [new]
+
+
+async def test_only_so_many_messages_are_remembered() -> None:
+    replicas = Replicas(b=BUSY)
+    destination = broadcast(replicas, messages_max=2)
+    for offset in range(3):
+        await destination.attempt(a_message(offset), retry_count=0)
+    again = []
+    for offset in (2, 1, 0):
+        replicas.sent.clear()
+        await destination.attempt(a_message(offset), retry_count=1)
+        again.append(list(replicas.sent))
+    assert again == [[B], [B], [A, B, C]]
+
+
+async def test_a_name_that_is_not_known_is_a_failed_attempt() -> None:
+    replicas = Replicas()
+    unknown = Retry(reason="no such name", error=ErrorType.CONNECTION)
+    replicas.unreachable = unknown
+    assert await broadcast(replicas).attempt(a_message(), retry_count=0) == unknown
+    assert replicas.sent == []
+
+
+async def test_more_addresses_than_may_be_get_nothing() -> None:
+    replicas = Replicas()
+    replicas.answers = {ip_address(0x0A000000 + n): TOOK for n in range(ADDRESSES_MAX + 1)}
+    outcome = await broadcast(replicas).attempt(a_message(), retry_count=0)
+    assert outcome == Retry(reason="The endpoint has 257 addresses: BROADCAST goes to 256")
+    assert replicas.sent == []
+
+
+@pytest.mark.parametrize("others", [TOOK, BUSY, NO])
+async def test_a_token_that_one_does_not_take_is_told_and_it_gets_another(others: Outcome) -> None:
+    replicas = Replicas(a=others, b=UNAUTHORIZED, c=others)
+    destination = broadcast(replicas)
+    outcome = await destination.attempt(a_message(), retry_count=0, authorization=TOKEN)
+    assert outcome.status == 401
+    assert isinstance(outcome, Retry) == isinstance(others, Retry)
+    replicas.then()
+    await destination.attempt(a_message(), retry_count=1, authorization=TOKEN)
+    assert replicas.sent == ([A, B, C] if others == BUSY else [B])
+
+
+async def test_who_gives_an_attempt_up_ends_all_its_requests() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    class Hanging(Replicas):
+        async def attempt(self, message: Message, **given: object) -> Outcome:
+            del message, given
+            began.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                ended.set()
+            return TOOK
+
+    async with asyncio.TaskGroup() as tasks:
+        attempt = tasks.create_task(broadcast(Hanging()).attempt(a_message(), retry_count=0))
+        await began.wait()
+        attempt.cancel()
+    assert attempt.cancelled()
+    assert ended.is_set()
+
+
+def at(*outcomes: Outcome) -> Mapping[Address, Outcome]:
+    return dict(zip((A, B, C), outcomes, strict=False))
+
+
+S = timedelta(seconds=1)
+TOGETHER: Mapping[str, tuple[Mapping[Address, Outcome], Callable[[Outcome], bool]]] = {
+    "one alone is told as it is": (at(BUSY), lambda told: told == BUSY),
+    "not before each of them wants it": (
+        at(Retry(reason="r", retry_after=3 * S), TOOK, Retry(reason="r", retry_after=9 * S)),
+        lambda told: isinstance(told, Retry) and told.retry_after == 9 * S,
+    ),
+    "blame is for those that have some": (
+        at(Retry(reason="r", blameless=True), Retry(reason="r")),
+        lambda told: isinstance(told, Retry) and not told.blameless,
+    ),
+    "no blame if none has any": (
+        at(Retry(reason="r", blameless=True), TOOK),
+        lambda told: isinstance(told, Retry) and told.blameless,
+    ),
+    "one that is gone suspends, once the others are through": (
+        at(TOOK, Discarded(reason="gone", status=410, suspension="gone"), NO),
+        lambda told: isinstance(told, Discarded) and told.suspension == "gone",
+    ),
+    "who has no time is told so": (
+        at(Retry(reason="late", error=ErrorType.TIMEOUT), NO),
+        lambda told: isinstance(told, Retry) and told.timed_out,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_what_all_answers_come_to(name: str) -> None:
+    outcomes, is_so = TOGETHER[name]
+    assert is_so(together(outcomes))

@@ -1,0 +1,184 @@
+"""A destination of many addresses, each of which gets every message (Hermes' BROADCAST)."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Final, NamedTuple, Protocol
+
+from app.domain.delivery import Delivered, Discarded, Outcome, Retry
+from app.domain.egress import Address
+from app.domain.message import Message, Partition
+from workers.delivery.oauth.destination import Header, Landing
+from workers.transport.dialing import Origin
+
+# More than a service has instances that are told one by one; each costs a connection.
+ADDRESSES_MAX: Final = 256
+NO_STATUS: Final = 0
+
+
+class Way(NamedTuple):
+    """Where a request goes, and how many seconds it may take in all."""
+
+    origin: Origin
+    total_s: float
+
+
+class Addressable(Protocol):
+    """An endpoint whose host stands for addresses."""
+
+    @property
+    def way(self) -> Way:
+        """Where its requests go, and how long each may take."""
+
+    async def addresses(self) -> Sequence[Address] | Outcome:
+        """All that its host stands for now, or what comes of an attempt because nobody can say."""
+
+    async def attempt(
+        self,
+        message: Message,
+        *,
+        retry_count: int,
+        authorization: Header | None = None,
+        way: Way | None = None,
+    ) -> Outcome:
+        """One POST, by `way` if it is given; never raises for what a network does."""
+
+
+class BroadcastDestination:
+    """`inner` at every address that its host stands for: a message is delivered once each took it.
+
+    An attempt is one POST to each address that is not done with the message, all at once: it is
+    done once it took it, or refused it for good, as far as `unfinished` remembers. What is
+    forgotten, as by the end of the worker, goes to all again, and so does what is read again. A
+    message that one address has refused is discarded once all others are done with it.
+    """
+
+    __slots__ = ("_inner", "_unfinished")
+
+    def __init__(self, inner: Addressable, unfinished: "Unfinished") -> None:
+        self._inner = inner
+        self._unfinished = unfinished
+
+    def begin(
+        self,
+        message: Message,
+        retry_count: int,
+        landing: Landing,
+        *,
+        authorization: Header | None = None,
+    ) -> None:
+        """Nothing is begun: several answers are to be awaited."""
+
+    async def attempt(
+        self, message: Message, *, retry_count: int, authorization: Header | None = None
+    ) -> Outcome:
+        """One POST to each address that is left, within one deadline, and what they come to."""
+        began, inner = asyncio.get_running_loop().time(), self._inner
+        addresses = await inner.addresses()
+        if isinstance(addresses, Delivered | Retry | Discarded):
+            return addresses
+        if len(addresses) > ADDRESSES_MAX:
+            return _too_many(addresses)
+        origin, total_s = inner.way
+        left_s = began + total_s - asyncio.get_running_loop().time()
+        if retry_count == 0:
+            # Also after a seek, which is for all of them.
+            self._unfinished.forget(message)
+        done = dict(self._unfinished.done_with(message))
+        async with asyncio.TaskGroup() as tasks:
+            posts = {
+                address: tasks.create_task(
+                    inner.attempt(
+                        message,
+                        retry_count=retry_count,
+                        authorization=authorization,
+                        way=Way(origin._replace(address=address), left_s),
+                    )
+                )
+                for address in addresses
+                if address not in done
+            }
+        answered = {address: post.result() for address, post in posts.items()}
+        # Another token may be taken where this one was not.
+        again = HTTPStatus.UNAUTHORIZED if authorization is not None else NO_STATUS
+        done |= {
+            address: outcome
+            for address, outcome in answered.items()
+            if not isinstance(outcome, Retry) and outcome.status != again
+        }
+        outcome = together({each: done.get(each) or answered[each] for each in addresses}, again)
+        if isinstance(outcome, Retry) or outcome.status == again:
+            self._unfinished.keep(message, done)
+        else:
+            self._unfinished.forget(message)
+        return outcome
+
+
+class Unfinished:
+    """Which addresses are done with messages that others are not: the newest `messages_max`."""
+
+    def __init__(self, messages_max: int) -> None:
+        self.messages_max = messages_max
+        self._done: OrderedDict[tuple[Partition, int], Mapping[Address, Outcome]] = OrderedDict()
+
+    def done_with(self, message: Message) -> Mapping[Address, Outcome]:
+        """What each address that is done with it has made of it."""
+        return self._done.get((message.partition, message.offset), {})
+
+    def keep(self, message: Message, done: Mapping[Address, Outcome]) -> None:
+        """It is tried again at all other addresses."""
+        place = message.partition, message.offset
+        if done:
+            self._done[place] = done
+            self._done.move_to_end(place)
+        if len(self._done) > self.messages_max:
+            self._done.popitem(last=False)
+
+    def forget(self, message: Message) -> None:
+        """It is not tried again."""
+        self._done.pop((message.partition, message.offset), None)
+
+
+def together(outcomes: Mapping[Address, Outcome], first_told: int = NO_STATUS) -> Outcome:
+    """What the outcomes at all addresses come to for the message.
+
+    It is tried again while any of them may take it yet, and not before each of these wants it; else
+    it is discarded if any has refused it. A failure with the status `first_told` is told before
+    others.
+    """
+    failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
+    retries = [each for each in failures.values() if isinstance(each, Retry)]
+    if not failures:
+        return next(iter(outcomes.values()))
+    address, told = _told(failures, first_told)
+    reason = told.reason
+    if len(outcomes) > 1:
+        reason += f" (at {address}; {len(failures)} of {len(outcomes)} addresses have failed)"
+    if not retries:
+        suspensions = (each.suspension for each in failures.values() if isinstance(each, Discarded))
+        suspension = next((each for each in suspensions if each), None)
+        return Discarded(reason=reason, status=told.status, suspension=suspension)
+    return Retry(
+        reason=reason,
+        status=told.status,
+        retry_after=max((each.retry_after for each in retries if each.retry_after), default=None),
+        error=told.error if isinstance(told, Retry) else None,
+        blameless=all(each.blameless for each in retries),
+    )
+
+
+def _told(
+    failures: Mapping[Address, Retry | Discarded], first_told: int
+) -> tuple[Address, Retry | Discarded]:
+    """The failure that speaks for all: those that go on before those that are over."""
+    return min(
+        failures.items(),
+        key=lambda item: (item[1].status != first_told, isinstance(item[1], Discarded)),
+    )
+
+
+def _too_many(addresses: Sequence[Address]) -> Retry:
+    return Retry(
+        reason=f"The endpoint has {len(addresses)} addresses: BROADCAST goes to {ADDRESSES_MAX}"
+    )
