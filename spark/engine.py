@@ -22,6 +22,7 @@ from spark.jobs import (
     undelivered_analytics,
 )
 from spark.session import new_session
+from spark.tasks import SessionJobs
 from spark.work import Progress, Work, work_of
 
 JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
@@ -58,10 +59,11 @@ class SparkEngine:
         WorkStoppedError, or whatever Spark raises then, when it was stopped; EngineLostError.
         """
         if self._session is None:
-            progress.step("Starting Spark", done=0.0)
+            progress.step("Starting Spark", done=0.0, until=0.05)
         session = self._warm()
         # Of this thread: what it starts on Spark can be cancelled by the name of the group.
         session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
+        progress.watch(SessionJobs(session))
         work = work_of(job, self._settings, database_url=self._database_url, progress=progress)
         try:
             return JOBS[job.kind](session, work)

@@ -126,7 +126,9 @@ class Runner:
         progress = Progress(job.progress.log)
         async with asyncio.TaskGroup() as tasks:
             doing = tasks.create_task(self._done(job, progress))
+            looking = tasks.create_task(self._look(progress))
             ending = await self._watch(job, progress, doing=doing, stopping=stopping)
+            looking.cancel()
         # The last lines, before the state that they explain.
         await self._standing(job.claim, progress)
         await self._settle(job, doing.result(), ending)
@@ -146,6 +148,12 @@ class Runner:
                 progress.say(line)
             _log.exception("job_broke", job=job.id)
             return _failure_of(exc)
+
+    async def _look(self, progress: Progress) -> None:
+        """Ask how far it is, beside the reports: these go on while Spark does not answer."""
+        while True:
+            await asyncio.sleep(self._pace.report_every.total_seconds())
+            await asyncio.to_thread(progress.look)
 
     async def _watch(
         self,

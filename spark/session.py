@@ -22,6 +22,8 @@ _ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Executors elsewhere need not have us installed; this machine has.
+    "spark.python.daemon.module": "spark.worker_daemon",
     # Adaptive execution merges what is too small, and splits nothing on one machine.
     "spark.sql.shuffle.partitions": "4",
 }

@@ -30,6 +30,7 @@ from app.telemetry import configure_logging
 from spark.runner import Pace, Runner
 from spark.session import submitted_session
 from spark.store import DatabaseJobs
+from spark.tasks import SessionJobs
 from spark.work import Progress, Work, work_of
 
 Do = Callable[[SparkSession, Work], JobResult]
@@ -72,6 +73,7 @@ class SubmittedEngine:
     def run(self, job: Job, progress: Progress) -> JobResult:
         """Do it: its result, or what it raises."""
         self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark's
+        progress.watch(SessionJobs(self.session))
         work = work_of(job, self.settings, database_url=self.database_url, progress=progress)
         return self.do(self.session, work)
 

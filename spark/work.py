@@ -7,6 +7,7 @@ from threading import Event, Lock
 
 from app.config import Settings
 from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, Job, JobProgress, Scope
+from spark.steps import SparkJobs, done_within
 
 
 class WorkStoppedError(Exception):
@@ -22,7 +23,9 @@ class Progress:
     def __init__(self, log: tuple[str, ...] = ()) -> None:
         self._lock = Lock()
         self._step = ""
-        self._done = 0.0
+        self._done = self._start = self._until = 0.0
+        self._spark: SparkJobs | None = None
+        self._begun_before = 0
         self._log = deque(log, maxlen=LOG_LINES_MAX)
         self._stopped = Event()
 
@@ -40,13 +43,34 @@ class Progress:
         if self._stopped.wait(time.total_seconds()):
             raise WorkStoppedError
 
-    def step(self, name: str, *, done: float) -> None:
-        """The step that begins, with the share (0 to 1) done before it; WorkStoppedError."""
+    def watch(self, spark: SparkJobs) -> None:
+        """From its next step on, what the job does is done by this Spark."""
+        with self._lock:
+            self._spark = spark
+
+    def step(self, name: str, *, done: float, until: float) -> None:
+        """The step that begins, with the shares (0 to 1) done before and with it.
+
+        WorkStoppedError; what Spark raises that is gone.
+        """
         if self.stopped:
             raise WorkStoppedError
+        begun = 0 if self._spark is None else self._spark.begun()
         with self._lock:
-            self._step, self._done = name, done
+            self._step, self._start, self._until = name, done, until
+            self._done, self._begun_before = max(self._done, done), begun
         self.say(name)
+
+    def look(self) -> None:
+        """Ask Spark how much of the step is done; it blocks for as long as that does not answer."""
+        with self._lock:
+            spark, before, step = self._spark, self._begun_before, (self._start, self._until)
+        if spark is None:
+            return
+        done = done_within(*step, spark.since(before))
+        with self._lock:
+            # It may be of the step before: what is done with that is done before the next.
+            self._done = max(self._done, done)
 
     def say(self, line: str) -> None:
         """One line of the log, with the time; the oldest goes when there are too many."""

@@ -71,11 +71,11 @@ def run(session: SparkSession, work: Work, *, patience: Patience | None = None) 
     """Do it; WorkStoppedError, LogUnavailableError, StorageUnavailableError."""
     if work.claim is None:
         raise ValueError("The archive is written for a job of the database")
-    work.progress.step("Removing what was kept long enough", done=0.0)
+    work.progress.step("Removing what was kept long enough", done=0.05, until=0.05)
     removed = _tidied(session, work, patience or Patience())
     new = _new(work)
     written = [
-        _archived(session, work, each, claim=work.claim, done=number / len(new))
+        _archived(session, work, each, claim=work.claim, part=(number, len(new)))
         for number, each in enumerate(new)
     ]
     pieces_written = [piece for each in written for piece in each.pieces]
@@ -121,19 +121,18 @@ def _new_of(
 
 
 def _archived(
-    session: SparkSession, work: Work, new: _New, *, claim: Claim, done: float
+    session: SparkSession, work: Work, new: _New, *, claim: Claim, part: tuple[int, int]
 ) -> _Written:
-    """Write what is new of a topic; what is there then."""
+    """Write what is new of a topic, which is that of so many; what is there then."""
     url, name = work.database_url, new.topic.name
-    work.progress.step(f"Archiving {name}", done=done)
+    done, until = (0.05 + 0.9 * number / part[1] for number in (part[0], part[0] + 1))
+    work.progress.step(f"Archiving {name}", done=done, until=until)
     folder = Folder(
         claim.job_id, claim.attempt, name, f"{work.archive}/{name}/{claim.job_id}-{claim.attempt}"
     )
     begin_folder(url, folder, new.topic, spans=new.spans)
-    offsets = sum(span.end - span.start for span in new.spans)
     source = messages(session, url, log=work.log, spans=new.spans)
-    tasks = min(_TASKS_MAX, -(-offsets // SPAN_MAX))
-    write_archived(placed(source.coalesce(tasks)), folder.path)
+    write_archived(into_files(source, new.spans), folder.path)
     # From the files: that is what there is to read.
     files = read_archived(session, folder.path)
     found = tuple(Piece(*row) for row in pieces(files).collect())
@@ -146,6 +145,15 @@ def _archived(
     _tell_missed(work, name, missed)
     describe_folder(url, folder, found, spans=[each.span for each in kept])
     return _Written(pieces=found, missed=missed)
+
+
+def into_files(source: DataFrame, spans: Sequence[Span]) -> DataFrame:
+    """The messages of the spans as they are archived, by a task for each SPAN_MAX of them.
+
+    So what is archived every hour of many partitions is not a file of each.
+    """
+    offsets = sum(span.end - span.start for span in spans)
+    return placed(source.coalesce(min(_TASKS_MAX, -(-offsets // SPAN_MAX))))
 
 
 def _taken(work: Work, new: _New, found: Sequence[Piece]) -> Mapping[int, int]:

@@ -25,7 +25,7 @@ from spark.work import Work
 
 def run(session: SparkSession, work: Work) -> JobResult:
     """Do it; WorkStoppedError when it is told to stop before it has begun."""
-    work.progress.step("Following messages through their traces", done=0.1)
+    work.progress.step("Following messages through their traces", done=0.1, until=0.95)
     lost = lost_entries(work.database_url, looked_at(work.scope))
     if lost:
         work.progress.say(f"{lost} entries of traces were lost in that time, and are not counted")

@@ -36,12 +36,12 @@ def run(session: SparkSession, work: Work) -> JobResult:
         dropped=frozenset(request.dropped),
     )
     spans = [span for span in spans_of(topic, request) if span.start < span.end]
-    work.progress.step("Counting messages", done=0.1)
+    work.progress.step("Counting messages", done=0.1, until=0.8)
     # What lies before a gap counts as gone with it.
     records = messages_of(session, work, adjoining(reached(work, topic, spans)))
     found = counted(records, account)
     spread_to_database(found, LEDGER_COUNTS, url=work.database_url, claim=work.claim)
-    work.progress.step("Counting discards", done=0.8)
+    work.progress.step("Counting discards", done=0.8, until=0.95)
     rows = discarded(session, work.database_url, subscription_id=subscription_id, spans=spans)
     reasons = discards_by_reason(passed_discards(rows, account))
     to_database(reasons, LEDGER_DISCARDS, url=work.database_url, claim=work.claim)

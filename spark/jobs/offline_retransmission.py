@@ -46,7 +46,8 @@ def run(session: SparkSession, work: Work) -> JobResult:
     request = republishing_asked_for(url, claim.job_id)
     republishing = _republishing(work, request, claim)
     positions = begin_parts(url, claim.job_id, request.spans, ends=_ends(work, request.target))
-    work.progress.step(f"Publishing messages of {request.source} to {request.target}", done=0.1)
+    name = f"Publishing messages of {request.source} to {request.target}"
+    work.progress.step(name, done=0.1, until=0.95)
     read = _published(session, work, request, positions=positions, republishing=republishing)
     complete_parts(url, claim)
     lost = gone(work, request.source, request.spans, read=read)

@@ -21,7 +21,7 @@ class NotKnownError(Exception):
 def await_recorded(work: Work, streams: Sequence[Span]) -> None:
     """Wait for what the streams had to say when it was asked for; NotKnownError."""
     until = time.monotonic() + RECORDED_WITHIN.total_seconds()
-    work.progress.step("Waiting for what is recorded", done=0.05)
+    work.progress.step("Waiting for what is recorded", done=0.05, until=0.1)
     while left := unrecorded(work.database_url, streams):
         if time.monotonic() > until:
             message = f"{left} records of undelivered messages and traces wait: is a worker there?"

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from app.domain.job import Claim, JobKind, JobResult
-from app.domain.retransmission import SAMPLES_MAX, Only, Span
+from app.domain.retransmission import Only, Span
 from app.storage.analytics_parts import RUNS
 from app.storage.resent_rows import other_retransmissions
 from app.storage.retransmission_choosing import (
@@ -31,7 +31,7 @@ from app.storage.retransmission_rows import Discards
 from spark.archives import of_partition
 from spark.jobs.reached import Reached, gone, messages_of, reached
 from spark.jobs.recorded import NotKnownError, await_recorded
-from spark.jobs.staging import stage
+from spark.jobs.staging import CHOSEN_SHARE, stage
 from spark.records import finished, resent, unsent_discards
 from spark.sinks import spread_to_database
 from spark.submitted import carry_out
@@ -40,6 +40,7 @@ from spark.transforms.retransmission import (
     chosen,
     each_once,
     ended,
+    first_chosen,
     missing,
     runs,
     sources,
@@ -56,9 +57,10 @@ def run(session: SparkSession, work: Work) -> JobResult:
         raise ValueError("A retransmission is chosen for a job of the database")
     asked = asked_for(work.database_url, work.claim.job_id)
     await_recorded(work, asked.request.streams)
-    work.progress.step("Choosing messages", done=0.1)
     spans = looked_at(work, asked)
     read = reached(work, asked.topic, spans) if spans else Reached(starts={})
+    until = CHOSEN_SHARE if read.archived else 0.95
+    work.progress.step("Choosing messages", done=0.1, until=until)
     wanted = selected(session, work, asked, read=read)
     if asked.request.dry_run:
         result = _foreseen(wanted, read)
@@ -172,8 +174,7 @@ def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:
     wanted = wanted.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         total = wanted.agg(F.count(F.lit(1)), F.sum("size"), F.count_if("archived")).first()
-        order = ("timestamp_ms", "partition", "offset")
-        first = wanted.orderBy(*order).limit(SAMPLES_MAX).collect()
+        first = first_chosen(wanted).collect()
     finally:
         wanted.unpersist()
     count, size, archived = total or (0, 0, 0)

@@ -39,7 +39,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     if work.claim is None:
         raise ValueError("A simulation is made for a job of the database")
     topic, request = simulation_asked_for(work.database_url, work.claim.job_id)
-    work.progress.step("Judging messages", done=0.1)
+    work.progress.step("Judging messages", done=0.1, until=0.95)
     judged = _judged(topic, request)
     read = reached(work, topic, request.spans)
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)

@@ -19,6 +19,8 @@ from spark.schemas import RECORDS
 from spark.sinks import spread_to_database
 from spark.work import Work
 
+# How much is done when it is chosen what is fetched.
+CHOSEN_SHARE: Final = 0.5
 _RECORDS: Final = to_arrow_schema(RECORDS, timezone="UTC")
 
 
@@ -38,7 +40,8 @@ def stage(session: SparkSession, work: Work, read: Reached, *, total: Totals, ti
     if not total.archived or work.claim is None:
         return
     _require_room(work, total)
-    work.progress.step(f"Fetching {total.archived} of them from the archive", done=0.5)
+    name = f"Fetching {total.archived} of them from the archive"
+    work.progress.step(name, done=CHOSEN_SHARE, until=0.95)
     url, claim = work.database_url, work.claim
     records = archived_messages(session, read.folders, spans=read.archived, times=times)
     kept = records.mapInArrow(_keeping(url, claim), RECORDS)

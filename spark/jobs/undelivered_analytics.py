@@ -27,9 +27,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
     discards = described(undelivered(session, work.database_url, work.scope))
     discards = discards.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        work.progress.step("Counting undelivered messages", done=0.1)
+        work.progress.step("Counting undelivered messages", done=0.1, until=0.6)
         messages, counts = kept(counted(discards), UNDELIVERED, work)
-        work.progress.step("Finding clusters of failures", done=0.6)
+        work.progress.step("Finding clusters of failures", done=0.6, until=0.95)
         _, clusters = kept(clustered(discards), FAILURES, work)
     finally:
         discards.unpersist()

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from app.domain.filters import Filter
 from app.domain.message import Message, Partition, Record
-from app.domain.retransmission import RUN_MAX
+from app.domain.retransmission import RUN_MAX, SAMPLES_MAX
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from spark.batches import Batches, batch_of
@@ -70,6 +70,11 @@ def sources(resent: DataFrame) -> DataFrame:
     return resent.select(
         F.col("source_partition").alias("partition"), F.col("source_offset").alias("offset")
     )
+
+
+def first_chosen(wanted: DataFrame) -> DataFrame:
+    """The SAMPLES_MAX earliest of the chosen messages."""
+    return wanted.orderBy("timestamp_ms", "partition", "offset").limit(SAMPLES_MAX)
 
 
 def runs(messages: DataFrame) -> DataFrame:

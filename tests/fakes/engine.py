@@ -26,13 +26,13 @@ class FakeEngine:
 
     def run(self, job: Job, progress: Progress) -> JobResult:
         self.jobs.append(job)
-        progress.step("counting", done=0.5)
+        progress.step("counting", done=0.5, until=0.9)
         self.begun.set()
         if not self.may_end.wait(PATIENCE_S):
             raise TimeoutError
         if self.stopped_by is not None and progress.stopped:
             raise self.stopped_by
-        progress.step("writing", done=0.9)
+        progress.step("writing", done=0.9, until=1.0)
         if self.error is not None:
             raise self.error
         return self.result

@@ -44,7 +44,7 @@ async def written(
     bench: Bench, job: Job, patience: Patience | None = None, *, progress: Progress | None = None
 ) -> JobResult:
     """What the job has made, which does not count yet."""
-    work = replace(bench.work(job), archive=str(bench.output / "archive"))
+    work = replace(bench.work(job), archive=f"{bench.output}/archive")
     work = replace(work, progress=progress or work.progress)
     return await asyncio.to_thread(archive.run, bench.spark, work, patience=patience)
 
@@ -56,8 +56,8 @@ class Watched(Progress):
         super().__init__()
         self._then = then
 
-    def step(self, name: str, *, done: float) -> None:
-        super().step(name, done=done)
+    def step(self, name: str, *, done: float, until: float) -> None:
+        super().step(name, done=done, until=until)
         if name.startswith("Archiving"):
             self._then()
 

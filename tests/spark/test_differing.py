@@ -1,6 +1,8 @@
 """Which messages are shown of those that two filters judge differently, on small frames."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,7 +21,9 @@ pytestmark = pytest.mark.timeout(400)
 BOTH = replace(HOUR, proposed=(ONES,), present=(EVEN,))
 
 
-def places(spark: SparkSession, messages: list[dict[str, object]], *, added: bool) -> list[object]:
+def places(
+    spark: SparkSession, messages: Sequence[dict[str, Any]], *, added: bool
+) -> Sequence[tuple[Any, ...]]:
     found = arrivals(frame(spark, messages, MESSAGES).repartition(3), BOTH)
     first = first_differing(found, is_added=added)
     assert [row.is_added for row in first.collect()] == [added] * first.count()

@@ -1,0 +1,49 @@
+"""What Spark says of the tasks of its jobs."""
+
+from contextlib import suppress
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from spark.steps import Begun
+
+_RUNNING: Final = "RUNNING"
+
+
+class SessionJobs:
+    """The jobs of a session, which are numbered from 0 as they begin. See `spark.steps.SparkJobs`.
+
+    Spark forgets old jobs, so only the newest is looked at, and no more than that costs.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._context = session.sparkContext
+        self._tracker = session.sparkContext.statusTracker()
+
+    def begun(self) -> int:
+        """How many it has begun so far; Py4JError, OSError when it is gone."""
+        # The tracker hears of jobs a while later: one of the step before would be of the next.
+        scheduler = self._context._jsc.sc().dagScheduler()  # noqa: SLF001 - PySpark does not tell
+        return int(scheduler.numTotalJobs())
+
+    def since(self, first: int) -> Begun:
+        """What there is of those behind the first `first`; nothing, if Spark does not say."""
+        with suppress(Py4JError, OSError):
+            return self._since(first)
+        return Begun()
+
+    def _since(self, first: int) -> Begun:
+        jobs = self.begun() - first
+        job = self._tracker.getJobInfo(first + jobs - 1) if jobs > 0 else None
+        if job is None:
+            return Begun(jobs=max(jobs, 0))
+        if job.status != _RUNNING:
+            return Begun(jobs=jobs, completed=1, tasks=1)
+        stages = [self._tracker.getStageInfo(each) for each in job.stageIds]
+        known = [each for each in stages if each is not None]
+        return Begun(
+            jobs=jobs,
+            completed=sum(each.numCompletedTasks for each in known),
+            tasks=sum(each.numTasks for each in known),
+        )
