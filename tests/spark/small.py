@@ -1,6 +1,6 @@
 """A small Spark on this machine, for tests."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,8 @@ from tests.servers.spark_kafka import jars
 # not pay before the test ends.
 FRUGAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "2",
+    # Plans are looked at as text.
+    "spark.sql.maxMetadataStringLength": "10000",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # In other zones than that of the machine: results are in UTC all the same.
@@ -29,7 +31,11 @@ FRUGAL: Final[Mapping[str, str]] = {
 
 @contextmanager
 def small_session(
-    place: Path, *, conf: Mapping[str, str] = FRUGAL, memory: str = "512m"
+    place: Path,
+    *,
+    conf: Mapping[str, str] = FRUGAL,
+    memory: str = "512m",
+    more_jars: Sequence[Path] = (),
 ) -> Iterator[SparkSession]:
     """A session on two threads, with its files in `place`; after the block its Java is gone.
 
@@ -39,7 +45,7 @@ def small_session(
         raise RuntimeError("; ".join(missing))
     settings = Settings(spark_master="local[2]", spark_memory=memory)
     places = {"spark.local.dir": f"{place}/local", "spark.sql.warehouse.dir": f"{place}/warehouse"}
-    connector = {"spark.jars": ",".join(map(str, jars()))}
+    connector = {"spark.jars": ",".join(map(str, [*jars(), *more_jars]))}
     session = new_session(settings, **conf, **places, **connector)
     try:
         yield session
