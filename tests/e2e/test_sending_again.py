@@ -63,6 +63,46 @@ async def test_a_worker_killed_while_it_sends_them_leaves_none_out_and_none_is_a
     assert twice <= IN_FLIGHT + COMMIT_DELAY_S * IN_FLIGHT / LATENCY_S
 
 
+async def lag_of(service: Service, path: str) -> int:
+    """By what is committed in the log."""
+    [group] = (await service.http.get(f"{path}/consumer-groups")).raise_for_status().json()
+    return sum(each["lag"] for each in group["partitions"])
+
+
+async def test_what_one_subscription_is_sent_again_no_other_one_gets_nor_counts_as_its_own(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    async with (
+        running(configuration, logs) as service,
+        Subscriber() as receiver,
+        Subscriber() as others,
+    ):
+        await published_before(service)
+        path = await service.subscribe(TOPIC, "s", receiver.url)
+        live = await service.subscribe(TOPIC, "live", others.url, rate=1)
+        resting = await service.subscribe(TOPIC, "resting", others.url, rate=1)
+        await service.set_state(resting, "SUSPENDED")
+        ends = await ends_of(service, path)
+        where = await chosen(configuration["ANGELIA_DATABASE_URL"], path, ends)
+        assert (await until_ended(service, where))["state"] == "DONE"
+        # They are records of the topic, and counted as these.
+        topic = (await service.http.get(f"/topics/{TOPIC}/metrics")).raise_for_status().json()
+        assert topic["published"] == 2 * MESSAGES
+        assert await lag_of(service, resting) == MESSAGES
+        await service.set_state(resting, "ACTIVE")
+
+        async def all_passed() -> bool:
+            return all([await lag_of(service, each) == 0 for each in (live, resting)])
+
+        # At one a second they would be there for long.
+        await eventually(all_passed)
+        for each in (live, resting):
+            metrics = await service.metrics(each)
+            assert [metrics[name] for name in ("delivered", "discarded", "filtered")] == [0, 0, 0]
+    assert others.received == []
+    assert len(receiver.received) == MESSAGES
+
+
 async def test_one_that_is_cancelled_half_way_stops_within_two_seconds_and_the_rest_goes_on(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
