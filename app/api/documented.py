@@ -16,6 +16,7 @@ JSON: Final = "application/json"
 # Marks an answer that can have what is usual of its status, until the document is made.
 USUAL: Final = "x-angelia-usual"
 
+_TEXT: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 _DESCRIPTIONS: Final[Mapping[int, str]] = {
     400: "The request is wrong",
     401: "Not known",
@@ -160,3 +161,18 @@ QUEUE_FULL: Final = refusal(
     message="100 jobs wait already: try again when some ended",
 )
 """Of routes that ask Spark for something."""
+
+
+def asks(**described: str) -> dict[str, Any]:
+    """`openapi_extra` for query parameters that may be left out, by their descriptions.
+
+    For a route that reads them itself: to be given them takes longer than a statement to the
+    database does.
+    """
+    return {"parameters": [_asked(name, about) for name, about in described.items()]}
+
+
+def _asked(name: str, description: str) -> dict[str, Any]:
+    schema = {**_TEXT, "description": description, "title": name.title()}
+    where = {"name": name, "in": "query", "required": False}
+    return {**where, "schema": schema, "description": description}

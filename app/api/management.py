@@ -1,5 +1,6 @@
 """The management routes as one FastAPI application."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
@@ -88,6 +89,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     audit.router,
 )
 
+# What is asked for while much is delivered: a request is held against one route after the other.
+_OFTEN: Final = (undelivered.router, traces.router)
+
 
 def management_app(
     services: Services | None = None,
@@ -114,7 +118,7 @@ def management_app(
     app.state.services = services
     install_error_handlers(app)
     app.add_exception_handler(ClientGoneError, _on_gone)
-    for router in (status.router,) if status_only else (status.router, *ROUTERS):
+    for router in (status.router,) if status_only else (status.router, *_routers(services)):
         require_roles(router.routes)
         # As they are: `include_router` has FastAPI make each of them again, and look twice.
         app.routes.extend(router.routes)
@@ -125,6 +129,13 @@ def management_app(
     if batch:
         app.routes.append(Route(BATCH_PATH, batch, methods=["POST"], include_in_schema=False))
     return app
+
+
+def _routers(services: Services | None) -> Sequence[APIRouter]:
+    """In the order of the documents, or the other way that they are looked through sooner."""
+    if services is None:
+        return ROUTERS
+    return (*_OFTEN, *(each for each in ROUTERS if each not in _OFTEN))
 
 
 async def _on_gone(_request: Request, _error: Exception) -> Response:

@@ -17,6 +17,7 @@ class Undelivered:
 
     `key` is the message's Partition-Key. `redriven_at`: when it was sent again, as far as it is
     known by whoever looks it up. `life`: whose discard it is (app.domain.voids), "" if unknown.
+    `retransmission`: the one that it had been sent again by, "" if none.
     """
 
     subscription_id: str
@@ -34,16 +35,26 @@ class Undelivered:
     key: bytes | None = None
     redriven_at: datetime | None = None
     life: str = ""
+    retransmission: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whose:
+    """A topic, or one of its subscriptions, by the names that they have now."""
+
+    topic: str
+    subscription: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredFilter:
     """Which discards: those that pass all that is given.
 
-    `since` is inclusive, `until` not; `reason` is part of the reason, in either case; `key` is the
-    whole Partition-Key.
+    `whose`: of what there is none by that name, there are none. `since` is inclusive, `until` not;
+    `reason` is part of the reason, in either case; `key` is the whole Partition-Key.
     """
 
+    whose: Whose | None = None
     subscription_id: str | None = None
     topic: str | None = None
     since: datetime | None = None
@@ -73,6 +84,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
         "headers": undelivered.headers,
         "key": None if undelivered.key is None else b64encode(undelivered.key).decode("ascii"),
         "life": undelivered.life,
+        "retransmission": undelivered.retransmission,
     }
     return NewRecord(
         key=undelivered.subscription_id.encode("ascii"),
@@ -104,6 +116,7 @@ def from_record(record: Record) -> Undelivered | None:
             # Not in records of versions that did not keep it.
             key=None if parts.get("key") is None else b64decode(parts["key"]),
             life=parts.get("life", ""),
+            retransmission=parts.get("retransmission", ""),
         )
     except (ValueError, KeyError, TypeError):
         return None

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 from app.domain.errors import ValidationFailedError
-from app.domain.undelivered import Undelivered, UndeliveredFilter
-from app.storage.database import Database, Reading, session_on
+from app.domain.undelivered import Undelivered, UndeliveredFilter, Whose
+from app.storage.database import Database, Reading
 from app.storage.named import require_topic, subscription_id
-from app.storage.undelivered import UndeliveredPage, UndeliveredRepository
+from app.storage.undelivered_pages import UndeliveredPage, page_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,40 +26,43 @@ class UndeliveredService:
 
     async def last(self, topic: str, name: str) -> Undelivered | None:
         """The newest, if there is any; TopicNotFoundError, SubscriptionNotFoundError."""
-
-        async def ask(reading: Reading) -> Undelivered | None:
-            its_id = await subscription_id(reading, topic, name)
-            async with session_on(reading) as session:
-                return await UndeliveredRepository(session).last(its_id)
-
-        return await self._database.read(ask)
+        newest = Wanted(asked=UndeliveredFilter(), limit=1)
+        page = await self._page_of(Whose(topic=topic, subscription=name), newest)
+        return page.items[0] if page.items else None
 
     async def page(self, topic: str, name: str, wanted: Wanted) -> UndeliveredPage:
         """A page of them; TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError."""
-
-        async def ask(reading: Reading) -> UndeliveredPage:
-            its_id = await subscription_id(reading, topic, name)
-            return await _page(reading, wanted, replace(wanted.asked, subscription_id=its_id))
-
-        return await self._database.read(ask)
+        return await self._page_of(Whose(topic=topic, subscription=name), wanted)
 
     async def of_topic(self, topic: str, wanted: Wanted) -> UndeliveredPage:
         """Those of all its subscriptions, deleted ones too; TopicNotFoundError, and as `page`."""
-
-        async def ask(reading: Reading) -> UndeliveredPage:
-            await require_topic(reading, topic)
-            return await _page(reading, wanted, replace(wanted.asked, topic=topic))
-
-        return await self._database.read(ask)
+        return await self._page_of(Whose(topic=topic), wanted)
 
     async def anywhere(self, wanted: Wanted) -> UndeliveredPage:
         """Those of one message at all subscriptions; ValidationFailedError."""
         if wanted.asked.message_id is None:
             raise ValidationFailedError.of("messageId", "must be given")
-        return await self._database.read(lambda reading: _page(reading, wanted, wanted.asked))
+        return await self._database.read(lambda reading: _page(reading, wanted))
+
+    async def _page_of(self, whose: Whose, wanted: Wanted) -> UndeliveredPage:
+        of_it = replace(wanted, asked=replace(wanted.asked, whose=whose))
+
+        async def ask(reading: Reading) -> UndeliveredPage:
+            page = await _page(reading, of_it)
+            if not page.items:
+                # Only then it is to be told whether there is such a one: a turn to the database.
+                await _require(reading, whose)
+            return page
+
+        return await self._database.read(ask)
 
 
-async def _page(reading: Reading, wanted: Wanted, asked: UndeliveredFilter) -> UndeliveredPage:
-    async with session_on(reading) as session:
-        pages = UndeliveredRepository(session)
-        return await pages.page(asked, limit=wanted.limit, after=wanted.after)
+async def _page(reading: Reading, wanted: Wanted) -> UndeliveredPage:
+    return await page_of(reading, wanted.asked, limit=wanted.limit, after=wanted.after)
+
+
+async def _require(reading: Reading, whose: Whose) -> None:
+    if whose.subscription is None:
+        await require_topic(reading, whose.topic)
+    else:
+        await subscription_id(reading, whose.topic, whose.subscription)

@@ -117,11 +117,6 @@ async def open_database(
         await reads.dispose()
 
 
-def session_on(reading: Reading) -> AsyncSession:
-    """A session of it, for what asks by one; its end is the block's that it is entered by."""
-    return AsyncSession(reading, autoflush=False, expire_on_commit=False)
-
-
 @contextmanager
 def translated() -> Iterator[None]:
     """Raise what says that the database is down, slow, busy or old as StorageUnavailableError."""

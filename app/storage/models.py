@@ -17,6 +17,7 @@ from sqlalchemy import (
     MetaData,
     Text,
     UniqueConstraint,
+    false,
     func,
     text,
 )
@@ -257,6 +258,8 @@ class UndeliveredRow(Base):
     redrive_id: Mapped[str | None]
     # Whose discard it is, as voids name them; not known of those that earlier versions recorded.
     life: Mapped[str | None]
+    # Its message was sent again, from here, and discarded again, which is a row of its own.
+    outdated: Mapped[bool] = mapped_column(server_default=false())
 
 
 class UndeliveredVoidRow(Base):

@@ -9,7 +9,8 @@ from app.domain.redrive import Redrivable, RedriveFilter
 from app.domain.undelivered import Undelivered
 from app.storage.models import UndeliveredRow
 from app.storage.texts import storable
-from app.storage.undelivered import MESSAGE_ID_MAX, conditions, undelivered_of
+from app.storage.undelivered import conditions
+from app.storage.undelivered_pages import MESSAGE_ID_MAX, undelivered_of
 
 
 class RedriveRepository:
@@ -84,6 +85,7 @@ class RedriveRepository:
 
 def _conditions(wanted: RedriveFilter) -> list[ColumnElement[bool]]:
     found = [*conditions(since=wanted.since, until=wanted.until, reason=wanted.reason)]
+    found.append(~UndeliveredRow.outdated)
     if not wanted.again:
         found.append(UndeliveredRow.redriven_at.is_(None))
     if wanted.statuses:

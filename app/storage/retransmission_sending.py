@@ -24,7 +24,8 @@ from app.storage.retransmission_models import (
 from app.storage.retransmissions import request_of
 from app.storage.rows import subscription_of
 from app.storage.sealing import vault_of
-from app.storage.undelivered import undelivered_of
+from app.storage.second_ends import SecondEnds
+from app.storage.undelivered_pages import undelivered_of
 
 # Of records from the archive, so many bytes are in memory at a time.
 RECORDS_BYTES_MAX: Final = 1024 * 1024
@@ -195,6 +196,7 @@ class SendingRepository:
         if await self._session.scalar(noted) is None:
             return False
         await self._mark(sending, sent)
+        await SecondEnds(self._session).sent(sending.subscription_id, sent)
         return True
 
     async def end(self, sending: Sending, state: RetransmissionState, reason: str | None) -> None:

@@ -21,7 +21,7 @@ from app.storage.texts import storable
 from app.storage.trace_packs import entries_in
 from app.storage.trace_rows import recorded_by_rows
 from app.storage.trace_tables import TRACE_LOSSES, pack_key
-from app.storage.undelivered import MESSAGE_ID_MAX
+from app.storage.undelivered_pages import MESSAGE_ID_MAX
 
 # Of a message there are one or two as a rule; of one that is retried for hours there are hundreds.
 PACKS_AT_ONCE: Final = 16

@@ -1,36 +1,26 @@
 """Undelivered messages, as recorded from their stream."""
 
-import base64
-import binascii
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import CTE, ColumnElement, Row, case, delete, func, null, select, true
+from sqlalchemy import CTE, ColumnElement, case, delete, false, func, null, select, true
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered, UndeliveredFilter
 from app.domain.voids import Entry, Void
 from app.storage.models import UndeliveredRow
 from app.storage.recorder_positions import RecorderPositions
+from app.storage.second_ends import Copy, SecondEnds
 from app.storage.texts import storable
-from app.storage.undelivered_pages import newest
+from app.storage.undelivered_pages import MESSAGE_ID_MAX, UndeliveredPage, page_of
 from app.storage.voids import VoidRepository
 
-PAGE_MAX: Final = 1_000
 # One statement drops so many, each with a body of up to two megabytes.
 DROP_MAX: Final = 500
-# An id is in an index, whose entries PostgreSQL limits to 2,704 bytes; ours have 36 characters, a
-# foreign producer's may have any number.
-MESSAGE_ID_MAX: Final = 500
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 # What a discard is of: one message of one subscription, at its place in the log.
 _PLACE: Final = ("subscription_id", "partition", "offset", "message_id")
@@ -46,14 +36,6 @@ _OF_END: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndeliveredPage:
-    """Undelivered messages, newest first; `after` asks for the next page, None on the last."""
-
-    items: tuple[Undelivered, ...]
-    after: str | None
-
-
 class UndeliveredRepository:
     """The undelivered messages, by the id of their subscription: deleted ones keep theirs."""
 
@@ -65,9 +47,9 @@ class UndeliveredRepository:
 
         False when that was recorded before; then nothing changes. A message that is discarded
         again, because its worker died before that was committed, or somebody went back in the log,
-        stays one row, which says how it ended last; one that is void goes, or does not come. What
-        PostgreSQL's text cannot hold (zero characters, lone surrogates) is replaced, and an id cut
-        at MESSAGE_ID_MAX characters.
+        stays one row, which says how it ended last; of one that was sent again, see `SecondEnds`.
+        One that is void goes, or does not come. What PostgreSQL's text cannot hold (zero
+        characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX characters.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
@@ -87,6 +69,8 @@ class UndeliveredRepository:
         counting = await VoidRepository(self._session).counting(discards)
         if counting:
             await self._session.execute(_newest_end(), [_values(each) for each in counting])
+        copies = [(_copy(each), each) for each in counting if each.retransmission]
+        await SecondEnds(self._session).recorded(copies)
 
     async def last(self, subscription_id: str) -> Undelivered | None:
         """The newest, if there is any."""
@@ -96,22 +80,9 @@ class UndeliveredRepository:
     async def page(
         self, asked: UndeliveredFilter, *, limit: int, after: str | None = None
     ) -> UndeliveredPage:
-        """The newest `limit` (at most PAGE_MAX) of those that are asked for, from `after` on.
-
-        What is recorded while someone pages moves nothing from page to page; only a message that is
-        discarded again meanwhile moves to the first. ValidationFailedError: `after` is not from a
-        page.
-        """
-        size = max(1, min(limit, PAGE_MAX))
-        if asked.message_id is not None:
-            asked = replace(asked, message_id=storable(asked.message_id[:MESSAGE_ID_MAX]))
-        before = None if after is None else _decoded(after)
+        """As `page_of`."""
         connection = await self._session.connection()
-        rows = await newest(connection, asked, limit=size + 1, before=before)
-        items = tuple(undelivered_of(row) for row in rows[:size])
-        return UndeliveredPage(
-            items=items, after=_encoded(rows[size - 1]) if len(rows) > size else None
-        )
+        return await page_of(connection, asked, limit=limit, after=after)
 
     async def drop_older(self, kept: timedelta) -> int:
         """Drop discards from before that time, at most DROP_MAX; how many there were.
@@ -148,6 +119,7 @@ def _newest_end() -> Insert:
             **{name: end[name] for name in _OF_END},
             "redriven_at": case((sent, row.redriven_at), else_=null()),
             "redrive_id": case((sent, row.redrive_id), else_=null()),
+            "outdated": case((sent, row.outdated), else_=false()),
         },
         where=end.discarded_at > row.discarded_at,
     )
@@ -158,22 +130,6 @@ def _topics() -> CTE:
     found = select(func.min(UndeliveredRow.topic).label("topic")).cte("topics", recursive=True)
     following = select(func.min(UndeliveredRow.topic)).where(UndeliveredRow.topic > found.c.topic)
     return found.union_all(select(following.scalar_subquery()).where(found.c.topic.is_not(None)))
-
-
-def _encoded(row: Row[Any]) -> str:
-    microseconds = (row.discarded_at - _EPOCH) // _MICROSECOND
-    return base64.urlsafe_b64encode(f"{microseconds}.{row.id}".encode()).decode().rstrip("=")
-
-
-def _decoded(after: str) -> tuple[datetime, int]:
-    try:
-        text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
-        microseconds, row_id = map(int, text.split("."))
-        # OverflowError, as for the time: PostgreSQL has no larger ids.
-        row_id.to_bytes(8, signed=True)
-        return _EPOCH + microseconds * _MICROSECOND, row_id
-    except (ValueError, OverflowError, binascii.Error) as exc:
-        raise ValidationFailedError.of("after", "must be from the page before") from exc
 
 
 def _values(undelivered: Undelivered) -> dict[str, Any]:
@@ -196,6 +152,11 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
     }
 
 
+def _copy(sent_again: Undelivered) -> Copy:
+    its_id, message_id = sent_again.subscription_id, sent_again.message_id[:MESSAGE_ID_MAX]
+    return storable(its_id), storable(message_id), storable(sent_again.retransmission)
+
+
 def conditions(
     *, since: datetime | None, until: datetime | None, reason: str | None
 ) -> Iterator[ColumnElement[bool]]:
@@ -206,24 +167,3 @@ def conditions(
         yield UndeliveredRow.discarded_at < until
     if reason is not None:
         yield UndeliveredRow.reason.icontains(storable(reason), autoescape=True)
-
-
-def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
-    """The discard of a row, which may be one of the table's columns."""
-    return Undelivered(
-        subscription_id=row.subscription_id,
-        topic=row.topic,
-        subscription=row.subscription,
-        message_id=row.message_id,
-        discarded_at=row.discarded_at,
-        reason=row.reason,
-        status=row.status,
-        attempts=row.attempts,
-        partition=row.partition,
-        offset=row.offset,
-        body=row.body,
-        headers=tuple((name, value) for name, value in row.headers),
-        key=row.key,
-        redriven_at=row.redriven_at,
-        life=row.life or "",
-    )

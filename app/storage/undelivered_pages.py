@@ -1,23 +1,40 @@
-"""The newest of the undelivered messages that are asked for, as rows: a page is many of them.
+"""The newest of the undelivered messages that are asked for, page by page: a page is many rows.
 
 SQLAlchemy would take as long for its statement as the database, the driver and the rows together.
 """
 
+import base64
+import binascii
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.undelivered import UndeliveredFilter
+from app.domain.errors import ValidationFailedError
+from app.domain.undelivered import Undelivered, UndeliveredFilter, Whose
 from app.storage.models import UndeliveredRow
 from app.storage.texts import storable
 
+PAGE_MAX: Final = 1_000
+# An id is in an index, whose entries PostgreSQL limits to 2,704 bytes; ours have 36 characters, a
+# foreign producer's may have any number.
+MESSAGE_ID_MAX: Final = 500
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _COLUMNS: Final = ", ".join(f'"{column.name}"' for column in UndeliveredRow.__table__.columns)
 _CONDITIONS: Final[Mapping[str, str]] = {
     "subscription_id": "subscription_id = %(subscription_id)s",
     "topic": "topic = %(topic)s",
+    # By the same indexes: what a name means is looked up first.
+    "of_subscription": (
+        "subscription_id = (SELECT id FROM subscriptions"
+        " WHERE topic = %(whose_topic)s AND name = %(of_subscription)s)"
+    ),
+    "of_topic": "topic = (SELECT name FROM topics WHERE name = %(of_topic)s)",
     "status": "status = %(status)s",
     "key": '"key" = %(key)s',
     "message_id": "message_id = %(message_id)s",
@@ -28,23 +45,48 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 }
 
 
-async def newest(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeliveredPage:
+    """Undelivered messages, newest first; `after` asks for the next page, None on the last."""
+
+    items: tuple[Undelivered, ...]
+    after: str | None
+
+
+async def page_of(
+    connection: AsyncConnection, asked: UndeliveredFilter, *, limit: int, after: str | None = None
+) -> UndeliveredPage:
+    """The newest `limit` (at most PAGE_MAX) of those that are asked for, from `after` on.
+
+    Each message is listed once, as it ended last. What is recorded while someone pages moves
+    nothing from page to page; only a message that is discarded again meanwhile moves to the first.
+    ValidationFailedError: `after` is not from a page.
+    """
+    size = max(1, min(limit, PAGE_MAX))
+    if asked.message_id is not None:
+        asked = replace(asked, message_id=storable(asked.message_id[:MESSAGE_ID_MAX]))
+    before = None if after is None else _decoded(after)
+    rows = await _newest(connection, asked, limit=size + 1, before=before)
+    items = tuple(undelivered_of(row) for row in rows[:size])
+    return UndeliveredPage(
+        items=items, after=_encoded(rows[size - 1]) if len(rows) > size else None
+    )
+
+
+async def _newest(
     connection: AsyncConnection,
     asked: UndeliveredFilter,
     *,
     limit: int,
     before: tuple[datetime, int] | None = None,
 ) -> Sequence[Row[Any]]:
-    """At most `limit` of them, newest first, with all columns; a message's id is as it is stored.
-
-    `before`: only what comes after the one that was discarded then, and has that id.
-    """
     values = {name: value for name, value in _values(asked).items() if value is not None}
     if before is not None:
         values["before"], values["before_id"] = before
-    wanted = " AND ".join(_CONDITIONS[name] for name in values if name in _CONDITIONS)
+    given = (_CONDITIONS[name] for name in values if name in _CONDITIONS)
+    wanted = " AND ".join(["NOT outdated", *given])
     query = (
-        f"SELECT {_COLUMNS} FROM undelivered WHERE {wanted or 'TRUE'}"  # noqa: S608 - of constants
+        f"SELECT {_COLUMNS} FROM undelivered WHERE {wanted}"  # noqa: S608 - of constants
         " ORDER BY discarded_at DESC, id DESC LIMIT %(limit)s"
     )
     return (await connection.exec_driver_sql(query, {**values, "limit": limit})).all()
@@ -52,6 +94,7 @@ async def newest(
 
 def _values(asked: UndeliveredFilter) -> dict[str, Any]:
     return {
+        **_named(asked.whose),
         "subscription_id": asked.subscription_id,
         # A subscription has one topic. If it were asked for, too, PostgreSQL would take both for
         # rare, and read all that there is of the subscription to sort it.
@@ -65,6 +108,51 @@ def _values(asked: UndeliveredFilter) -> dict[str, Any]:
     }
 
 
+def _named(whose: Whose | None) -> dict[str, str]:
+    if whose is None:
+        return {}
+    if whose.subscription is None:
+        return {"of_topic": whose.topic}
+    return {"whose_topic": whose.topic, "of_subscription": whose.subscription}
+
+
 def _literal(text: str) -> str:
     """A pattern of LIKE for that text."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
+    """The discard of a row, which may be one of the table's columns."""
+    return Undelivered(
+        subscription_id=row.subscription_id,
+        topic=row.topic,
+        subscription=row.subscription,
+        message_id=row.message_id,
+        discarded_at=row.discarded_at,
+        reason=row.reason,
+        status=row.status,
+        attempts=row.attempts,
+        partition=row.partition,
+        offset=row.offset,
+        body=row.body,
+        headers=tuple(map(tuple, row.headers)),
+        key=row.key,
+        redriven_at=row.redriven_at,
+        life=row.life or "",
+    )
+
+
+def _encoded(row: Row[Any]) -> str:
+    microseconds = (row.discarded_at - _EPOCH) // _MICROSECOND
+    return base64.urlsafe_b64encode(f"{microseconds}.{row.id}".encode()).decode().rstrip("=")
+
+
+def _decoded(after: str) -> tuple[datetime, int]:
+    try:
+        text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
+        microseconds, row_id = map(int, text.split("."))
+        # OverflowError, as for the time: PostgreSQL has no larger ids.
+        row_id.to_bytes(8, signed=True)
+        return _EPOCH + microseconds * _MICROSECOND, row_id
+    except (ValueError, OverflowError, binascii.Error) as exc:
+        raise ValidationFailedError.of("after", "must be from the page before") from exc

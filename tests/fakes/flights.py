@@ -18,6 +18,11 @@ class Flight:
         _in_air.add(self._task)
         self._task.add_done_callback(_in_air.discard)
 
+    @property
+    def peer(self) -> str:
+        """As `InAir.peer`."""
+        return ""
+
     def forsake(self) -> None:
         """As `InAir.forsake`."""
         self._task.cancel()

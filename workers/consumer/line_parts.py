@@ -12,16 +12,9 @@ from workers.consumer.dead_letters import DeadLetters
 from workers.consumer.intake import IntakeParts
 from workers.consumer.undelivered import UndeliveredLog
 from workers.delivery.circuits import Circuits
-from workers.delivery.flight import Landing
+from workers.delivery.flight import InAir, Landing
 from workers.delivery.pulse import Pulse
 from workers.reading.reader import Reader
-
-
-class InAir(Protocol):
-    """An attempt that was begun."""
-
-    def forsake(self) -> None:
-        """Nobody wants to know any more what comes of it: end it, without a word."""
 
 
 class Endpoint(Protocol):

@@ -8,6 +8,7 @@ from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nob
 from app.domain.message import Message
 from workers.consumer.cursor import Cursor
 from workers.delivery.batch import MessageBatch
+from workers.delivery.flight import InAir  # noqa: TC001 - hidden types help nobody
 from workers.transport.opening import Opening  # noqa: TC001 - hidden types help nobody
 
 # So many of those that are gone are no reason to tidy up.
@@ -28,9 +29,10 @@ class Job:
     """One message on its way: what was read, where, and how often it was tried.
 
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
-    attempt may be made from `due` on. `failing` is a circuit breaker's to know. `opened_ms` (since
-    the epoch) and `ended_at`, when its last attempt was over, are a trace's, and so is what is
-    known of the connection that is opened for it.
+    attempt may be made from `due` on. `in_air` is its attempt until that has landed, if it is
+    called back. `failing` is a circuit breaker's to know. `opened_ms` (since the epoch) and
+    `ended_at`, when its last attempt was over, are a trace's, and so is what is known of the
+    connection of an attempt that is awaited (`opening`).
     """
 
     __slots__ = (
@@ -42,6 +44,7 @@ class Job:
         "ended_at",
         "epoch",
         "failing",
+        "in_air",
         "message",
         "opened_ms",
         "opening",
@@ -63,6 +66,7 @@ class Job:
         self.failing: Failing | None = None
         self.refused: Discarded | None = None
         self.status: int | None = None
+        self.in_air: InAir | None = None
         self.opened_ms = 0
         self.ended_at = 0.0
         self.opening: Opening | None = None
@@ -116,6 +120,12 @@ class RetryPark:
         """When the first of them is due."""
         number = self._first(self._by_due)
         return None if number is None else self._waiting[number][0]
+
+    @property
+    def oldest(self) -> Job | None:
+        """As `take_oldest`, and it stays."""
+        number = self._first(self._by_age)
+        return None if number is None else self._waiting[number][1]
 
     def park(self, job: Job, due: float) -> None:
         """Keep `job` until `due`."""

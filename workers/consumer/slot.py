@@ -6,7 +6,7 @@ from typing import NoReturn, Protocol
 from app.domain.delivery import Outcome
 from app.domain.subscription import Subscription
 from workers.consumer.fate import Discard
-from workers.consumer.line_parts import Endpoint, InAir
+from workers.consumer.line_parts import Endpoint
 from workers.consumer.retries import Job
 
 
@@ -47,13 +47,12 @@ class Slot:
     backlog costs no task per message, and an idle subscription costs none at all.
     """
 
-    __slots__ = ("_asked", "_crew", "_in_air", "_job")
+    __slots__ = ("_asked", "_crew", "_job")
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._asked = crew.subscription
         self._job: Job | None = None
-        self._in_air: InAir | None = None
 
     def carry(self, job: Job) -> None:
         """Begin with `job`."""
@@ -62,8 +61,7 @@ class Slot:
 
     def landed(self, outcome: Outcome) -> None:
         """As `Landing.landed`."""
-        # A slot may rest for long: it keeps no request, whose body may be large.
-        job, self._job, self._in_air = self._job, None, None
+        job, self._job = self._job, None
         if job is None:
             return
         try:
@@ -78,9 +76,9 @@ class Slot:
 
     def abandon(self) -> None:
         """End what is in the air, without a word."""
-        in_air, self._job, self._in_air = self._in_air, None, None
-        if in_air is not None:
-            in_air.forsake()
+        job, self._job = self._job, None
+        if job is not None and job.in_air is not None:
+            job.in_air.forsake()
 
     def _begun(self, job: Job) -> bool:
         """Whether it is in the air, and will be called back."""
@@ -89,10 +87,10 @@ class Slot:
         crew = self._crew
         self._job, self._asked = job, crew.subscription
         try:
-            self._in_air = crew.endpoint.begin(job.message, job.attempts, self)
+            job.in_air = crew.endpoint.begin(job.message, job.attempts, self)
         except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
-            self._in_air = None
-        if self._in_air is None:
+            job.in_air = None
+        if job.in_air is None:
             # Awaited from here on: nothing else may tell what came of it.
             self._job = None
             return False
@@ -101,6 +99,8 @@ class Slot:
     def _go_on(self, job: Job, outcome: Outcome) -> None:
         crew = self._crew
         discard = crew.landed(job, outcome, self._asked)
+        # It may wait long for its next attempt: it keeps no request, whose body may be large.
+        job.in_air = None
         if discard is not None:
             crew.tasks.create_task(self._work(job, discard))
             return

@@ -117,8 +117,12 @@ class LineTrace:
                 # Clocks differ, and foreign producers may say any time.
                 queued, waited = min(max(queued, 0), SPAN_MAX), max(waited, 0)
         connect, address, opening = None, "", job.opening
-        if opening is not None and opening.opened_at is not None and took is not None:
-            connect, address = int((opening.opened_at - job.sent_at) * 1e6), opening.address
+        if opening is not None:
+            address = opening.address
+            if opening.opened_at is not None and took is not None:
+                connect = int((opening.opened_at - job.sent_at) * 1e6)
+        elif job.in_air is not None:
+            address = job.in_air.peer
         self._buffer.add(
             (
                 self._source,

@@ -75,6 +75,7 @@ def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -
         headers=_shown(message),
         key=message.key,
         life=job.cursor.life,
+        retransmission="" if message.addressed is None else message.addressed.job_id,
     )
 
 

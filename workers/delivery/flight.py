@@ -17,6 +17,17 @@ class Landing(Protocol):
         """It is over, and by a defect of ours nobody can say what came of it."""
 
 
+class InAir(Protocol):
+    """An attempt that was begun."""
+
+    @property
+    def peer(self) -> str:
+        """Where it goes, as `host:port`; empty if nobody knows."""
+
+    def forsake(self) -> None:
+        """Nobody wants to know any more what comes of it: end it, without a word."""
+
+
 class Judging(Protocol):
     """Who knows what an answer means."""
 
@@ -44,6 +55,11 @@ class Flight:
         self.carrier: Carrier | None = None
         self._judge = judge
         self._landing: Landing | None = landing
+
+    @property
+    def peer(self) -> str:
+        """As `InAir.peer`."""
+        return "" if self.carrier is None else self.carrier.peer
 
     def succeed(self, answer: RawAnswer) -> None:
         """Tell what the answer means, unless nobody wants to know any more."""

@@ -9,6 +9,7 @@ import httpx
 
 from workers.transport.answer import AnswerReader, UsualAnswer
 from workers.transport.exchange import Exchanged
+from workers.transport.opening import peer_of
 from workers.transport.sweep import Sweep
 from workers.transport.tls import tls_problem
 
@@ -39,6 +40,7 @@ class Connection(asyncio.Protocol):
         "_transport",
         "_watched",
         "deadline",
+        "peer",
         "tls",
     )
 
@@ -51,6 +53,8 @@ class Connection(asyncio.Protocol):
         self._gone = False
         self._watched = False
         self.deadline = inf
+        # Where it leads, as `peer_of`: looked up once, not for each request.
+        self.peer = ""
         # The TLS of it, once it is connected.
         self.tls: ssl.SSLObject | None = None
 
@@ -116,6 +120,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the socket, unless its dialler has given up meanwhile."""
         self._transport = cast("asyncio.Transport", transport)
+        self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
         if self._gone:
             self._transport.abort()

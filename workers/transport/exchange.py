@@ -14,6 +14,10 @@ Failure = httpx.TransportError
 class Carrier(Protocol):
     """Where a request has been written."""
 
+    @property
+    def peer(self) -> str:
+        """Where it leads, as `host:port`; empty if nobody knows."""
+
     def abort(self) -> None:
         """Close at once, with no answer."""
 

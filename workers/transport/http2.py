@@ -35,6 +35,7 @@ from workers.transport.limits import (
     STREAMS_MAX,
     UNREAD_MAX,
 )
+from workers.transport.opening import peer_of
 from workers.transport.sweep import Sweep
 from workers.transport.tls import tls_problem
 from workers.transport.wire import Header, fields_of
@@ -74,6 +75,7 @@ class Http2Connection(asyncio.Protocol):
         self._gone = False
         self._paused = False
         self.deadline = inf
+        self.peer = ""
         self.tls: ssl.SSLObject | None = None
         # Whether its TLS session has been remembered.
         self.learnt = False
@@ -182,6 +184,7 @@ class Http2Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say hello, unless the dialler has given up meanwhile, or it is not HTTP/2."""
         self._transport = cast("asyncio.Transport", transport)
+        self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
         if self._gone:
             self._transport.abort()

@@ -15,6 +15,7 @@ from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_stream import NotProcessedError
 from workers.transport.limits import TransportLimits
+from workers.transport.opening import goes_by
 from workers.transport.pool import OriginPool
 from workers.transport.sweep import Sweep
 
@@ -154,6 +155,7 @@ class Http2Pool:
         if connection is None:
             return await self._http1.send(payload, deadline)
         exchange = Exchange(payload, deadline, self._loop.create_future())
+        goes_by(connection.peer)
         connection.start(exchange)
         try:
             answer = await exchange.answer

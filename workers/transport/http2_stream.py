@@ -15,6 +15,8 @@ class NotProcessedError(httpx.RemoteProtocolError):
 class Owner(Protocol):
     """The connection, as its requests know it."""
 
+    peer: str
+
     def expire_stream(self, stream: "Stream") -> None:
         """Its time is up."""
 
@@ -54,6 +56,11 @@ class Stream:
     def deadline(self) -> float:
         """When `expire` is to be called."""
         return self.exchange.deadline
+
+    @property
+    def peer(self) -> str:
+        """As `Carrier.peer`."""
+        return self._owner.peer
 
     def expire(self) -> None:
         """End the request: its time is up."""

@@ -1,4 +1,4 @@
-"""What is known of a connection that is opened for a request, for whoever wants to know."""
+"""What is known of the connection that a request goes by, for whoever wants to know."""
 
 import asyncio
 import time
@@ -7,7 +7,10 @@ from typing import Final
 
 
 class Opening:
-    """`address` and `opened_at` (monotonic seconds) of a connection, once it is open."""
+    """`address` of the connection, once there is one, and `opened_at` if it was opened for it.
+
+    That is monotonic seconds.
+    """
 
     __slots__ = ("address", "opened_at")
 
@@ -16,17 +19,29 @@ class Opening:
         self.opened_at: float | None = None
 
     def forget(self) -> None:
-        """What was opened so far was for something else."""
+        """What there was so far was for something else."""
         self.address, self.opened_at = "", None
 
     def opened(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open; through a proxy, `address` is the proxy's."""
+        """The connection is open."""
         self.opened_at = time.monotonic()
-        peer = transport.get_extra_info("peername")
-        if isinstance(peer, tuple):
-            host, port = peer[:2]
-            self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = peer_of(transport)
+
+
+def peer_of(transport: asyncio.BaseTransport) -> str:
+    """Where a connection leads, as `host:port`; empty if nobody knows. A proxy's, if by a proxy."""
+    peer = transport.get_extra_info("peername")
+    if not isinstance(peer, tuple):
+        return ""
+    host, port = peer[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 OPENING: Final[ContextVar[Opening | None]] = ContextVar("opening", default=None)
 """Of the request that is sent in this context: set it before, and look at it after."""
+
+
+def goes_by(peer: str) -> None:
+    """The request that is sent in this context goes to `peer`, by a connection that was open."""
+    if (opening := OPENING.get()) is not None:
+        opening.address = peer

@@ -13,6 +13,7 @@ from workers.transport.connection import Connection
 from workers.transport.dialing import Dialer, Origin
 from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.limits import TransportLimits
+from workers.transport.opening import goes_by
 from workers.transport.sweep import Sweep
 
 _CLOSED: Final = "the transport is closed"
@@ -96,6 +97,7 @@ class OriginPool:
         try:
             if connection is None:
                 return await self._answer_by_another(exchange)
+            goes_by(connection.peer)
             connection.start(exchange)
             return await exchange.answer
         except asyncio.CancelledError:
@@ -179,6 +181,8 @@ class OriginPool:
         else:
             connection = await self._turn(exchange)
         if connection is None:
+            if exchange.carrier is not None:
+                goes_by(exchange.carrier.peer)
             return await exchange.answer
         await self._dial(connection, exchange)
         answer = await exchange.answer

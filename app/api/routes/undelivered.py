@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import answers, errors
+from app.api.documented import answers, asks, errors
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of, status_code_of
 from app.api.pages import next_link
 from app.api.schemas.moments import instant_of
@@ -23,26 +23,30 @@ _DISCARDED: Final = "DISCARDED"
 _OF_SUBSCRIPTION: Final = "/topics/{topic}/subscriptions/{name}/undelivered"
 
 
-async def _wanted(
-    *,
-    since: Annotated[str | None, Query(description="RFC 3339 or ms, inclusive")] = None,
-    until: Annotated[str | None, Query(description="RFC 3339 or ms, exclusive")] = None,
-    status: Annotated[str | None, Query(description="the subscriber's answer, as 404")] = None,
-    reason: Annotated[str | None, Query(description="part of the reason")] = None,
-    key: Annotated[str | None, Query(description="the message's Partition-Key")] = None,
-    messageId: Annotated[str | None, Query(description="the message's id")] = None,  # noqa: N803 - as in bodies
-    limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
-    after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
-) -> Wanted:
+_QUERY: Final = asks(
+    since="RFC 3339 or ms, inclusive",
+    until="RFC 3339 or ms, exclusive",
+    status="the subscriber's answer, as 404",
+    reason="part of the reason",
+    key="the message's Partition-Key",
+    messageId="the message's id",
+    limit=f"1 to {LIMIT_MAX}, 100 by default",
+    after="from the `Link` of the page before",
+)
+
+
+async def _wanted(request: Request) -> Wanted:
+    given = request.query_params.get
+    status, key = given("status"), given("key")
     asked = UndeliveredFilter(
-        since=instant_of(since, path="since"),
-        until=instant_of(until, path="until"),
-        status=None if status in {None, "", _DISCARDED} else status_code_of(status),
-        reason=reason,
+        since=instant_of(given("since"), path="since"),
+        until=instant_of(given("until"), path="until"),
+        status=None if not status or status == _DISCARDED else status_code_of(status),
+        reason=given("reason"),
         key=None if key is None else key.encode("utf-8", "replace"),
-        message_id=messageId,
+        message_id=given("messageId"),
     )
-    return Wanted(asked=asked, limit=limit_of(limit), after=after)
+    return Wanted(asked=asked, limit=limit_of(given("limit")), after=given("after"))
 
 
 WantedOf = Annotated[Wanted, Depends(_wanted)]
@@ -64,6 +68,7 @@ async def last_undelivered(
 @router.get(
     _OF_SUBSCRIPTION,
     dependencies=[requires(Role.READER)],
+    openapi_extra=_QUERY,
     responses=answers(UndeliveredRead, many=True) | errors(400, 404),
 )
 async def list_undelivered(
@@ -82,6 +87,7 @@ async def list_undelivered(
 @router.get(
     "/topics/{topic}/undelivered",
     dependencies=[requires(Role.READER)],
+    openapi_extra=_QUERY,
     responses=answers(UndeliveredRead, many=True) | errors(400, 404),
 )
 async def list_undelivered_of_topic(
@@ -95,6 +101,7 @@ async def list_undelivered_of_topic(
 @router.get(
     "/undelivered",
     dependencies=[requires(Role.READER)],
+    openapi_extra=_QUERY,
     responses=answers(UndeliveredRead, many=True) | errors(400),
 )
 async def list_undelivered_of_message(

@@ -37,29 +37,40 @@ class UndeliveredRead(Schema):
 
 def undelivered_answered(item: Undelivered) -> JsonObject:
     """The answer for one discard: an UndeliveredRead, which would take far longer to make."""
-    said = {
+    text, other = _as_text(item.body)
+    said: JsonObject = {
         "messageId": item.message_id,
         "timestamp": epoch_ms(item.discarded_at),
         "subscription": item.subscription,
         "topicName": item.topic,
         "status": "DISCARDED",
         "reason": item.reason,
-        "message": item.body.decode(errors="replace"),
-        "messageBase64": in_base64(item.body),
+        "message": text,
         "partition": item.partition,
         "offset": item.offset,
         "cluster": CLUSTER,
-        "statusCode": item.status,
         "attempts": item.attempts,
-        "redrivenAt": None if item.redriven_at is None else epoch_ms(item.redriven_at),
     }
-    return {name: value for name, value in said.items() if value is not None}
+    if other is not None:
+        said["messageBase64"] = other
+    if item.status is not None:
+        said["statusCode"] = item.status
+    if item.redriven_at is not None:
+        said["redrivenAt"] = epoch_ms(item.redriven_at)
+    return said
 
 
 def in_base64(body: bytes) -> str | None:
     """A body that is not UTF-8, which text cannot say; None for any other."""
-    text = body.decode(errors="replace")
-    return None if text.encode() == body else b64encode(body).decode()
+    return _as_text(body)[1]
+
+
+def _as_text(body: bytes) -> tuple[str, str | None]:
+    """As text, and in base64 where that says something else."""
+    try:
+        return body.decode(), None
+    except UnicodeDecodeError:
+        return body.decode(errors="replace"), b64encode(body).decode()
 
 
 def epoch_ms(moment: datetime) -> int:

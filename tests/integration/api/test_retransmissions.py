@@ -1,5 +1,6 @@
 """Retransmissions beside live traffic: asked for, looked at, cancelled."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -230,6 +231,30 @@ async def test_what_a_cancelled_one_dropped_may_be_sent_again_and_what_it_sent_m
         await repository.unmark(third, [(1, 301)])
     assert await left() == [3]
     assert other != third
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+async def test_what_it_sent_and_is_discarded_again_is_listed_once_as_it_ended_last(
+    api: httpx.AsyncClient, subscription: str, database: Database, *, ends_first: bool
+) -> None:
+    path = await requested(api, subscription)
+    job_id = await chosen(database, 1)
+    async with database.transaction() as session:
+        sending = await SendingRepository(session, "w-1").take(LEASE)
+        assert sending is not None
+        first = an_undelivered(7, subscription_id=sending.subscription_id)
+        later = first.discarded_at + timedelta(hours=1)
+        again = replace(first, partition=1, offset=107, discarded_at=later, retransmission=job_id)
+        undelivered = UndeliveredRepository(session)
+        await undelivered.record([first], STREAM, 1)
+        if ends_first:
+            await undelivered.record([again], STREAM, 2)
+        await SendingRepository(session, "w-1").record(sending, [Sent(0, 7, 1, 107)])
+        if not ends_first:
+            await undelivered.record([again], STREAM, 2)
+    listed = (await api.get(f"{subscription}/undelivered")).json()
+    assert [(each["messageId"], each["offset"]) for each in listed] == [("m-7", 107)]
+    assert (await api.get(path)).json()["counts"]["discarded"] == 1
 
 
 async def test_one_that_has_ended_is_not_cancelled(

@@ -16,7 +16,8 @@ from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
 from app.storage.statuses import StatusRepository
-from app.storage.undelivered import DROP_MAX, PAGE_MAX, UndeliveredRepository
+from app.storage.undelivered import DROP_MAX, UndeliveredRepository
+from app.storage.undelivered_pages import PAGE_MAX
 from app.storage.workers import WorkerRepository
 from tests.integration.storage.builders import (
     TOPIC,

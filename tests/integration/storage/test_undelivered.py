@@ -13,7 +13,8 @@ from app.domain.undelivered import UndeliveredFilter
 from app.storage.database import Database
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.redrives import RedriveRepository
-from app.storage.undelivered import MESSAGE_ID_MAX, UndeliveredRepository
+from app.storage.undelivered import UndeliveredRepository
+from app.storage.undelivered_pages import MESSAGE_ID_MAX
 from tests.integration.storage.builders import NOON, TOPIC, an_undelivered
 
 OF_S1 = UndeliveredFilter(subscription_id="s-1")

@@ -25,6 +25,8 @@ SUBSCRIPTION = Subscription(
 class Flying:
     """A request in the air."""
 
+    peer = ""
+
     def forsake(self) -> None: ...
 
 

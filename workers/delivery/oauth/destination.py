@@ -34,6 +34,10 @@ class Landing(Protocol):
 class Flying(Protocol):
     """An attempt that was begun."""
 
+    @property
+    def peer(self) -> str:
+        """Where it goes, as `host:port`; empty if nobody knows."""
+
     def forsake(self) -> None:
         """Nobody wants to know any more what comes of it."""
 

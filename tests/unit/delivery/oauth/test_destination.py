@@ -36,6 +36,8 @@ class Endpoint:
         self.sent: list[str] = []
         self.script: Script = lambda _: OK
 
+    peer = ""
+
     def begin(
         self,
         message: Message,
