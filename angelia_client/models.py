@@ -105,6 +105,7 @@ class TopicMetrics(Answered):
     SCHEMA: ClassVar[str] = "TopicMetricsRead"
 
     published: int | None
+    volume: int
     rate: float | None
     delivery_rate: float
     throughput: float

@@ -8,6 +8,7 @@ from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
+    suppress,
 )
 from dataclasses import dataclass
 from datetime import timedelta
@@ -32,6 +33,7 @@ from app.api.schemas.subscription import subscription_read
 from app.api.schemas.topic import topic_read
 from app.config import Settings
 from app.domain.console import ConsoleSettings
+from app.domain.errors import UnavailableError
 from app.domain.status import WorkerStatus
 from app.domain.streams import TRACES
 from app.domain.subscription import Subscription
@@ -87,6 +89,7 @@ from app.services.subscriptions import SubscriptionService
 from app.services.topics import TopicService
 from app.services.traces import TraceService
 from app.services.undelivered import UndeliveredService
+from app.services.volumes import TELL_EVERY, Volumes
 from app.services.waiting import Waiters
 from app.services.watching import Watch, watch_settings
 from app.storage.access import USED_EVERY
@@ -100,6 +103,7 @@ from app.tracing.buffer import TraceBuffer
 
 # What is left of the traces when a process ends has this long.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
+LAST_VOLUMES_MAX: Final = timedelta(seconds=2)
 
 Part = Literal["all", "publish", "management"]
 
@@ -161,6 +165,7 @@ class _Core:
     refresher: Refresher
     publisher: TracedPublisher
     counts: PublishCounts
+    volumes: Volumes
     otlp: Otlp | None
     pings: PingService
     activity: ActivityService
@@ -186,8 +191,8 @@ async def _core(
         describe=_topic_described,
         describe_subscription=_subscription_described,
     )
-    directory = TopicDirectory(topics.get)
     counts = PublishCounts()
+    directory = TopicDirectory(topics.get, deleted=counts.forget)
     otlp = await stack.enter_async_context(open_otlp(settings, _process_name()))
     publisher = await stack.enter_async_context(_publisher(database_url, log, counts))
     pings = PingService(database)
@@ -212,6 +217,7 @@ async def _core(
         refresher=refresher,
         publisher=publisher,
         counts=counts,
+        volumes=await stack.enter_async_context(_volumes(database, counts)),
         otlp=otlp,
         pings=pings,
         activity=ActivityService(database, log),
@@ -248,7 +254,7 @@ def _services(core: _Core) -> Services:
         archives=ArchiveService(database),
         consistency=ConsistencyService(database, log),
         consumer_groups=ConsumerGroupService(database, log, namespace=settings.namespace),
-        catalogue_figures=CatalogueFigures(database, log, _FIGURES),
+        catalogue_figures=CatalogueFigures(database, log, describes=_FIGURES, volumes=core.volumes),
         catalogue=CatalogueService(
             database, topic=_topic_described, subscription=_subscription_described
         ),
@@ -266,7 +272,7 @@ def _services(core: _Core) -> Services:
         redriving=RedriveService(database, log),
         retransmitting=RetransmissionService(database, log, applied),
         ledgers=LedgerService(database, log),
-        metrics=MetricsService(database, log),
+        metrics=MetricsService(database, log, core.volumes),
         figures=_figures(core),
         health=HealthService(database),
         announcer=core.announcer,
@@ -345,6 +351,17 @@ def _subscriptions(
     egress = settings.egress
     described = _subscription_described
     return SubscriptionService(database, log, applied, egress=egress, describe=described)
+
+
+@asynccontextmanager
+async def _volumes(database: Database, counts: PublishCounts) -> AsyncIterator[Volumes]:
+    """What is published is told now and then; what is left at the end has a moment to go."""
+    volumes = Volumes(database, counts)
+    async with _background(repeat(volumes.tell, every=TELL_EVERY, name="tell_volumes")):
+        yield volumes
+    with suppress(TimeoutError, UnavailableError):
+        async with asyncio.timeout(LAST_VOLUMES_MAX.total_seconds()):
+            await volumes.tell()
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from app.domain.topic import Ack, Topic
@@ -25,13 +25,16 @@ IsKnown = Callable[[str], object]
 
 
 class Stored:
-    """Messages of one topic that the log acknowledged as `ack` asks."""
+    """Messages of one topic that the log acknowledged as `ack` asks.
 
-    __slots__ = ("ack", "bytes", "messages", "seconds", "within")
+    Of `told` of its bytes all processes know.
+    """
+
+    __slots__ = ("ack", "bytes", "messages", "seconds", "told", "within")
 
     def __init__(self, ack: Ack) -> None:
         self.ack = ack
-        self.messages = self.bytes = 0
+        self.messages = self.bytes = self.told = 0
         self.seconds = 0.0
         self.within = [0] * (len(BOUNDS) + 1)
 
@@ -64,6 +67,18 @@ class PublishCounts:
         """Where what is stored of it is counted."""
         key = topic.name, topic.ack
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
+
+    def untold(self) -> Sequence[tuple[str, Stored, int]]:
+        """Topics of which bytes were stored that nobody was told of, and how many."""
+        return [
+            (name, stored, stored.bytes - stored.told)
+            for (name, _), stored in self._stored.items()
+            if stored.bytes > stored.told
+        ]
+
+    def forget(self, topic: str) -> None:
+        """It was deleted: another one of its name has none of this."""
+        self._stored = {key: each for key, each in self._stored.items() if key[0] != topic}
 
     def read(self, capped: CappedReadings, is_known: IsKnown) -> None:
         """Add all counts; topics that are not known any more are forgotten."""

@@ -19,10 +19,12 @@ from app.services.rates import (
     lag_behind,
     subscription_figures,
 )
+from app.services.volumes import Volumes
 from app.storage.catalogue import Key
 from app.storage.database import Database
 from app.storage.figure_columns import PUBLISHED
 from app.storage.figures import FigureRepository, NamedTopic
+from app.storage.volumes import VolumeRepository
 
 # Subscriptions whose figures are read at a time; also, of either, those that are answered in a turn
 # of the loop.
@@ -48,10 +50,13 @@ class Describes:
 class CatalogueFigures:
     """Looks through the figures of all there is, some at a time: no more than a page needs."""
 
-    def __init__(self, database: Database, log: MessageLog, describes: Describes) -> None:
+    def __init__(
+        self, database: Database, log: MessageLog, *, describes: Describes, volumes: Volumes
+    ) -> None:
         self._database = database
         self._log = log
         self._describes = describes
+        self._volumes = volumes
 
     async def subscriptions(self, query: Query, page: Page) -> Found[Described]:
         """Names and figures of the subscriptions for which it holds; InvalidQueryError."""
@@ -96,11 +101,13 @@ class CatalogueFigures:
                 )
                 names = [each.name for each in some]
                 rates = await figures.rates_of_topics(names, REPORTED_WITHIN) if names else {}
+                volumes = await self._volumes.of(VolumeRepository(session), names)
             published = await self._published(_counted(some)) if ever is None else ever
             for number, each in enumerate(some, 1):
                 rate, throughput = rates.get(each.name, _NOTHING)
                 found = TopicFigures(
                     published=published.get(each.name),
+                    volume=volumes[each.name],
                     subscriptions=each.subscriptions,
                     delivery_rate=rate,
                     throughput=throughput,

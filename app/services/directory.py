@@ -26,6 +26,7 @@ class TopicDirectory:
     A known topic is found without waiting, whether the database answers or not. An unknown name is
     looked up, at most LOOK_UPS_MAX at once, and its absence remembered for ABSENT_FOR (for at most
     ABSENT_MAX names), so that publishers to topics that do not exist cannot load the database.
+    `deleted` hears of each topic that is gone.
     """
 
     def __init__(
@@ -34,8 +35,10 @@ class TopicDirectory:
         *,
         clock: Clock = monotonic,
         look_up_timeout: timedelta = LOOK_UP_TIMEOUT,
+        deleted: Callable[[str], None] | None = None,
     ) -> None:
         self._look_up = look_up
+        self._deleted = deleted
         self._look_up_timeout = look_up_timeout.total_seconds()
         self._clock = clock
         self._topics: dict[str, Topic] = {}
@@ -86,6 +89,8 @@ class TopicDirectory:
             self._learn(topic)
         for name in changes.deleted_topics:
             self._topics.pop(name, None)
+            if self._deleted is not None:
+                self._deleted(name)
         self._subscribers.apply(changes)
         self.number = max(self.number, changes.number)
 

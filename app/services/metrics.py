@@ -20,11 +20,13 @@ from app.services.rates import (
     lag_behind,
     subscription_figures,
 )
+from app.services.volumes import Volumes
 from app.services.watching import LEASE
 from app.storage.database import Database
 from app.storage.standings import StandingRepository
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.volumes import VolumeRepository
 
 _log = structlog.get_logger(__name__)
 
@@ -39,9 +41,10 @@ RATE_OVER: Final = timedelta(minutes=1)
 class MetricsService:
     """Figures of subscriptions and topics; one transaction each, and one look at the log."""
 
-    def __init__(self, database: Database, log: MessageLog) -> None:
+    def __init__(self, database: Database, log: MessageLog, volumes: Volumes) -> None:
         self._database = database
         self._log = log
+        self._volumes = volumes
 
     async def subscription(self, topic: str, name: str) -> SubscriptionFigures:
         """TopicNotFoundError, SubscriptionNotFoundError."""
@@ -67,10 +70,12 @@ class MetricsService:
             subscriptions = await SubscriptionRepository(session).names(name)
             status = StatusRepository(session)
             loads = await status.loads_of_topic(name, within=REPORTED_WITHIN)
+            volumes = await self._volumes.of(VolumeRepository(session), [name])
         bounds = await self._bounds(name)
         delivery_rate, throughput = delivery_rates(loads)
         return TopicFigures(
             published=sum(each.end for each in bounds.values()) if bounds else None,
+            volume=volumes[name],
             rate=await self._publish_rate(bounds) if bounds else None,
             subscriptions=len(subscriptions),
             delivery_rate=delivery_rate,

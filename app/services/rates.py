@@ -58,9 +58,13 @@ class SubscriptionFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFigures:
-    """What is known of a topic: `published` messages ever, and what goes in and out, per second."""
+    """What is known of a topic: messages and bytes `published` ever, and what goes in and out.
+
+    `volume` is what API processes have counted. Rates are per second.
+    """
 
     published: int | None
+    volume: int
     # Messages that came in, by the log's own word over the last minute; None: not looked at.
     rate: float | None = None
     subscriptions: int

@@ -102,6 +102,17 @@ class TopicRow(Base):
     change: Mapped[int] = mapped_column(BigInteger, index=True)
 
 
+class TopicVolumeRow(Base):
+    """How many bytes were published to a topic."""
+
+    __tablename__ = "topic_volumes"
+
+    topic: Mapped[str] = mapped_column(
+        ForeignKey("topics.name", ondelete="CASCADE"), primary_key=True
+    )
+    volume: Mapped[int] = mapped_column(BigInteger)
+
+
 class SubscriptionRow(Base):
     """A subscription. `start` maps a partition's index, in decimal, to its first offset.
 

@@ -122,6 +122,7 @@ class TopicMetricsRead(Schema):
     published: int | None = Field(
         default=None, description="messages ever, and copies that were sent again"
     )
+    volume: int = Field(description="bytes ever, of what was published by HTTP")
     rate: float | None = Field(
         default=None,
         description="messages published per second, over the last minute; only of a single topic",
@@ -135,6 +136,7 @@ class TopicMetricsRead(Schema):
         """The answer for `figures`."""
         return cls(
             published=figures.published,
+            volume=figures.volume,
             rate=figures.rate,
             delivery_rate=figures.delivery_rate,
             throughput=figures.throughput,

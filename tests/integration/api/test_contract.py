@@ -118,7 +118,7 @@ CONTRACT = (
     Row(f"GET {TOPIC}/offline-clients-source", 404, fields={"message", "code"}),
     Row(
         f"GET {TOPIC}/metrics",
-        fields={"published", "deliveryRate", "throughput", "subscriptions"},
+        fields={"published", "volume", "rate", "deliveryRate", "throughput", "subscriptions"},
     ),
     Row(f"GET {TOPIC}/preview", fields={"content", "truncated"}),
     Row(f"GET {TOPIC}/preview/0", body='{"order": 1}', is_text=True),

@@ -158,7 +158,7 @@ async def test_the_figures_of_a_topic_say_what_is_known(
 ) -> None:
     for _ in range(3):
         await api.post(f"/topics/{topic}", content=b"x")
-    known = {"deliveryRate": 0.0, "throughput": 0.0, "subscriptions": 1}
+    known = {"volume": 3, "deliveryRate": 0.0, "throughput": 0.0, "subscriptions": 1}
     lately = {"published": 3, "rate": 3 / 60}
     assert (await api.get(f"/topics/{topic}/metrics")).json() == lately | known
     log.go_down()
