@@ -1,14 +1,14 @@
 """Bytes that were published to each topic.
 
 Revision ID: 0042
-Revises: 0044
+Revises: 0043
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0042"
-down_revision = "0044"
+down_revision = "0043"
 branch_labels = None
 depends_on = None
 
