@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from app.domain.circuit import CircuitReading, CircuitState
+from app.domain.exhausted import fullness
 from app.domain.ledger_missing import Shortfall
 from app.domain.signing import signing_at
 from app.domain.standing import Standing
@@ -22,7 +23,8 @@ class AlertKind(StrEnum):
     """What alerts are about.
 
     SUSPENDED: Angelia suspended it (the endpoint answered 410, or its retry buffer is full).
-    CIRCUIT_OPEN, HEARTBEAT: nothing is sent, or probes only. UNDELIVERED: much is discarded.
+    CIRCUIT_OPEN, HEARTBEAT: nothing is sent, or probes only. RETRY_BUFFER_FULL: nothing new is sent
+    before there is room for what fails. UNDELIVERED: much is discarded.
     LOSS_FORECAST: messages will be lost. LEDGER_MISSING: the last entry of its ledger misses some.
     CERTIFICATE_EXPIRY, SECRET_EXPIRY: what its requests are known by ends soon.
     """
@@ -30,6 +32,7 @@ class AlertKind(StrEnum):
     SUSPENDED = "SUSPENDED"
     CIRCUIT_OPEN = "CIRCUIT_OPEN"
     HEARTBEAT = "HEARTBEAT"
+    RETRY_BUFFER_FULL = "RETRY_BUFFER_FULL"
     UNDELIVERED = "UNDELIVERED"
     LOSS_FORECAST = "LOSS_FORECAST"
     LEDGER_MISSING = "LEDGER_MISSING"
@@ -83,13 +86,17 @@ DISCARDED_MIN: Final = 10
 # span in which a loss does.
 _SHARE_OVER: Final = 0.5
 _SPAN_OVER: Final = 1.5
+# A retry buffer is taken for full until it has so much room.
+_FULL_OVER: Final = 0.9
 # Something must be so, or be over, for this long before it is told.
 _RAISED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.HEARTBEAT: timedelta(seconds=10),
+    AlertKind.RETRY_BUFFER_FULL: timedelta(seconds=10),
 }
 _CLEARED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.CIRCUIT_OPEN: timedelta(seconds=60),
     AlertKind.HEARTBEAT: timedelta(seconds=60),
+    AlertKind.RETRY_BUFFER_FULL: timedelta(seconds=60),
     AlertKind.UNDELIVERED: timedelta(seconds=120),
     AlertKind.LOSS_FORECAST: timedelta(seconds=60),
 }
@@ -119,6 +126,7 @@ def readings(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
     else:
         yield from _circuit(case)
         yield from _heartbeat(case)
+        yield from _retry_buffer(case)
     yield from _undelivered(case, limits)
     yield from _loss(case, limits, now)
     yield from _missing(case)
@@ -164,6 +172,24 @@ def _heartbeat(case: Case) -> Iterator[Reading]:
         yield Reading(
             kind=AlertKind.HEARTBEAT, description="It is coming back", is_nearly_over=True
         )
+
+
+def _retry_buffer(case: Case) -> Iterator[Reading]:
+    policy = case.subscription.policy
+    full = fullness(policy, case.loads)
+    if full < _FULL_OVER:
+        return
+    wait = policy.exhausted_wait_max
+    yield Reading(
+        kind=AlertKind.RETRY_BUFFER_FULL,
+        description="The retry buffer is full: nothing new is sent before there is room",
+        details={
+            "parked": sum(load.parked for load in case.loads),
+            "retryBufferSize": policy.retry_buffer_max,
+            "exhaustedWaitMax": None if wait is None else int(wait.total_seconds()),
+        },
+        is_nearly_over=full < 1,
+    )
 
 
 def _undelivered(case: Case, limits: Limits) -> Iterator[Reading]:

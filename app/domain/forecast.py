@@ -23,12 +23,13 @@ class LossCause(StrEnum):
     """What ends before a message is delivered.
 
     RETENTION: the log keeps it no longer. PUBLISH_TTL: it is too old for its first attempt.
-    MESSAGE_TTL: it has been tried for too long.
+    MESSAGE_TTL: it has been tried for too long. RETRY_BUFFER: so that it makes room for others.
     """
 
     RETENTION = "RETENTION"
     PUBLISH_TTL = "PUBLISH_TTL"
     MESSAGE_TTL = "MESSAGE_TTL"
+    RETRY_BUFFER = "RETRY_BUFFER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from app.domain.arrivals import Arrivals, Point
+from app.domain.exhausted import given_up_after
 from app.domain.forecast import Loss, LossCause, Queue, drain_seconds, expiry
 from app.domain.health import Thresholds, problems, signs_of
 from app.domain.message import Partition
 from app.domain.pace import WINDOW, Pace, Sample
 from app.domain.standing import Standing
 from app.domain.status import CursorStatus, SubscriptionLoad
-from app.domain.subscription import Subscription
+from app.domain.subscription import DeliveryPolicy, Subscription
 from app.domain.topic import Topic
 
 # What is younger has just arrived, rather than waits.
@@ -337,13 +338,21 @@ def _open_loss(subscription: Subscription, sighting: Sighting) -> Iterator[Loss]
     opened = sighting.opened.get(subscription.id)
     if opened is None:
         return
-    life = subscription.policy.message_ttl.total_seconds()
     loads = sighting.loads.get(subscription.id, ())
+    cause, life = _end(subscription.policy, loads)
     in_vain = not any(load.counts.codes_2xx for load in loads)
     if in_vain or sighting.now - opened >= life / 2:
         tried = sum(load.in_flight + load.parked for load in loads) if in_vain else 1
         at = _instant(max(sighting.now, opened + life))
-        yield Loss(cause=LossCause.MESSAGE_TTL, at=at, messages=max(1, tried))
+        yield Loss(cause=cause, at=at, messages=max(1, tried))
+
+
+def _end(policy: DeliveryPolicy, loads: Sequence[SubscriptionLoad]) -> tuple[LossCause, float]:
+    """What ends first of messages that are tried, and after how many seconds."""
+    wait = given_up_after(policy, loads)
+    if wait is not None and wait < policy.message_ttl:
+        return LossCause.RETRY_BUFFER, wait.total_seconds()
+    return LossCause.MESSAGE_TTL, policy.message_ttl.total_seconds()
 
 
 def _instant(seconds: float) -> datetime:

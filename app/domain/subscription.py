@@ -107,8 +107,10 @@ class DeliveryPolicy:
     after the first; `first_retry_immediate` puts a retry without delay before those that back off.
     A message older than `publish_ttl`, counted from its publication, before its first attempt is
     discarded. A message is sent `sending_delay` after its publication at the earliest; until then
-    it waits in the retry buffer. A batch is as large as `batch_size` (messages) or `batch_volume`
-    (bytes) at most, and waits `batch_time` for more messages; requests are batches then.
+    it waits in the retry buffer. While that is full and others wait, what was tried there for
+    `exhausted_wait_max` is discarded. A batch is as large as `batch_size` (messages) or
+    `batch_volume` (bytes) at most, and waits `batch_time` for more messages; requests are batches
+    then.
     """
 
     rate: int = 400
@@ -129,6 +131,7 @@ class DeliveryPolicy:
     first_retry_immediate: bool = False
     publish_ttl: timedelta | None = None
     on_exhausted: OnExhausted = OnExhausted.WAIT
+    exhausted_wait_max: timedelta | None = None
     sending_delay: timedelta = timedelta()
     batch_size: int = 100
     batch_volume: int = 64_000
@@ -154,6 +157,16 @@ class DeliveryPolicy:
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl", "must be longer than sendingDelay"
             )
+        if self.exhausted_wait_max is not None and not self.waits_for_room:
+            raise ValidationFailedError.of(
+                "subscriptionPolicy.exhaustedWaitMax",
+                "must be null unless onExhausted is WAIT or RUN",
+            )
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether what is new waits while the retry buffer is full."""
+        return self.on_exhausted in {OnExhausted.WAIT, OnExhausted.RUN}
 
 
 # The public (Hermes) name of each setting, for messages and for the API.
@@ -174,6 +187,7 @@ FIELD_NAMES: Final[Mapping[str, str]] = {
     "first_retry_immediate": "firstRetryImmediate",
     "publish_ttl": "publishTtl",
     "on_exhausted": "onExhausted",
+    "exhausted_wait_max": "exhaustedWaitMax",
     "sending_delay": "sendingDelay",
     "batch_size": "batchSize",
     "batch_volume": "batchVolume",
@@ -195,6 +209,7 @@ _LIMITS: Final = (
     ("heartbeat_max", 1, 3600, _SECOND),
     ("max_retries", 0, RETRIES_MAX, 1),
     ("sending_delay", 0, 5_000, _MILLISECOND),
+    ("exhausted_wait_max", 1, 7200, _SECOND),
     ("publish_ttl", 1, PUBLISH_TTL_MAX // _SECOND, _SECOND),
     ("batch_size", 1, BATCH_SIZE_MAX, 1),
     ("batch_volume", 1, BATCH_VOLUME_MAX, 1),

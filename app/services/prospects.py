@@ -14,7 +14,7 @@ from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.rates import Prospects
 
-_EXPIRE: Final = frozenset({LossCause.PUBLISH_TTL, LossCause.MESSAGE_TTL})
+_EXPIRE: Final = frozenset({LossCause.PUBLISH_TTL, LossCause.MESSAGE_TTL, LossCause.RETRY_BUFFER})
 # The log's word on what is being tried is worth this wait; else it is left out.
 _TRIED_WITHIN: Final = timedelta(milliseconds=500)
 

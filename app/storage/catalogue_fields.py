@@ -151,6 +151,7 @@ _POLICY_SPANS: Final = {
     "backoff_interval_max": _SECOND,
     "heartbeat_max": _SECOND,
     "publish_ttl": _SECOND,
+    "exhausted_wait_max": _SECOND,
     "sending_delay": _MILLISECOND,
     "batch_time": _MILLISECOND,
 }

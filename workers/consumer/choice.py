@@ -11,10 +11,8 @@ from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.intake import Intake
 from workers.consumer.order import Opened
 from workers.consumer.retries import BatchJob, Job, RetryPark
+from workers.consumer.room import Room
 from workers.delivery.batch import MessageBatch
-
-# What makes new messages wait while the retry buffer is full.
-_WAITING: Final = frozenset({OnExhausted.WAIT, OnExhausted.RUN})
 
 # Messages that always fail get one request in so many: the others must not wait for them.
 NEW_PER_RETRY: Final = 4
@@ -24,6 +22,7 @@ class Choice:
     """Chooses between the `intake` and the retries in the `park`. Nothing of it is waited for."""
 
     def __init__(self, policy: DeliveryPolicy, intake: Intake, park: RetryPark) -> None:
+        self._room = Room(policy, intake, park)
         self.configure(policy)
         # None as long as there was no circuit breaker.
         self.breaker: Breaker | None = None
@@ -36,14 +35,17 @@ class Choice:
         self.policy = policy
         self._ttl_s = policy.message_ttl.total_seconds()
         delayed = bool(policy.sending_delay)
-        self._waits_for_room = delayed or policy.on_exhausted in _WAITING
+        self._waits_for_room = delayed or policy.waits_for_room
+        self._room.configure(policy)
         # Whether it matters when a message was published.
         self._is_timed = delayed or policy.publish_ttl is not None
 
     @property
     def next_due(self) -> float | None:
         """When there will be something to send that there is not now."""
-        times = (self._park.next_due, None if self._is_held_up() else self._intake.next_due)
+        held_up, room = self._is_held_up(), self._room
+        new = room.next_due(self.breaker) if held_up else self._intake.next_due
+        times = (self._park.next_due, new)
         return min((time for time in times if time is not None), default=None)
 
     @property
@@ -83,7 +85,10 @@ class Choice:
         return math.inf if run and self.is_full else now
 
     def _next_message(self, now: float) -> Job | None:
-        """The next message that may be sent now; those that may not yet are parked."""
+        """The next message that may be sent now; those that may not yet are parked.
+
+        While the park is full that is the one that is given up for it, if any is.
+        """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):
             opened = self._intake.take()
@@ -93,7 +98,7 @@ class Choice:
             if job.due <= now:
                 return job
             self._park.park(job, job.due)
-        return None  # a job that leaves the park makes room
+        return self._room.made(now, self.breaker)
 
     def _is_held_up(self) -> bool:
         """Whether new messages wait for room in the retry buffer."""

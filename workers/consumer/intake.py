@@ -179,6 +179,14 @@ class Intake:
         if self._chain is not None and self._held is None:
             self._held = self._next_wanted()
 
+    def has_wanted(self) -> bool:
+        """Whether there is a message to hand out; it is held then, until it is taken."""
+        if self._freed:
+            return True
+        if self._held is None:
+            self._held = self._next_wanted()
+        return self._held is not None
+
     @property
     def waits_for_turn(self) -> bool:
         """Whether nothing comes in this turn, and `resume` is called in a later one."""

@@ -64,10 +64,11 @@ class UnhealthyRead(Schema):
 class LossRead(Schema):
     """Messages that will be lost if all goes on as it does."""
 
-    cause: Literal["RETENTION", "PUBLISH_TTL", "MESSAGE_TTL"] = Field(
+    cause: Literal["RETENTION", "PUBLISH_TTL", "MESSAGE_TTL", "RETRY_BUFFER"] = Field(
         description=(
             "RETENTION: the log keeps them no longer. PUBLISH_TTL: they are too old for their"
-            " first attempt. MESSAGE_TTL: they have been tried for too long."
+            " first attempt. MESSAGE_TTL: they have been tried for too long. RETRY_BUFFER: so that"
+            " they make room for others (exhaustedWaitMax)."
         )
     )
     at: str = Field(description="when the first one is lost, RFC 3339")
@@ -126,6 +127,7 @@ class AlertRead(Schema):
         "SUSPENDED",
         "CIRCUIT_OPEN",
         "HEARTBEAT",
+        "RETRY_BUFFER_FULL",
         "UNDELIVERED",
         "LOSS_FORECAST",
         "LEDGER_MISSING",

@@ -79,6 +79,15 @@ class PolicyBody(Schema):
     on_exhausted: Literal["WAIT", "DISCARD", "DISCARD_OLDEST", "ABORT", "RUN"] = Field(
         default="WAIT", description="what happens when the retry buffer is full"
     )
+    exhausted_wait_max: int | None = Field(
+        default=None,
+        ge=1,
+        le=7200,
+        description=(
+            "with WAIT or RUN: seconds for which a message has been tried, at least, when it is"
+            " discarded because the retry buffer is full and others wait"
+        ),
+    )
     sending_delay: int = Field(
         default=0, ge=0, le=5_000, description="ms from publication until a message may be sent"
     )
@@ -115,8 +124,9 @@ class PolicyBody(Schema):
             heartbeat_max=self.heartbeat_max * _SECOND,
             max_retries=self.max_retries,
             first_retry_immediate=self.first_retry_immediate,
-            publish_ttl=None if self.publish_ttl is None else self.publish_ttl * _SECOND,
+            publish_ttl=_seconds(self.publish_ttl),
             on_exhausted=OnExhausted(self.on_exhausted),
+            exhausted_wait_max=_seconds(self.exhausted_wait_max),
             sending_delay=self.sending_delay * _MILLISECOND,
             batch_size=self.batch_size,
             batch_volume=self.batch_volume,
@@ -143,6 +153,14 @@ class PolicyRead(PolicyBody):
         return cls(**_values(policy), backoff_max_interval_millis=millis)
 
 
+def _seconds(number: int | None) -> timedelta | None:
+    return None if number is None else number * _SECOND
+
+
+def _in_seconds(span: timedelta | None) -> int | None:
+    return None if span is None else span // _SECOND
+
+
 def _values(policy: DeliveryPolicy) -> dict[str, Any]:
     return {
         "rate": policy.rate,
@@ -159,8 +177,9 @@ def _values(policy: DeliveryPolicy) -> dict[str, Any]:
         "heartbeat_max": policy.heartbeat_max // _SECOND,
         "max_retries": policy.max_retries,
         "first_retry_immediate": policy.first_retry_immediate,
-        "publish_ttl": None if policy.publish_ttl is None else policy.publish_ttl // _SECOND,
+        "publish_ttl": _in_seconds(policy.publish_ttl),
         "on_exhausted": policy.on_exhausted.value,
+        "exhausted_wait_max": _in_seconds(policy.exhausted_wait_max),
         "sending_delay": policy.sending_delay // _MILLISECOND,
         "batch_size": policy.batch_size,
         "batch_volume": policy.batch_volume,

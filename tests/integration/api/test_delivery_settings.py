@@ -43,6 +43,7 @@ SETTINGS: list[tuple[str, Any, Any]] = [
     ("subscriptionPolicy.publishTtl", None, 60),
     ("subscriptionPolicy.onExhausted", "WAIT", "DISCARD_OLDEST"),
     ("subscriptionPolicy.sendingDelay", 0, 5000),
+    ("subscriptionPolicy.exhaustedWaitMax", None, 30),
 ]
 NAME_PROBLEM = "must be 1 to 100 letters, digits, '_', '.' or '-'"
 OUT_OF_RANGE: list[tuple[str, Any, str]] = [
@@ -68,6 +69,8 @@ OUT_OF_RANGE: list[tuple[str, Any, str]] = [
     ("subscriptionPolicy.sendingDelay", 5001, "must be 0 to 5000"),
     ("subscriptionPolicy.requestTimeout", 99, "must be 100 to 300000"),
     ("subscriptionPolicy.messageTtl", 7201, "must be 0 to 7200"),
+    ("subscriptionPolicy.exhaustedWaitMax", 0, "must be 1 to 7200"),
+    ("subscriptionPolicy.exhaustedWaitMax", 7201, "must be 1 to 7200"),
 ]
 
 

@@ -127,6 +127,7 @@ POLICY: dict[str, Setting] = {
     "firstRetryImmediate": Setting(wrong=flag()),
     "publishTtl": Setting(wrong=number(1, 2_592_000)),
     "onExhausted": Setting(wrong=choice("WAIT", "DISCARD", "DISCARD_OLDEST", "ABORT", "RUN")),
+    "exhaustedWaitMax": Setting(wrong=number(1, 7200)),
     "sendingDelay": Setting(wrong=number(0, 5_000)),
     "batchSize": Setting(wrong=number(1, 10_000)),
     "batchVolume": Setting(wrong=number(1, 8 * 1024 * 1024)),

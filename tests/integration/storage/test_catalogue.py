@@ -78,6 +78,7 @@ _SUBSCRIPTIONS = [
             retry_client_errors=True,
             max_retries=0,
             publish_ttl=timedelta(seconds=40),
+            exhausted_wait_max=timedelta(seconds=30),
             batch_time=timedelta(milliseconds=101),
         ),
     ),

@@ -14,7 +14,7 @@ from app.domain.ledger_missing import Shortfall
 from app.domain.signing import SigningKind, SigningSecret
 from app.domain.standing import Standing
 from app.domain.status import AttemptCounts, Mode, Output, SubscriptionLoad
-from app.domain.subscription import State, Subscription
+from app.domain.subscription import DeliveryPolicy, OnExhausted, State, Subscription
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 LIMITS = Limits()
@@ -71,6 +71,13 @@ def signed(*ends: timedelta | None, kind: SigningKind = SigningKind.V1) -> Subsc
     return replace(SUBSCRIPTION, signing_secrets=secrets)
 
 
+def buffered(parked: int, **policy: object) -> Case:
+    """It has room for ten messages that are tried again."""
+    settings = DeliveryPolicy(retry_buffer_max=10, **policy)  # type: ignore[arg-type] # its fields
+    case = a_case(replace(SUBSCRIPTION, policy=settings))
+    return replace(case, loads=[replace(load, parked=parked) for load in case.loads])
+
+
 GONE = SUBSCRIPTION.in_state(State.SUSPENDED, reason="The endpoint answered 410")
 DAY = timedelta(days=1)
 SHORT = Shortfall(number=3, missing=7, since=NOW - DAY, until=NOW)
@@ -87,6 +94,13 @@ SHORT = Shortfall(number=3, missing=7, since=NOW - DAY, until=NOW)
         (a_case(circuit=a_circuit("CLOSED")), []),
         (a_case(mode=Mode.HEARTBEAT), [(AlertKind.HEARTBEAT, False)]),
         (a_case(mode=Mode.SLOW), [(AlertKind.HEARTBEAT, True)]),
+        (buffered(9), [(AlertKind.RETRY_BUFFER_FULL, True)]),
+        (buffered(10), [(AlertKind.RETRY_BUFFER_FULL, False)]),
+        (buffered(10, on_exhausted=OnExhausted.RUN), [(AlertKind.RETRY_BUFFER_FULL, False)]),
+        (buffered(8), []),
+        (buffered(10, on_exhausted=OnExhausted.DISCARD), []),
+        # What waits for its delay has not failed.
+        (buffered(10, sending_delay=timedelta(seconds=1)), []),
         (
             a_case(standing=Standing(discarded=10, discarded_share=0.05)),
             [(AlertKind.UNDELIVERED, False)],

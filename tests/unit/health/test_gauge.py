@@ -158,6 +158,16 @@ def test_messages_that_are_tried_in_vain_are_lost_when_their_time_to_live_ends()
     assert loss.rate is None
 
 
+def test_messages_that_are_tried_end_earlier_while_they_leave_no_room_for_others() -> None:
+    policy = DeliveryPolicy(retry_buffer_max=5, exhausted_wait_max=timedelta(seconds=90))
+    model = Model(arriving=0, capacity=0, policy=policy)
+    model.loads = [a_load(codes_5xx=30)]
+    model.opened = {"s-1": model.now - 60}
+    loss = model.look().first_loss
+    assert loss is not None
+    assert (loss.cause, loss.at.timestamp()) == (LossCause.RETRY_BUFFER, model.now + 30)
+
+
 def test_a_message_that_is_tried_beside_others_that_are_taken_is_lost_only_if_it_is_old() -> None:
     model = Model(arriving=0, capacity=0, policy=DeliveryPolicy(message_ttl=timedelta(minutes=10)))
     model.loads = [a_load(codes_5xx=30, codes_2xx=500)]
