@@ -18,7 +18,6 @@ from app.domain.retransmission import Request, Retransmission, Span
 from app.domain.subscription import Subscription
 from app.log.interface import Bounds, MessageLog
 from app.services.audit import note
-from app.services.jobs import RUNNER_LIVE_WITHIN
 from app.services.log_places import begun_at, bounds_of
 from app.services.retransmission_changes import change_of
 from app.services.retransmission_spans import (
@@ -75,7 +74,7 @@ class Asking:
         if opening.request is None:
             return History(gone=opening.gone) if opening.gone else None
         asked = await self._asked(subscription, opening.request)
-        live = await self.runners.any_live(RUNNER_LIVE_WITHIN)
+        live = await self.runners.any_live()
         return History(gone=opening.gone, retransmission=asked, runner_live=live)
 
     async def _asked(self, subscription: Subscription, request: Request) -> Retransmission:

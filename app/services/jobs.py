@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Final
 
 from app.domain.audit import Action, Change
 from app.domain.errors import ValidationFailedError
@@ -15,9 +13,6 @@ from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.topics import TopicRepository
-
-# A runner says every two seconds that it lives.
-RUNNER_LIVE_WITHIN: Final = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +39,7 @@ class JobService:
                 _require_archived(await TopicRepository(session).get(scope.topic))
             job = await JobRepository(session).add(kind, scope)
             await note(AuditRepository(session), _change(Action.REQUESTED, job))
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def newest(
@@ -56,14 +51,14 @@ class JobService:
         """
         async with self._database.transaction() as session:
             jobs = await JobRepository(session).newest(limit=limit, state=state, after=after)
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return JobsSeen(jobs=jobs, runner_live=live)
 
     async def get(self, job_id: str) -> JobsSeen:
         """One job; JobNotFoundError."""
         async with self._database.transaction() as session:
             job = await JobRepository(session).get(job_id)
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def cancel(self, job_id: str) -> JobsSeen:
@@ -71,7 +66,7 @@ class JobService:
         async with self._database.transaction() as session:
             job = await JobRepository(session).cancel(job_id)
             await note(AuditRepository(session), _change(Action.CANCELLED, job))
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return JobsSeen(jobs=[job], runner_live=live)
 
 

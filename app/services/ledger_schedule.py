@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from app.domain.errors import JobQueueFullError, NotFoundError
 from app.domain.ledger import next_due
-from app.services.jobs import RUNNER_LIVE_WITHIN
 from app.services.ledgers import LedgerService
 from app.storage.database import Database
 from app.storage.leases import LeaseRepository
@@ -39,7 +38,7 @@ class LedgerSchedule:
         async with self._database.transaction() as session:
             lease = LeaseRepository(session)
             ours = await lease.take(LEASE, self._holder, _LEASE_LENGTH)
-            if not ours or not await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN):
+            if not ours or not await SparkRunnerRepository(session).any_live():
                 return
             room = WAITING_MAX - await LedgerRepository(session).open_jobs()
             kept = await LedgerRepository(session).standings()

@@ -16,7 +16,7 @@ from app.domain.message import Partition
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.audit import note
-from app.services.jobs import RUNNER_LIVE_WITHIN, JobsSeen
+from app.services.jobs import JobsSeen
 from app.services.log_places import bounds_of
 from app.services.streams import stream_spans
 from app.storage.audit import AuditRepository
@@ -64,7 +64,7 @@ class LedgerService:
                 await note(AuditRepository(session), _change(job, request))
             else:
                 job = await jobs.get(waiting)
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def between(

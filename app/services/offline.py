@@ -9,7 +9,6 @@ from app.domain.job import JobKind, Scope
 from app.domain.republishing import RepublishRequest, RepublishTask, require_alike
 from app.log.interface import MessageLog
 from app.services.audit import note
-from app.services.jobs import RUNNER_LIVE_WITHIN
 from app.services.retransmission_spans import Wanted, spans_of_time
 from app.storage.audit import AuditRepository
 from app.storage.database import Database
@@ -50,7 +49,7 @@ class OfflineService:
             job = await JobRepository(session).add(JobKind.OFFLINE_RETRANSMISSION, scope)
             task = await OfflineTaskRepository(session).add(job, request)
             await note(AuditRepository(session), _change(Action.REQUESTED, task))
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return TasksSeen(tasks=[task], runner_live=live)
 
     async def newest(self, *, limit: int, topic: str | None = None) -> TasksSeen:
@@ -59,14 +58,14 @@ class OfflineService:
             if topic is not None:
                 await TopicRepository(session).get(topic)
             found = await OfflineTaskRepository(session).newest(limit=limit, topic=topic)
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return TasksSeen(tasks=found, runner_live=live)
 
     async def get(self, task_id: str) -> TasksSeen:
         """One of them; JobNotFoundError."""
         async with self._database.transaction() as session:
             task = await OfflineTaskRepository(session).get(task_id)
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return TasksSeen(tasks=[task], runner_live=live)
 
     async def cancel(self, task_id: str) -> TasksSeen:

@@ -26,7 +26,6 @@ from app.domain.trace import TrackingMode
 from app.log.interface import Bounds, MessageLog
 from app.services.applied import AppliedChanges
 from app.services.audit import note
-from app.services.jobs import RUNNER_LIVE_WITHIN
 from app.services.log_places import bounds_of
 from app.services.retransmission_changes import change_of
 from app.services.retransmission_spans import (
@@ -84,7 +83,7 @@ class RetransmissionService:
             retransmission = await RetransmissionRepository(session).add(job, subscription, request)
             change = change_of(Action.REQUESTED, retransmission)
             await note(AuditRepository(session), change)
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         rate = subscription.policy.rate
         return RetransmissionsSeen(items=[retransmission], runner_live=live, rate=rate)
 
@@ -100,7 +99,7 @@ class RetransmissionService:
             found = await RetransmissionRepository(session).newest(
                 subscription.id, limit=limit, after=after
             )
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return RetransmissionsSeen(items=found, runner_live=live, rate=subscription.policy.rate)
 
     async def get(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
@@ -108,7 +107,7 @@ class RetransmissionService:
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
             found = await RetransmissionRepository(session).get(subscription.id, retransmission_id)
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return RetransmissionsSeen(items=[found], runner_live=live, rate=subscription.policy.rate)
 
     async def cancel(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:

@@ -11,7 +11,7 @@ from app.domain.simulation import Differing, Minute, Proposal, SimulationRequest
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.audit import note
-from app.services.jobs import RUNNER_LIVE_WITHIN, JobsSeen
+from app.services.jobs import JobsSeen
 from app.services.retransmission_spans import Wanted as Replayed
 from app.services.retransmission_spans import spans_of_time
 from app.storage.audit import AuditRepository
@@ -76,7 +76,7 @@ class SimulationService:
             job = await JobRepository(session).add(JobKind.SIMULATION, scope)
             await SimulationRepository(session).add(job, known, request)
             await note(AuditRepository(session), _change(job))
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def get(self, topic: str, name: str, *, job_id: str, limit: int) -> SimulationSeen:
@@ -92,7 +92,7 @@ class SimulationService:
             done = job.state is JobState.DONE
             minutes = await simulations.minutes(job.claim, limit=limit) if done else []
             samples = await simulations.samples(job_id)
-            live = await SparkRunnerRepository(session).any_live(RUNNER_LIVE_WITHIN)
+            live = await SparkRunnerRepository(session).any_live()
         return SimulationSeen(
             job=job, request=request, minutes=minutes, samples=samples, runner_live=live
         )

@@ -1,12 +1,16 @@
 """Spark runners, by their heartbeats."""
 
 from datetime import timedelta
+from typing import Final
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.models import SparkRunnerRow
+
+# A runner says every two seconds that it lives.
+LIVE_WITHIN: Final = timedelta(seconds=15)
 
 
 class SparkRunnerRepository:
@@ -23,7 +27,7 @@ class SparkRunnerRepository:
             beat.on_conflict_do_update(index_elements=["id"], set_=seen),
         )
 
-    async def any_live(self, within: timedelta) -> bool:
+    async def any_live(self, within: timedelta = LIVE_WITHIN) -> bool:
         """Whether one was seen within that time."""
         live = select(SparkRunnerRow.id).where(
             SparkRunnerRow.seen_at > func.clock_timestamp() - within
