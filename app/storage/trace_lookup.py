@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from psycopg.types.numeric import Int4
 from sqlalchemy import func, select
@@ -35,12 +35,10 @@ ORDER BY at LIMIT {PACKS_AT_ONCE}
 _MORE_PACKS: Final = f"{_PACKS} OFFSET %(offset)s"
 _PACK, _DISCARD, _LOSS, _TOPIC, _SUBSCRIPTION, _BY_ROWS = range(6)
 _KNOWN: Final = f"""
-SELECT {_PACK}, at, body, NULL::text, NULL::text, NULL::text, NULL::text,
-  NULL::int4, NULL::int4, NULL::int4, NULL::int8, NULL::int8
-FROM ({_PACKS}) AS packs
+SELECT {_PACK}, at, body, NULL::text[], NULL::int8[] FROM ({_PACKS}) AS packs
 UNION ALL
-SELECT {_DISCARD}, discarded_at, NULL, subscription_id, topic, subscription, reason,
-  status, attempts, partition, "offset", id
+SELECT {_DISCARD}, discarded_at, NULL, ARRAY[subscription_id, topic, subscription, reason],
+  ARRAY[id, status, attempts, partition, "offset"]
 FROM (
   SELECT * FROM undelivered WHERE message_id = %(stored_id)s
     AND (%(topic)s::text IS NULL OR topic = %(topic)s)
@@ -49,18 +47,17 @@ FROM (
   ORDER BY discarded_at DESC, id DESC LIMIT %(limit)s
 ) AS discards
 UNION ALL
-SELECT {_LOSS}, at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, entries
+SELECT {_LOSS}, at, NULL, NULL, ARRAY[entries]
 FROM (
   SELECT at, entries FROM trace_losses ORDER BY at DESC LIMIT {LOSSES_AT_ONCE}
 ) AS losses
 UNION ALL
-SELECT {_TOPIC}, NULL, NULL, NULL, name, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM topics WHERE name = %(topic)s
+SELECT {_TOPIC}, NULL, NULL, NULL, NULL FROM topics WHERE name = %(topic)s
 UNION ALL
-SELECT {_SUBSCRIPTION}, NULL, NULL, id, topic, name, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT {_SUBSCRIPTION}, NULL, NULL, ARRAY[id], NULL
 FROM subscriptions WHERE topic = %(topic)s AND name = %(subscription)s
 UNION ALL
-SELECT {_BY_ROWS}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT {_BY_ROWS}, NULL, NULL, NULL, NULL
 WHERE EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'traces'::regclass)
 """  # noqa: S608 - of constants
 
@@ -75,18 +72,13 @@ class TraceQuestion:
 
 
 class _Row(NamedTuple):
+    """Each column that a statement's answer has costs more than what is in it."""
+
     kind: int
     at: datetime
     body: bytes
-    subscription_id: str
-    topic: str
-    subscription: str
-    reason: str
-    status: int | None
-    attempts: int
-    partition: int
-    offset: int
-    number: int
+    texts: list[str]
+    numbers: list[Any]
 
 
 class Known(NamedTuple):
@@ -190,30 +182,30 @@ def _require(asked: TraceQuestion, rows: Mapping[int, Sequence[_Row]]) -> None:
 
 
 def _known(rows: Mapping[int, Sequence[_Row]], message_id: str) -> Known:
-    newest = sorted(rows[_DISCARD], key=lambda row: (row.at, row.number), reverse=True)
+    newest = sorted(rows[_DISCARD], key=lambda row: (row.at, row.numbers[0]), reverse=True)
     losses = sorted(rows[_LOSS], key=lambda row: row.at, reverse=True)
     return Known(
-        subscription_id=next((row.subscription_id for row in rows[_SUBSCRIPTION]), None),
+        subscription_id=next((row.texts[0] for row in rows[_SUBSCRIPTION]), None),
         bodies=[row.body for row in sorted(rows[_PACK], key=lambda row: row.at)],
         discards=[_discarded(row, message_id) for row in newest],
-        losses=[(row.at, row.number) for row in losses],
+        losses=[(row.at, row.numbers[0]) for row in losses],
         by_rows=bool(rows[_BY_ROWS]),
     )
 
 
 def _discarded(row: _Row, message_id: str) -> TraceEntry:
+    subscription_id, topic, subscription, reason = row.texts
+    _, status, attempts, partition, offset = row.numbers
     return TraceEntry(
-        source=TraceSource(
-            topic=row.topic, subscription_id=row.subscription_id, subscription=row.subscription
-        ),
+        source=TraceSource(topic=topic, subscription_id=subscription_id, subscription=subscription),
         message_id=message_id,
         at=row.at,
         status=TraceStatus.DISCARDED,
-        partition=row.partition,
-        offset=row.offset,
-        attempt=row.attempts,
-        status_code=row.status,
-        reason=row.reason,
+        partition=partition,
+        offset=offset,
+        attempt=attempts,
+        status_code=status,
+        reason=reason,
     )
 
 

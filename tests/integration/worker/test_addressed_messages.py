@@ -100,6 +100,7 @@ async def test_it_is_tried_again_and_discarded_as_any_other(world: World) -> Non
     ]
     [discard] = world.plane.undelivered
     assert (discard.subscription_id, discard.message_id) == (addressee.id, "bad")
+    assert discard.retransmission == JOB
 
 
 async def test_it_keeps_the_order_of_its_key_and_holds_up_no_neighbour(world: World) -> None:

@@ -76,6 +76,21 @@ def test_the_stream_of_undelivered_messages_keeps_the_key(key: bytes | None) -> 
     assert from_record(Record(0, 0, new.key, new.value, list(new.headers))) == discard
 
 
+def test_the_stream_of_undelivered_messages_keeps_what_they_were_sent_again_by() -> None:
+    discard = an_undelivered(retransmission=TO.job_id)
+    new = to_record(discard)
+    assert from_record(Record(0, 0, new.key, new.value, list(new.headers))) == discard
+
+
+def test_a_record_of_a_version_that_did_not_know_of_retransmissions_names_none() -> None:
+    new = to_record(an_undelivered())
+    [(name, described)] = new.headers
+    older = described.replace(b', "retransmission": ""', b"")
+    assert older != described
+    found = from_record(Record(0, 0, new.key, new.value, [(name, older)]))
+    assert found == an_undelivered()
+
+
 def test_a_record_of_a_version_that_kept_no_key_has_none() -> None:
     new = to_record(an_undelivered())
     [(name, described)] = new.headers
