@@ -20,7 +20,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test check java kafka lint style types unit bench openapi client cli lock clean
+.PHONY: help setup up demo spark test test-s3 check java kafka lint style types unit bench openapi client cli lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -68,6 +68,11 @@ types: $(DEV)
 unit: $(DEV)
 	$(BIN)/python -m pytest tests/unit tests/architecture $(ARGS)
 
+test-s3: kafka ## the archive on S3, beside `make test`: against an S3 of this machine (15 MB of jars, 160 MB of moto)
+	$(BIN)/python -m tests.servers.spark_s3 install
+	$(BIN)/python -m tests.servers.s3 install
+	$(BIN)/python -m pytest tests/spark -o 'python_files=s3_*.py' $(ARGS)
+
 bench: kafka ## measure; prints figures, and fails no test on time
 	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o 'norecursedirs=.* build' \
 		--timeout=600 -s $(ARGS)
@@ -88,6 +93,7 @@ lock: $(RUN) ## pin the newest versions that pyproject.toml allows
 	$(LOCK) --output-file requirements-spark.lock --constraint requirements.lock --extra spark
 	$(LOCK) --output-file requirements-dev.lock --constraint requirements-spark.lock \
 		--extra spark --group dev
+	$(subst pyproject.toml,tests/servers/s3.in,$(LOCK)) --output-file tests/servers/s3.lock
 
 LOCK = $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --custom-compile-command 'make lock'

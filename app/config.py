@@ -41,6 +41,13 @@ def _http_url(url: SecretStr) -> SecretStr:
     return url
 
 
+def _without_credentials(place: str | None) -> str | None:
+    """It is shown and stored: what opens a bucket is in the environment, or in Spark's settings."""
+    if place is not None and "@" in urlsplit(place).netloc:
+        raise ValueError("must have no credentials: give them as AWS_ACCESS_KEY_ID, …")
+    return place
+
+
 def _header_fields(text: SecretStr) -> SecretStr:
     fields = _pairs(text)
     if not all(re.fullmatch(r"[!-9;-~]+", name) and value for name, value in fields):
@@ -263,14 +270,14 @@ class Settings(BaseSettings):
         pattern=r"^[1-9][0-9]{0,5}[mg]$",
         description="memory of the Spark runner: on this machine, that of its jobs too",
     )
-    spark_output: str | None = Field(
+    spark_output: Annotated[str | None, AfterValidator(_without_credentials)] = Field(
         default=None,
         description="folder or URI (s3a://…) for Parquet results; without it `spark` in the home",
     )
 
     spark_jars: DirectoryPath | None = Field(
         default=None,
-        description="folder of Spark's Kafka connector; without it Maven Central has it",
+        description="folder of Spark's connectors (Kafka, S3); without it Maven Central has them",
     )
 
     @cached_property
@@ -297,6 +304,11 @@ class Settings(BaseSettings):
     def spark_results(self) -> str:
         """Where the Parquet results of Spark jobs go, without a slash at the end."""
         return (self.spark_output or str(self.home.resolve() / "spark")).rstrip("/")
+
+    @cached_property
+    def spark_on_s3(self) -> bool:
+        """Whether these go to S3, for which Spark needs Hadoop's connector."""
+        return self.spark_results.startswith("s3a://")
 
     def environment(self) -> dict[str, str]:
         """Our environment with these settings in it: a child process reads exactly them."""

@@ -5,17 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from app.config import Settings
+from spark.connectors import connectors
 from spark.records import RowsSource
 from spark.sources import UndeliveredSource
 from spark.traces import TracesSource
 
 APP_NAME: Final = "angelia"
-# Fetched from Maven Central when a session starts; of PySpark's version, and Scala's.
-KAFKA_CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 # What results must not depend on.
 _ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
@@ -42,7 +40,7 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
         # Else Spark tells of its start in a dozen lines, among those of ours.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
         **(_LOCAL if local else {}),
-        **_connector(settings),
+        **connectors(settings),
         **conf,
     }
     builder = SparkSession.builder.appName(APP_NAME).master(settings.spark_master)
@@ -53,15 +51,6 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
         # Tasks run on this very Python, not on whichever is called python3 here.
         session.sparkContext.pythonExec = sys.executable
     return prepared(session)
-
-
-def _connector(settings: Settings) -> Mapping[str, str]:
-    """What reads Kafka; nothing where there is none."""
-    if settings.kafka_bootstrap is None:
-        return {}
-    if settings.spark_jars is None:
-        return {"spark.jars.packages": KAFKA_CONNECTOR}
-    return {"spark.jars": ",".join(str(each) for each in sorted(settings.spark_jars.glob("*.jar")))}
 
 
 def submitted_session() -> SparkSession:

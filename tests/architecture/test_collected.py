@@ -6,8 +6,8 @@ from typing import Final
 
 from tests.architecture.tree import ROOT, Module, modules
 
-# Benchmarks are collected by `make bench` alone.
-BENCHMARK: Final = "tests/benchmarks/bench_"
+# Collected by `make bench` and by `make test-s3` alone.
+ELSEWHERE: Final = ("tests/benchmarks/bench_", "tests/spark/s3_")
 
 
 def test_every_test_is_in_a_file_that_is_collected() -> None:
@@ -15,7 +15,7 @@ def test_every_test_is_in_a_file_that_is_collected() -> None:
         f"{module.path}::{name}"
         for module in modules("tests")
         for name, _ in module.functions()
-        if name.startswith("test_") and not (module.is_test or module.path.startswith(BENCHMARK))
+        if name.startswith("test_") and not (module.is_test or module.path.startswith(ELSEWHERE))
     ]
     assert not lost
 

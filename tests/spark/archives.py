@@ -44,7 +44,7 @@ async def written(
     bench: Bench, job: Job, patience: Patience | None = None, *, progress: Progress | None = None
 ) -> JobResult:
     """What the job has made, which does not count yet."""
-    work = replace(bench.work(job), archive=f"{bench.output}/archive")
+    work = replace(bench.work(job), archive=bench.archive or f"{bench.output}/archive")
     work = replace(work, progress=progress or work.progress)
     return await asyncio.to_thread(archive.run, bench.spark, work, patience=patience)
 

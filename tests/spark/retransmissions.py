@@ -57,6 +57,8 @@ class Bench:
     url: str
     output: Path
     subscription: Subscription
+    # None: in a folder of the output.
+    archive: str | None = None
 
     @property
     def service(self) -> RetransmissionService:

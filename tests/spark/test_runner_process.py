@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -38,8 +38,13 @@ PATIENCE_S = 180.0
 
 
 @asynccontextmanager
-async def runner(url: str, place: Path, **more: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A runner process with settings of its own; after the block it and its Spark are gone."""
+async def runner(
+    url: str, place: Path, defaults: Mapping[str, str] = FRUGAL, /, **more: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A runner process with settings of its own; after the block it and its Spark are gone.
+
+    `defaults` are Spark's, beside FRUGAL.
+    """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ANGELIA_")} | {
         "ANGELIA_DATABASE_URL": url,
         "ANGELIA_HOME": str(place),
@@ -48,8 +53,8 @@ async def runner(url: str, place: Path, **more: str) -> AsyncIterator[asyncio.su
         "SPARK_CONF_DIR": str(place),
         **more,
     }
-    defaults = "\n".join(f"{name} {value}" for name, value in FRUGAL.items())
-    (place / "spark-defaults.conf").write_text(defaults)
+    lines = "\n".join(f"{name} {value}" for name, value in {**FRUGAL, **defaults}.items())
+    (place / "spark-defaults.conf").write_text(lines)
     with (place / "runner.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "spark"), cwd=ROOT, env=environment, stdout=log, stderr=log

@@ -14,6 +14,8 @@ from app.config import Settings
         ("namespace", "x" * 31),
         ("spark_memory", "x1gz"),
         ("spark_memory", "0g"),
+        # It would be shown with what opens it.
+        ("spark_output", "s3a://key:secret@bucket/results"),
         *(("worker_address", text) for text in ("localhost", ":9", "host:", "h:123456", "h:port")),
     ],
 )
@@ -28,6 +30,8 @@ def test_what_does_not_have_the_form_is_refused(name: str, value: str) -> None:
         ("namespace", ""),
         ("namespace", "prod_eu.1-"),
         ("spark_memory", "512m"),
+        ("spark_output", "s3a://bucket/results"),
+        ("spark_output", "/srv/a@b"),
         ("worker_address", "0.0.0.0:9400"),
         ("worker_address", "[::1]:0"),
     ],
