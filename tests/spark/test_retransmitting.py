@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.message import Partition
+from app.log.interface import Committed
 from app.storage.database import open_database
 from app.storage.notices import JOBS, listen
 from app.tracing.packing import packed, read_pack
@@ -51,13 +52,13 @@ def picky(received: Received) -> Reply:
 
 async def published(service: Service) -> None:
     for first in range(0, MESSAGES, PER_CALL):
-        lines = b"\n".join(b'{"n":%d}' % n for n in range(first, first + PER_CALL))
-        answer = await service.http.post(
-            f"/topics/{TOPIC}/batch",
-            content=lines,
-            headers={"Content-Type": "application/x-ndjson"},
-        )
-        created(answer)
+        await published_at_once(service, range(first, first + PER_CALL))
+
+
+async def published_at_once(service: Service, numbers: Collection[int]) -> None:
+    lines = b"\n".join(b'{"n":%d}' % n for n in numbers)
+    headers = {"Content-Type": "application/x-ndjson"}
+    created(await service.http.post(f"/topics/{TOPIC}/batch", content=lines, headers=headers))
 
 
 async def subscribed(service: Service, name: str, endpoint: str) -> str:
@@ -187,14 +188,34 @@ async def test_exactly_what_is_wanted_is_sent_again(
             removed = range(4_000, 4_010)
             await lose_traces(configuration, {each.message_id for each in audit.received
                                               if number_of(each.body) in removed})  # fmt: skip
+            never_read = await passed_over(service, configuration, to_audit)
             missed = await sent_as_missing(service, to_audit)
-            assert came_again(audit, missed) == once(removed)
+            assert came_again(audit, missed) == once([*removed, *never_read])
 
             await in_archive_alone(service, configuration, to_audit)
             from_archive = await sent_from_archive(service, to_audit)
             assert came_again(audit, from_archive) == once(removed)
         marks = {each.headers.get(MARK) for each in audit.received}
         assert marks == {None, missed, from_archive}
+
+
+async def passed_over(
+    service: Service, configuration: Mapping[str, str], path: str
+) -> Collection[int]:
+    """New messages that it never reads: somebody has set its offsets to behind them."""
+
+    async def is_let_go() -> bool:
+        suspended = await service.set_state(path, "SUSPENDED")
+        return suspended.headers["Angelia-Applied"] == "true"
+
+    await eventually(is_let_go)
+    numbers = range(MESSAGES, MESSAGES + 10)
+    await published_at_once(service, numbers)
+    ends = {Partition(TOPIC, at): Committed(e) for at, e in enumerate(await ends_of(service, path))}
+    async with harness_of(configuration).opened() as log:
+        assert await log.commit({f"{TOPIC}_{path.rpartition('/')[2]}": ends}) == {}
+    await service.set_state(path, "ACTIVE")
+    return numbers
 
 
 async def sent_as_missing(service: Service, path: str) -> str:
