@@ -25,7 +25,8 @@ class Published:
     """A message that is stored.
 
     `subscriptions` get it. `duplicate`: it was stored before, and not again. `outcomes` has what
-    became of it while its publisher waited, `complete` whether that is all.
+    became of it while its publisher waited, `complete` whether that is all, and `acknowledged`
+    whether it is what he asked for.
     """
 
     message_id: str
@@ -33,6 +34,7 @@ class Published:
     duplicate: bool = False
     alternate_topic: str | None = None
     complete: bool | None = None
+    acknowledged: bool | None = None
     outcomes: tuple[Outcome, ...] = ()
 
 

@@ -28,6 +28,7 @@ class Publishing:
         message_id: str | None = None,
         headers: Mapping[str, str] | None = None,
         wait: timedelta | None = None,
+        ack_expression: str | None = None,
         mandatory: bool = False,
     ) -> Published:
         """Publish a message, and return once it is stored.
@@ -35,7 +36,8 @@ class Publishing:
         `message` goes as it is when it is bytes, else as JSON. Messages with one `key` share a
         partition. Without `message_id` it gets one of ours, so that it is the same message when it
         must be sent twice; a topic with `deduplication` then stores it once. With `wait` (at most
-        a minute) the answer says what became of it at each subscription. `mandatory`: refuse it,
+        a minute) the answer says what became of it at each subscription; it comes as soon as
+        `ack_expression` (CEL, `delivered >= 1`) is true, if there is one. `mandatory`: refuse it,
         or use the topic's `alternateTopic`, if nobody takes it. DuplicateError, where the topic
         refuses duplicates; with a `message_id` also for a message that had to be sent twice.
         """
@@ -43,6 +45,7 @@ class Publishing:
         said = {"Content-Type": "application/json", "Idempotency-Key": given_id}
         query = {
             "wait": None if wait is None else f"{wait // timedelta(milliseconds=1)}ms",
+            "ackExpression": ack_expression,
             "mandatory": True if mandatory else None,
         }
         request = Request(
@@ -94,5 +97,6 @@ def _published(answer: Answer) -> Published:
         duplicate=headers.get("angelia-duplicate") == "true",
         alternate_topic=headers.get("angelia-alternate-topic"),
         complete=told.get("complete"),
+        acknowledged=told.get("acknowledged"),
         outcomes=tuple(Outcome.of(each) for each in told.get("subscriptions", ())),
     )

@@ -101,7 +101,9 @@ class PublishRoute:
                 publication = await checked
             # The id that its publisher gave it, if it is not ours.
             own = message_id if headers.given_id is not None or event.id else None
-            with waiting_for(wait, topic.name, self._directory, waiters=self._waiters) as waiting:
+            with waiting_for(
+                scope, wait, topic.name, directory=self._directory, waiters=self._waiters
+            ) as waiting:
                 refusing = None  # from here on the publisher says what became of it
                 duplicate = await self._stored(
                     topic, publication, own, asked_for=name, waiting=waiting
@@ -110,8 +112,8 @@ class PublishRoute:
                 if duplicate:
                     answer.headers.append(DUPLICATE)
                 elif waiting is not None:
-                    body = await waited(waiting, message_id, receive)
-                    answer = answer._replace(body=body)
+                    status, body = await waited(waiting, message_id, receive)
+                    answer = answer._replace(status=status, body=body)
         except ClientGoneError:
             return
         except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer

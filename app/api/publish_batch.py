@@ -30,6 +30,7 @@ from app.domain.message import NewRecord
 from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
 from app.services.access import Gate
+from app.services.acknowledging import PATH
 from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import Publication, record_of
@@ -242,9 +243,10 @@ def _is_enveloped(scope: Scope, form: Form) -> bool:
 
 
 def _require_no_wait(scope: Scope) -> None:
-    if query_value(scope, "wait") is not None:
-        message = "does not go with batches: publish the message alone"
-        raise ValidationFailedError.of("wait", message)
+    for name in ("wait", PATH):
+        if query_value(scope, name) is not None:
+            message = "does not go with batches: publish the message alone"
+            raise ValidationFailedError.of(name, message)
 
 
 def _require_no_id(headers: PublishHeaders) -> None:

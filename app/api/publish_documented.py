@@ -22,6 +22,8 @@ from app.domain.errors import (
     ValidationFailedError,
 )
 from app.domain.receipt import Fate
+from app.expressions import LENGTH_MAX
+from app.services.acknowledging import PATH
 from app.services.waiting import WAIT_MAX, Unfinished
 
 Json = dict[str, Any]
@@ -85,6 +87,10 @@ _WAITED: Final = {
         "complete": {
             "type": "boolean",
             "description": "whether every subscription that was active is done with it",
+        },
+        "acknowledged": {
+            "type": "boolean",
+            "description": "whether `ackExpression` is true; absent without it",
         },
         "subscriptions": {
             "type": "array",
@@ -153,6 +159,7 @@ def publish_operation(topic: Json) -> Json:
             topic,
             _MANDATORY,
             _WAIT,
+            _ACK_EXPRESSION,
             _PARTITION_KEY,
             *_SCHEMA,
             _header(
@@ -171,7 +178,17 @@ def publish_operation(topic: Json) -> Json:
                 "description": "Stored; with `wait`, the body says what became of it",
                 "headers": _ID_HEADER | _TOPIC_HEADERS | _DUPLICATE_HEADER,
                 "content": {"application/json": {"schema": _WAITED, "example": _WAITED_EXAMPLE}},
-            }
+            },
+            "202": {
+                "description": "Stored, and not acknowledged in time",
+                "headers": _ID_HEADER | _TOPIC_HEADERS,
+                "content": {
+                    "application/json": {
+                        "schema": _WAITED,
+                        "example": _WAITED_EXAMPLE | {"acknowledged": False},
+                    }
+                },
+            },
         }
         | _refusals(408, 415, *_REFUSALS, TooManyWaitersError, headers=_ID_HEADER),
     }
@@ -243,12 +260,26 @@ _WAIT: Final = {
     "description": (
         f"at most so long (0 to {WAIT_MAX.seconds} seconds), wait until each subscription that is "
         "active has delivered, discarded or filtered out the message. The answer is 201 in any "
-        "case, since the message is stored; its body says which have. PENDING: has not, or has "
-        "not said so yet; SUSPENDED: gets it when it is resumed; DELETED: was deleted meanwhile. "
+        "case (with `ackExpression` 202, too), since the message is stored; its body says which "
+        "have. PENDING: has not, or has not said so yet; SUSPENDED: gets it when it is resumed; "
+        "DELETED: was deleted meanwhile. "
         "A duplicate is answered at once, without a body. 503 TOO_MANY_WAITERS: it is not stored"
     ),
     "schema": {"type": "string", "pattern": "^[0-9]{1,9}(ms|s)?$"},
     "example": "5s",
+}
+_ACK_EXPRESSION: Final = {
+    "name": PATH,
+    "in": "query",
+    "required": False,
+    "description": (
+        "with `wait`: CEL over `delivered`, `discarded`, `filtered`, `pending`, `suspended` and "
+        "`deleted`, each a number of the `subscriptions`, and `outcomes` by their names. The "
+        "answer is 201 as soon as it is true, without waiting for the others. 202: the message is "
+        "stored, and it was not true in time"
+    ),
+    "schema": {"type": "string", "minLength": 1, "maxLength": LENGTH_MAX},
+    "example": "delivered >= 1 && discarded == 0",
 }
 _ENVELOPE: Final = _flag(
     "envelope",

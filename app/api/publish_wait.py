@@ -1,10 +1,14 @@
-"""`?wait=5s` of a publish request: the answer says what became of the message."""
+"""`?wait=5s` of a publish request: the answer says what became of the message.
+
+With `ackExpression` it comes when that is true, and its status says whether it ever was.
+"""
 
 import asyncio
 import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
@@ -13,6 +17,7 @@ from starlette.types import Receive, Scope
 from app.api.body import ClientGoneError
 from app.api.publish_headers import query_value
 from app.domain.errors import ValidationFailedError
+from app.services.acknowledging import PATH, ack_condition
 from app.services.directory import TopicDirectory
 from app.services.waiting import WAIT_MAX, SubscriberOutcome, Waiters, Waiting
 
@@ -24,6 +29,8 @@ def wait_of(scope: Scope) -> timedelta | None:
     """How long the publisher waits, if he does; ValidationFailedError."""
     given = query_value(scope, "wait")
     if given is None:
+        if scope["query_string"] and query_value(scope, PATH) is not None:
+            raise ValidationFailedError.of(PATH, "must come with wait")
         return None
     found = _DURATION.fullmatch(given)
     if found is None:
@@ -36,28 +43,41 @@ def wait_of(scope: Scope) -> timedelta | None:
 
 
 def waiting_for(
-    wait: timedelta | None, topic: str, directory: TopicDirectory, *, waiters: Waiters
+    scope: Scope,
+    wait: timedelta | None,
+    topic: str,
+    *,
+    directory: TopicDirectory,
+    waiters: Waiters,
 ) -> AbstractContextManager[Waiting | None]:
-    """Let the publisher wait for the topic's subscriptions in the block, if he asked for it."""
+    """Let the publisher wait for the topic's subscriptions in the block, if he asked for it.
+
+    ValidationFailedError when what he takes for an acknowledgement is no condition.
+    """
     if wait is None:
         return nullcontext()
-    return waiters.waiting(lambda: directory.subscribers(topic), within=wait)
+    text = query_value(scope, PATH)
+    enough = None if text is None else ack_condition(text).acknowledges
+    return waiters.waiting(lambda: directory.subscribers(topic), within=wait, enough=enough)
 
 
-async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> bytes:
-    """The body of the answer, when there is one; ClientGoneError when nobody is there for it."""
+async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple[int, bytes]:
+    """Status and body of the answer; ClientGoneError when nobody is there for it.
+
+    202 says that the message is stored, and not acknowledged.
+    """
     body: bytes | None = None
     try:
         async with asyncio.TaskGroup() as tasks:
             watch = tasks.create_task(_until_gone(receive))
             outcomes = await waiting.outcomes()
-            body = _answer(message_id, outcomes, complete=waiting.complete)
+            body = _answer(message_id, outcomes, waiting)
             watch.cancel()
     except* ClientGoneError:
         pass  # said below, by itself
     if body is None:
         raise ClientGoneError
-    return body
+    return HTTPStatus.ACCEPTED if waiting.acknowledged is False else HTTPStatus.CREATED, body
 
 
 async def _until_gone(receive: Receive) -> None:
@@ -66,9 +86,12 @@ async def _until_gone(receive: Receive) -> None:
     raise ClientGoneError
 
 
-def _answer(message_id: bytes, outcomes: Iterable[SubscriberOutcome], *, complete: bool) -> bytes:
-    told = [_told(each) for each in outcomes]
-    return orjson.dumps({"id": message_id.decode(), "complete": complete, "subscriptions": told})
+def _answer(message_id: bytes, outcomes: Iterable[SubscriberOutcome], waiting: Waiting) -> bytes:
+    told: dict[str, Any] = {"id": message_id.decode(), "complete": waiting.complete}
+    if waiting.acknowledged is not None:
+        told["acknowledged"] = waiting.acknowledged
+    told["subscriptions"] = [_told(each) for each in outcomes]
+    return orjson.dumps(told)
 
 
 def _told(outcome: SubscriberOutcome) -> dict[str, Any]:

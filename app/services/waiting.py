@@ -44,13 +44,27 @@ class SubscriberOutcome:
 
 
 Subscribers = Callable[[], Mapping[str, Subscriber]]
+Enough = Callable[[Sequence[SubscriberOutcome]], bool]
 
 
 class Waiting:
-    """One publisher who waits. `header` is for the record, so that workers know of him."""
+    """One publisher who waits. `header` is for the record, so that workers know of him.
 
-    def __init__(self, address: Address, subscribers: Subscribers, within: timedelta) -> None:
+    He waits no longer than until it is `enough` for him, if he says when that is.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        subscribers: Subscribers,
+        within: timedelta,
+        *,
+        enough: Enough | None = None,
+    ) -> None:
         self.header = address.header()
+        # Whether it was enough; None: he does not say when.
+        self.acknowledged: bool | None = None
+        self._enough = enough
         self._within = within
         self._subscribers = subscribers
         # As they are now: who subscribes later, or is suspended, is not waited for.
@@ -72,12 +86,18 @@ class Waiting:
         self._look()
 
     async def outcomes(self) -> Sequence[SubscriberOutcome]:
-        """Where it stands at each subscription, once it is complete or time is up."""
+        """Where it stands at each subscription, once that is all or enough, or time is up."""
         try:
             async with asyncio.timeout(self._within.total_seconds()):
                 await self._complete.wait()
         except TimeoutError:
             pass  # what is known by now is the answer
+        found = self._standing()
+        if self._enough is not None:
+            self.acknowledged = self._enough(found)
+        return found
+
+    def _standing(self) -> Sequence[SubscriberOutcome]:
         present = self._subscribers()
         return [
             self._outcome(own_id, each.name, present.get(own_id))
@@ -96,7 +116,7 @@ class Waiting:
         )
 
     def _look(self) -> None:
-        if self.complete:
+        if self.complete or (self._enough is not None and self._enough(self._standing())):
             self._complete.set()
 
 
@@ -110,14 +130,16 @@ class Waiters:
         self._last = 0
 
     @contextmanager
-    def waiting(self, subscribers: Subscribers, *, within: timedelta) -> Iterator[Waiting]:
+    def waiting(
+        self, subscribers: Subscribers, *, within: timedelta, enough: Enough | None = None
+    ) -> Iterator[Waiting]:
         """Let a publisher wait in the block; TooManyWaitersError."""
         if len(self._waiting) >= self._waiters_max:
             raise TooManyWaitersError("Too many publishers wait for deliveries")
         self._last = number = self._last + 1
         until = timedelta(seconds=time.time()) + within + _STORING_MAX
         address = Address(self.name, number, int(until / timedelta(milliseconds=1)))
-        self._waiting[number] = waiting = Waiting(address, subscribers, within)
+        self._waiting[number] = waiting = Waiting(address, subscribers, within, enough=enough)
         try:
             yield waiting
         finally:

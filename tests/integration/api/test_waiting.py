@@ -175,3 +175,39 @@ async def test_batches_do_not_wait(api: httpx.AsyncClient, topic: str, log: Aski
     (detail,) = refused.json()["details"]
     assert (refused.status_code, detail["path"]) == (400, "wait")
     assert log.records(topic) == []
+
+
+async def test_is_answered_as_soon_as_the_ack_expression_is_true(
+    api: httpx.AsyncClient, topic: str, log: AskingLog, worker: Worker
+) -> None:
+    await subscribed(api, topic, "a", "b")
+    query = {"wait": "20s", "ackExpression": "delivered >= 1"}
+    async with asyncio.TaskGroup() as tasks:
+        publishing = tasks.create_task(api.post(f"/topics/{topic}", params=query, content=b"x"))
+        await worker.tell(await log.address(), "b", Fate.DELIVERED)
+    answer = publishing.result()
+    assert outcomes(answer) == {"a": "PENDING", "b": "DELIVERED"}
+    assert (answer.json()["acknowledged"], answer.json()["complete"]) == (True, False)
+
+
+async def test_a_message_that_is_not_acknowledged_is_stored_and_says_so(
+    api: httpx.AsyncClient, topic: str, log: AskingLog, worker: Worker
+) -> None:
+    await subscribed(api, topic, "a")
+    query = {"wait": "20s", "ackExpression": "outcomes['a'] == 'DELIVERED'"}
+    async with asyncio.TaskGroup() as tasks:
+        publishing = tasks.create_task(api.post(f"/topics/{topic}", params=query, content=b"x"))
+        await worker.tell(await log.address(), "a", Fate.DISCARDED, 400, "refused")
+    answer = publishing.result()
+    assert (answer.status_code, answer.json()["acknowledged"]) == (202, False)
+    assert [record.value for record in log.records(topic)] == [b"x"]
+
+
+@pytest.mark.parametrize("path", ["", "/batch"])
+async def test_an_ack_expression_that_cannot_be_stores_nothing(
+    api: httpx.AsyncClient, topic: str, log: AskingLog, path: str
+) -> None:
+    query = {"ackExpression": "delivered >", **({} if path else {"wait": "1s"})}
+    refused = await api.post(f"/topics/{topic}{path}", params=query, json=[])
+    assert (refused.status_code, refused.json()["details"][0]["path"]) == (400, "ackExpression")
+    assert log.records(topic) == []
