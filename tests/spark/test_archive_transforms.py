@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from spark.schemas import ARCHIVED, MESSAGES
 from spark.transforms.archive import last_runs, pieces, placed
 from tests.spark.discards import rows_of
+from tests.spark.plans import plan_of
 from tests.spark.test_retransmission_transforms import a_message, frame
 
 # The first test starts Spark, on a machine that may be busy.
@@ -100,7 +101,7 @@ def test_nothing_has_no_pieces(spark: SparkSession) -> None:
 
 def test_nothing_is_shuffled_on_the_way_into_the_archive(spark: SparkSession) -> None:
     plan = placed(frame(spark, [a_message(1)], MESSAGES).coalesce(1))
-    text = plan._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    text = plan_of(plan)
     assert "Exchange" not in text
     assert "Python" not in text
 

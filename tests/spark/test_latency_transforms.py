@@ -14,6 +14,7 @@ from app.domain.latency import Figure, Part
 from spark.schemas import TRACED
 from spark.transforms.latency import by_subscription, fates
 from tests.spark.discards import rows_of
+from tests.spark.plans import plan_of
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -222,6 +223,6 @@ def test_nothing_was_delivered_to_nobody(spark: SparkSession) -> None:
 
 def test_entries_are_shuffled_once_and_what_is_summed_once_more(spark: SparkSession) -> None:
     found = by_subscription(fates(frame(spark, [an_end(1)]), HOUR), timedelta(seconds=1))
-    plan = found._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    plan = plan_of(found)
     assert plan.count("Exchange hashpartitioning") == plan.count("Exchange") == 2
     assert "Python" not in plan

@@ -19,6 +19,7 @@ from tests.integration.storage.builders import TOPIC
 from tests.spark.archives import archived
 from tests.spark.archives import done as archive_done
 from tests.spark.ledgers import EVER, Books
+from tests.spark.plans import plan_of
 from tests.spark.retransmissions import EMBEDDED, STREAM, Bench, trimmed
 
 # The first test starts Spark, on a machine that may be busy.
@@ -180,6 +181,6 @@ async def test_tasks_share_the_offsets_and_nothing_is_shuffled(books: Books) -> 
     read = messages(books.bench.spark, work.database_url, log=work.log, spans=spans)
     found = counted(read, account)
     assert found.rdd.getNumPartitions() == len(spans)
-    plan = found._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    plan = plan_of(found)
     assert "Exchange" not in plan
     assert "postgresql" not in plan

@@ -11,6 +11,7 @@ from app.domain.message import HEADER_ADDRESSED
 from spark.schemas import MESSAGES, PLACED_DISCARDS
 from spark.transforms.ledger import Account, counted, discards_by_reason, passed_discards
 from tests.spark.discards import rows_of
+from tests.spark.plans import plan_of
 from tests.spark.test_retransmission_transforms import a_message, frame
 
 # The first test starts Spark, on a machine that may be busy.
@@ -128,5 +129,5 @@ def test_tasks_count_what_they_read_and_nothing_is_shuffled(spark: SparkSession)
     found = counted(frame(spark, messages, MESSAGES).repartition(3), an_account())
     assert sum(count for (count,) in rows_of(found, "messages")) == 11
     read = counted(spark.createDataFrame([], MESSAGES), an_account())
-    plan = read._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    plan = plan_of(read)
     assert "Exchange" not in plan

@@ -26,6 +26,7 @@ from spark.records import SPAN_MAX, parts_of
 from spark.transforms.retransmission import runs
 from tests.integration.storage.builders import TOPIC
 from tests.integration.storage.test_traces import a_pack, a_row, a_store, micros
+from tests.spark.plans import plan_of
 from tests.spark.retransmissions import EMBEDDED, STREAM, Bench, places
 from tests.spark.taking import LEASE
 
@@ -208,7 +209,7 @@ async def test_tasks_share_the_offsets_and_nothing_is_shuffled(bench: Bench) -> 
     chosen = selected(bench.spark, bench.work(job), asked, read=read)
     filled = [span for span in asked.request.spans if span.start < span.end]
     assert chosen.rdd.getNumPartitions() == len(filled)
-    plan = runs(chosen)._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    plan = plan_of(runs(chosen))
     assert "Exchange" not in plan
     assert "postgresql" not in plan
 

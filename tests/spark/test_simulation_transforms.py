@@ -15,6 +15,7 @@ from app.domain.filters import Filter, FilterType
 from spark.schemas import ARRIVALS, MESSAGES
 from spark.transforms.simulation import Judged, arrivals, by_minute, by_second, longest, queued
 from tests.spark.discards import rows_of
+from tests.spark.plans import plan_of
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -158,9 +159,9 @@ def test_the_largest_backlog_is_drained_with_the_last_that_came_behind_it(
 
 def test_only_sums_are_shuffled(spark: SparkSession) -> None:
     found = arrivals(frame(spark, [a_message(1)], MESSAGES), HOUR)
-    plan = found._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    plan = plan_of(found)
     assert "Exchange" not in plan
     summed = by_minute(queued(by_second(found), 10, origin=START))
-    plan = summed._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - the same
+    plan = plan_of(summed)
     # By second, and all seconds in their order; minutes are where these are.
     assert plan.count("Exchange") == 2

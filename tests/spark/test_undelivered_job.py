@@ -32,6 +32,7 @@ from spark.work import Progress, Work, WorkStoppedError
 from tests.contract.logs import eventually
 from tests.integration.storage.builders import NOON, an_undelivered
 from tests.spark import taking
+from tests.spark.plans import plan_of
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -228,7 +229,7 @@ async def test_tasks_share_the_ids_and_counting_needs_one_shuffle(
     await recorded_at(database, an_undelivered(2))
     source = undelivered(spark, postgres_url, DAY)
     assert source.rdd.getNumPartitions() == 2
-    plan = counted(described(source))._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - no other way to the plan
+    plan = plan_of(counted(described(source)))
     assert plan.count("Exchange") == 1
     assert "Python" not in plan.replace("(Python)", "")
     assert "postgresql" not in plan
