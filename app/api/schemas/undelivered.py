@@ -26,12 +26,12 @@ class UndeliveredRead(Schema):
     status: Literal["DISCARDED"] = "DISCARDED"
     reason: str
     message: str = Field(description="the body as text")
-    message_base64: str | None = Field(default=None, description="the body, when it is not UTF-8")
     partition: int
     offset: int
     cluster: Literal["primary"] = CLUSTER
-    status_code: int | None = Field(default=None, description="the subscriber's last answer")
     attempts: int
+    message_base64: str | None = Field(default=None, description="the body, when it is not UTF-8")
+    status_code: int | None = Field(default=None, description="the subscriber's last answer")
     redriven_at: int | None = Field(default=None, description="when sent again, ms since the epoch")
 
 
