@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.commit import Progress
 from app.domain.delivery import ROOM_NEEDED, Delivered, Outcome, Retry
 from app.domain.filters import Filter, FilterType
@@ -68,6 +69,12 @@ def parked(world: World, subscription: Subscription) -> int:
     return load.parked if load else 0
 
 
+def circuit(world: World, subscription: Subscription) -> CircuitState | None:
+    load = world.plane.loads.get(subscription.id)
+    reading = load.output.circuit if load else None
+    return reading.state if reading else None
+
+
 async def test_what_was_tried_for_so_long_makes_room_for_what_waits(world: World) -> None:
     topic, subscription = await subscribed(world, wait=timedelta(seconds=1))
     await world.publish(topic, b"bad1", b"bad2", b"bad3", b"good")
@@ -114,6 +121,19 @@ async def test_nothing_is_given_up_before_anything_waits_for_its_room(world: Wor
         await world.plane.until(lambda: delivered(world, subscription.id) == 1)
         await world.plane.until(lambda: len(world.plane.undelivered) == 1)
     assert given_up(world) == [b"bad1"]
+
+
+async def test_nothing_is_given_up_while_the_circuit_is_open(world: World) -> None:
+    topic, subscription = await subscribed(world)
+    breaker = CircuitBreaker(errors_threshold=2, trip_timeout=600)
+    world.plane.put(replace(subscription, circuit_breaker=breaker))
+    await tried_since(world, subscription, LONG)
+    await world.publish(topic, b"bad1", b"bad2", b"good")
+    async with world.worker():
+        await world.plane.until(lambda: circuit(world, subscription) is CircuitState.OPEN)
+        await world.plane.until(lambda: parked(world, subscription) == 2)
+    assert given_up(world) == []
+    assert world.endpoints.bodies() == [b"bad1", b"bad2"]
 
 
 async def test_what_is_filtered_out_takes_no_room(world: World) -> None:
