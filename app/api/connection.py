@@ -7,6 +7,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 # What may come in a row without the end of a request's head, or any body.
 BARREN_BYTES_MAX: Final = 64 * 1024
+# So much is looked at of what has come at once before it is asked whether a request waits already:
+# a few dozen of the smallest requests. Of a body that has begun it is more: it may be large.
+_LOOKED_AT: Final = 4 * 1024
+_LOOKED_AT_OF_BODY: Final = 64 * 1024
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -16,6 +20,9 @@ class BoundedConnection(HttpToolsProtocol):
     request, or for the rest of a request that is answered already (a body is the routes' to time);
     and when the head grows beyond about BARREN_BYTES_MAX. Between requests uvicorn's keep-alive
     time holds.
+
+    Requests that are sent ahead wait unread behind the one that is answered, but for a few: whoever
+    sends thousands takes no more of the loop for it than one who sends a few.
     """
 
     PATIENCE_S: ClassVar[float] = 30.0
@@ -25,6 +32,9 @@ class BoundedConnection(HttpToolsProtocol):
         self._barren_bytes = 0
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
+        # What has come and was not looked at: at most what one read brings, and it is the last one.
+        self._unread = b""
+        self._in_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Watch it from now on."""
@@ -36,10 +46,36 @@ class BoundedConnection(HttpToolsProtocol):
         """Watch it no more."""
         if self._watch:
             self._watch.cancel()
+        self._unread = b""
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came, unless nothing has come of it for too long."""
+        """Take in what came, as far as no other request waits to be answered."""
+        if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # nearly always
+            self._take(data)
+            return
+        self._unread += data
+        self._take_unread()
+
+    def _take_unread(self) -> None:
+        while self._unread and not self.pipeline and not self.transport.is_closing():
+            size = _LOOKED_AT_OF_BODY if self._in_body else _LOOKED_AT
+            part, self._unread = self._unread[:size], self._unread[size:]
+            self._take(part)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Read nothing more while something waits."""
+        if (self._unread or self.pipeline) and not self.transport.is_closing():
+            self.flow.pause_reading()
+
+    def _go_on(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            self._take_unread()
+
+    def _take(self, data: bytes) -> None:
+        """Look at it, unless nothing has come of it for too long."""
         # The callbacks below say when something does.
         self._barren_bytes += len(data)
         super().data_received(data)
@@ -56,6 +92,7 @@ class BoundedConnection(HttpToolsProtocol):
         """From here on it is the application that waits, for the body."""
         self._barren_bytes = 0
         self._waiting_since = None
+        self._in_body = True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -67,6 +104,7 @@ class BoundedConnection(HttpToolsProtocol):
         """The request is there."""
         self._barren_bytes = 0
         self._waiting_since = None
+        self._in_body = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -74,6 +112,11 @@ class BoundedConnection(HttpToolsProtocol):
         if self.cycle.more_body and self.cycle.response_complete:
             self._waiting_since = self.loop.time()
         super().on_response_complete()
+        # It reads on after each answer.
+        self._rest()
+        if self._unread:
+            # In a turn of its own: others have theirs between.
+            self.loop.call_soon(self._go_on)
 
     def _look_again(self) -> None:
         since, now = self._waiting_since, self.loop.time()

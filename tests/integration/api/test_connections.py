@@ -1,6 +1,8 @@
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import ClassVar
 
 import httpx
 import pytest
@@ -93,6 +95,66 @@ async def test_a_head_without_end_is_refused(
         for _ in range(10 * BARREN_BYTES_MAX // len(drop)):
             writer.write(drop)
         assert b" 400 " in await reader.readline()
+
+
+PING = b"GET /status/ping HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+class CountedConnection(BoundedConnection):
+    """Notes how many requests waited at a time at most."""
+
+    waiting_max: ClassVar[int] = 0
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        type(self).waiting_max = max(self.waiting_max, len(self.pipeline))
+
+
+async def answers(reader: asyncio.StreamReader, count: int) -> list[bytes]:
+    """The statuses of so many answers."""
+    statuses: list[bytes] = []
+    while len(statuses) < count:
+        line = await reader.readline()
+        assert line, statuses
+        # It may follow the body of the answer before, which ends no line.
+        _, begins, rest = line.partition(b"HTTP/1.1 ")
+        if begins:
+            statuses.append(rest.split()[0])
+    return statuses
+
+
+async def test_of_many_requests_sent_ahead_only_a_few_are_looked_at(
+    settings: Settings, postgres_url: str, log: MemoryLog
+) -> None:
+    app = create_app(settings, database_url=postgres_url, log=given(log))
+    async with (
+        serving(app, http=CountedConnection) as client,
+        connected(client) as (reader, writer),
+    ):
+        writer.write(PING * 1_000)
+        assert await answers(reader, 1_000) == [b"200"] * 1_000
+        # And what comes afterwards is read as ever.
+        writer.write(PING)
+        assert await answers(reader, 1) == [b"200"]
+    assert 0 < CountedConnection.waiting_max <= 4096 // len(PING) + 1
+
+
+@pytest.mark.usefixtures("topic")
+async def test_large_bodies_and_small_ones_may_be_sent_ahead_in_any_pieces(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    body = json.dumps(["x" * 1_000] * 300).encode()
+    head = b"POST /topics/shop.orders/batch HTTP/1.1\r\nHost: h\r\nContent-Type: application/json"
+    batch = head + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    small = PUBLISH + b"Content-Length: 1\r\n\r\n1"
+    sent = (batch + small * 50 + PING) * 2
+    for piece in (len(sent), 70_001, 4_097):
+        async with connected(api) as (reader, writer):
+            for at in range(0, len(sent), piece):
+                writer.write(sent[at : at + piece])
+                await writer.drain()
+            assert await answers(reader, 104) == ([b"201"] * 51 + [b"200"]) * 2
+    assert len(log.records("shop.orders")) == 3 * 2 * 350
 
 
 @pytest.mark.usefixtures("topic")
