@@ -5,9 +5,10 @@ subscription and ends where that begins in the log: no message is in both parts,
 them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from app.domain.audit import Action
 from app.domain.beginning import Beginning
@@ -15,6 +16,7 @@ from app.domain.job import WINDOW_MAX, JobKind, Scope
 from app.domain.message import Partition
 from app.domain.reach import Stretch, reach
 from app.domain.retransmission import Request, Retransmission, Span
+from app.domain.status import CursorStatus
 from app.domain.subscription import Subscription
 from app.log.interface import Bounds, MessageLog
 from app.services.audit import note
@@ -34,6 +36,9 @@ from app.storage.jobs import JobRepository
 from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
 
+# No worker's id.
+_NOBODY: Final = ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
@@ -46,6 +51,23 @@ class Opening:
     begins: Mapping[Partition, int] = field(hash=False)
     request: Request | None = None
     gone: int = 0
+
+    def cursors(self, subscription: Subscription) -> Sequence[CursorStatus]:
+        """Where it stands before any worker has reported of it."""
+        return [
+            CursorStatus(
+                subscription_id=subscription.id,
+                topic=partition.topic,
+                partition=partition.index,
+                worker_id=_NOBODY,
+                offset=offset,
+                end=offset,
+                delivered=0,
+                discarded=0,
+                volume=0,
+            )
+            for partition, offset in self.begins.items()
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ from app.storage.jobs import JobRepository
 from app.storage.oauth import OAuthProviderRepository
 from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.topics import TopicRepository
 from app.storage.workers import WorkerRepository
@@ -133,6 +134,8 @@ class SubscriptionService:
                 audit=AuditRepository(session),
             )
             history = await asking.history(created, opening)
+            # Figures are of places that were reported: its lag counts before a worker has it, too.
+            await StatusRepository(session).write(opening.cursors(created), [])
             await self._commit_start(created, opening.begins)
         applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
         return Acknowledged(subscription=created, applied=applied, history=history)

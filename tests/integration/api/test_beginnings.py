@@ -52,6 +52,17 @@ async def test_a_subscription_begins_where_it_was_asked_to(
     assert {p.index: each.offset for p, each in commits.items()} == {0: expected, 1: expected}
 
 
+async def test_what_waits_for_one_that_no_worker_has_taken_up_is_its_lag(
+    api: httpx.AsyncClient, filled: str
+) -> None:
+    body = BODY | {"startFrom": "earliest", "state": "SUSPENDED"}
+    created = await api.post(SUBSCRIPTIONS, json=body, headers=STRICT)
+    assert created.status_code == 201, created.text
+    waiting = (await api.get(f"/topics/{filled}/metrics")).json()["published"]
+    assert waiting > 0
+    assert (await api.get(f"{SUBSCRIPTIONS}/billing/metrics")).json()["lag"] == waiting
+
+
 async def test_the_trail_of_changes_says_that_it_has_history(
     api: httpx.AsyncClient, filled: str
 ) -> None:
