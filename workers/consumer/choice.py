@@ -112,7 +112,7 @@ class Choice:
         deadline = now + self._ttl_s - elapsed if elapsed > 0 else now + self._ttl_s
         kind = BatchJob if isinstance(message, MessageBatch) else Job
         job = kind(message, cursor, deadline)
-        job.due, job.refused, job.opened_ms = now, refused, opened_ms
+        job.due, job.refused, job.opened_ms, job.ttl_s = now, refused, opened_ms, self._ttl_s
         return job
 
     def _timed_job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
@@ -127,7 +127,7 @@ class Choice:
         job = kind(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
         if breaker is not None:
             job.deadline -= breaker.clock.stood(now)
-        job.due, job.refused, job.opened_ms = due, refused, opened.opened_ms
+        job.due, job.refused, job.opened_ms, job.ttl_s = due, refused, opened.opened_ms, self._ttl_s
         if is_stale(message, policy, now_ms=now_ms + delay_ms):
             job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)
         return job

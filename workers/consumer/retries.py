@@ -29,7 +29,8 @@ class Job:
     """One message on its way: what was read, where, and how often it was tried.
 
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
-    attempt may be made from `due` on. `in_air` is its attempt until that has landed, if it is
+    attempt may be made from `due` on, and its time to live, which ends at its `deadline`, was
+    `ttl_s` seconds when it was opened. `in_air` is its attempt until that has landed, if it is
     called back. `failing` is a circuit breaker's to know. `opened_ms` (since the epoch) and
     `ended_at`, when its last attempt was over, are a trace's, and so is what is known of the
     connection of an attempt that is awaited (`opening`).
@@ -51,12 +52,14 @@ class Job:
         "refused",
         "sent_at",
         "status",
+        "ttl_s",
     )
 
     def __init__(self, message: Message, cursor: Cursor, deadline: float) -> None:
         self.message = message
         self.cursor = cursor
         self.deadline = deadline
+        self.ttl_s = 0.0
         self.due = 0.0
         self.attempts = 0
         self.backoffs = 0
@@ -93,6 +96,7 @@ class BatchJob(Job):
         for message in self.message.messages:
             job = Job(message, self.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status
+            job.ttl_s = self.ttl_s
             yield job
 
 

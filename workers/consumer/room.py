@@ -27,8 +27,7 @@ class Room:
     def configure(self, policy: DeliveryPolicy) -> None:
         """Wait as long as `policy` says from now on."""
         wait = policy.exhausted_wait_max
-        # How much earlier than at the end of its time to live a message may be given up.
-        self._early_s = None if wait is None else (policy.message_ttl - wait).total_seconds()
+        self._wait_s = None if wait is None else wait.total_seconds()
 
     def made(self, now: float, breaker: Breaker | None) -> Job | None:
         """The oldest message of a full park, which is refused now, if it is time for that."""
@@ -42,7 +41,7 @@ class Room:
 
     def next_due(self, breaker: Breaker | None) -> float | None:
         """When a full park will have room for what waits now (monotonic seconds)."""
-        if self._early_s is None:
+        if self._wait_s is None:
             return None
         now = time.monotonic()
         left = self._left(now, breaker)
@@ -51,9 +50,10 @@ class Room:
     def _left(self, now: float, breaker: Breaker | None) -> float | None:
         """For how long the oldest message may be kept; None: until it ends by itself."""
         job = self._park.oldest
-        if self._early_s is None or job is None or job.refused or not job.attempts:
+        if self._wait_s is None or job is None or job.refused or not job.attempts:
             return None
         if not self._intake.has_wanted():
             return None
         shown = now if breaker is None else breaker.age(job, now)
-        return job.deadline - self._early_s - shown
+        # What the time to live is by now is of no account: the deadline was set with that of then.
+        return job.deadline - (job.ttl_s - self._wait_s) - shown

@@ -35,7 +35,11 @@ def bad_ones_fail(attempt: Attempt) -> Outcome:
 
 
 async def subscribed(
-    world: World, action: OnExhausted = OnExhausted.WAIT, *, wait: timedelta = LONG
+    world: World,
+    action: OnExhausted = OnExhausted.WAIT,
+    *,
+    wait: timedelta = LONG,
+    message_ttl: timedelta = timedelta(hours=1),
 ) -> tuple[Topic, Subscription]:
     """With room for two retries, which come late."""
     topic = await world.topic(partitions=1)
@@ -43,6 +47,7 @@ async def subscribed(
         topic,
         on_exhausted=action,
         exhausted_wait_max=wait,
+        message_ttl=message_ttl,
         in_flight_max=1,
         retry_buffer_max=2,
         message_backoff=NEVER,
@@ -134,6 +139,25 @@ async def test_nothing_is_given_up_while_the_circuit_is_open(world: World) -> No
         await world.plane.until(lambda: parked(world, subscription) == 2)
     assert given_up(world) == []
     assert world.endpoints.bodies() == [b"bad1", b"bad2"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(900, 7200), (7200, 900)])
+async def test_another_time_to_live_makes_room_neither_at_once_nor_never(
+    world: World, before: int, after: int
+) -> None:
+    topic, subscription = await subscribed(world, message_ttl=timedelta(seconds=before))
+    await world.publish(topic, b"bad1", b"bad2", b"good")
+    async with world.worker():
+        await world.plane.until(lambda: parked(world, subscription) == 2)
+        changed = replace(
+            subscription.policy,
+            message_ttl=timedelta(seconds=after),
+            exhausted_wait_max=timedelta(seconds=1),
+        )
+        world.plane.put(replace(subscription, policy=changed))
+        await world.plane.until(lambda: delivered(world, subscription.id) == 1)
+    first, *_, last = world.endpoints.attempts
+    assert last.at - first.at >= 0.95
 
 
 async def test_what_is_filtered_out_takes_no_room(world: World) -> None:
