@@ -12,7 +12,7 @@ PUBLISH_TTL_ELAPSED: Final = "Older than publishTtl before the first attempt"
 RETRIES_EXHAUSTED: Final = "Maximum number of retries reached"
 BATCH_VOLUME_EXCEEDED: Final = "Larger than a batch may be (batchVolume)"
 BUFFER_FULL: Final = "The retry buffer is full"
-ROOM_NEEDED: Final = "The retry buffer is full, and others waited for longer than exhaustedWaitMax"
+ROOM_NEEDED: Final = "The retry buffer is full, and this was tried for exhaustedWaitMax"
 DEAD_LETTER_TOPIC_GONE: Final = "The dead-letter topic does not exist"
 GONE: Final = "The endpoint answered 410 Gone"
 
