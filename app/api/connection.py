@@ -1,8 +1,10 @@
 """One HTTP/1.1 connection of the server, which nobody can hold or fill by sending without end."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 # What may come in a row without the end of a request's head, or any body.
@@ -11,6 +13,22 @@ BARREN_BYTES_MAX: Final = 64 * 1024
 # a few dozen of the smallest requests. Of a body that has begun it is more: it may be large.
 _LOOKED_AT: Final = 4 * 1024
 _LOOKED_AT_OF_BODY: Final = 64 * 1024
+
+
+class _Held(FlowControl):
+    """Reads on only while nothing that has come waits, whoever asks for it.
+
+    Applications do, when they want a body that is there already.
+    """
+
+    def __init__(self, transport: asyncio.Transport, *, waits: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._waits = waits
+
+    def resume_reading(self) -> None:
+        """Unless something waits."""
+        if not self._waits():
+            super().resume_reading()
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -32,13 +50,14 @@ class BoundedConnection(HttpToolsProtocol):
         self._barren_bytes = 0
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
-        # What has come and was not looked at: at most what one read brings, and it is the last one.
+        # What has come and was not looked at: at most what one read brings, as none follows it.
         self._unread = b""
         self._in_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Watch it from now on."""
         super().connection_made(transport)
+        self.flow = _Held(transport, waits=self._waits)
         self._waiting_since = self.loop.time()
         self._look_again()
 
@@ -64,15 +83,18 @@ class BoundedConnection(HttpToolsProtocol):
             self._take(part)
         self._rest()
 
+    def _waits(self) -> bool:
+        return bool(self._unread or self.pipeline)
+
     def _rest(self) -> None:
         """Read nothing more while something waits."""
-        if (self._unread or self.pipeline) and not self.transport.is_closing():
+        if self._waits() and not self.transport.is_closing():
             self.flow.pause_reading()
 
     def _go_on(self) -> None:
         if not self.transport.is_closing():
-            self.flow.resume_reading()
             self._take_unread()
+            self.flow.resume_reading()
 
     def _take(self, data: bytes) -> None:
         """Look at it, unless nothing has come of it for too long."""
@@ -112,14 +134,18 @@ class BoundedConnection(HttpToolsProtocol):
         if self.cycle.more_body and self.cycle.response_complete:
             self._waiting_since = self.loop.time()
         super().on_response_complete()
-        # It reads on after each answer.
-        self._rest()
         if self._unread:
             # In a turn of its own: others have theirs between.
             self.loop.call_soon(self._go_on)
+        else:
+            self.flow.resume_reading()
 
     def _look_again(self) -> None:
-        since, now = self._waiting_since, self.loop.time()
+        now = self.loop.time()
+        if self._waiting_since is not None and self._waits():
+            # It is not the client who is waited for: the rest of that head may have come.
+            self._waiting_since = now
+        since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:
             self.transport.close()
             return

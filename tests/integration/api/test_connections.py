@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from app.api.connection import BARREN_BYTES_MAX, BoundedConnection
 from app.config import Settings
@@ -97,6 +98,7 @@ async def test_a_head_without_end_is_refused(
         assert b" 400 " in await reader.readline()
 
 
+NO_BODY = (b"content-length", b"0")
 PING = b"GET /status/ping HTTP/1.1\r\nHost: h\r\n\r\n"
 
 
@@ -137,6 +139,56 @@ async def test_of_many_requests_sent_ahead_only_a_few_are_looked_at(
         writer.write(PING)
         assert await answers(reader, 1) == [b"200"]
     assert 0 < CountedConnection.waiting_max <= 4096 // len(PING) + 1
+
+
+async def late(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that takes some turns of the loop before it asks for the body, and after."""
+    assert scope["type"] == "http"  # it has nothing to start or to end
+    await asyncio.to_thread(int)
+    await receive()
+    await asyncio.to_thread(int)
+    await send({"type": "http.response.start", "status": 200, "headers": [NO_BODY]})
+    await send({"type": "http.response.body"})
+
+
+class MeasuredConnection(BoundedConnection):
+    """Notes how much was unread at most."""
+
+    unread_max: ClassVar[int] = 0
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        type(self).unread_max = max(self.unread_max, len(self._unread))
+
+
+async def test_no_more_is_read_while_something_waits_though_an_application_asks_for_its_body() -> (
+    None
+):
+    async with (
+        serving(late, http=MeasuredConnection) as client,
+        connected(client) as (reader, writer),
+    ):
+        writer.write((PUBLISH + b"Content-Length: 1\r\n\r\n1") * 60_000)
+        assert await answers(reader, 200) == [b"200"] * 200
+    # What asyncio takes in at once.
+    assert 0 < MeasuredConnection.unread_max <= 256 * 1024
+
+
+async def test_a_head_of_which_the_rest_waits_to_be_looked_at_is_not_late() -> None:
+    slow = asyncio.Event()
+
+    async def held(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == "/slow":
+            asyncio.get_running_loop().call_later(4 * HastyConnection.PATIENCE_S, slow.set)
+            await slow.wait()
+        await late(scope, receive, send)
+
+    async with (
+        serving(held, http=HastyConnection) as client,
+        connected(client) as (reader, writer),
+    ):
+        writer.write(PING.replace(b"/status/ping", b"/slow") + PING * 1_000)
+        assert await answers(reader, 1_001) == [b"200"] * 1_001
 
 
 @pytest.mark.usefixtures("topic")
