@@ -29,7 +29,9 @@ class Retry:
     """Not yet: try again, and never before `retry_after` when the subscriber asked for it.
 
     `error` is what it failed of where the status does not say so. `blameless`: it says nothing of
-    how the subscriber fares.
+    how the subscriber fares. `others_well` is of a subscriber with several addresses that get the
+    message: True, others of them answered well; False, others were not asked, because they are done
+    with it.
     """
 
     reason: str
@@ -37,6 +39,7 @@ class Retry:
     retry_after: timedelta | None = None
     error: ErrorType | None = None
     blameless: bool = False
+    others_well: bool | None = None
 
     @property
     def timed_out(self) -> bool:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
 
@@ -52,6 +53,8 @@ class BroadcastDestination:
     done once it took it, or refused it for good, as far as `unfinished` remembers. What is
     forgotten, as by the end of the worker, goes to all again, and so does what is read again. A
     message that one address has refused is discarded once all others are done with it.
+
+    The subscriber fares well if one address that was asked does.
     """
 
     __slots__ = ("_inner", "_unfinished")
@@ -108,6 +111,8 @@ class BroadcastDestination:
             if not isinstance(outcome, Retry) and outcome.status != again
         }
         outcome = together({each: done.get(each) or answered[each] for each in addresses}, again)
+        if isinstance(outcome, Retry):
+            outcome = replace(outcome, others_well=_others_well(answered, done, addresses))
         if isinstance(outcome, Retry) or outcome.status == again:
             self._unfinished.keep(message, done)
         else:
@@ -166,6 +171,17 @@ def together(outcomes: Mapping[Address, Outcome], first_told: int = NO_STATUS) -
         error=told.error if isinstance(told, Retry) else None,
         blameless=all(each.blameless for each in retries),
     )
+
+
+def _others_well(
+    answered: Mapping[Address, Outcome],
+    done: Mapping[Address, Outcome],
+    addresses: Collection[Address],
+) -> bool | None:
+    """As in `Retry`, of those of these addresses that were asked; None: all failed."""
+    if any(each in done and done[each].status is not None for each in answered):
+        return True
+    return False if len(answered) < len(addresses) else None
 
 
 def _told(

@@ -36,13 +36,16 @@ class Verdict(Enum):
 def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> Verdict:
     """What `outcome` says where these types are listed.
 
-    An answer for which its message is discarded (most 4xx) is a success: the subscriber works.
+    An answer for which its message is discarded (most 4xx) is a success: the subscriber works. So
+    is one address of several that fails while others work.
     """
     match outcome:
         case Delivered():
             return Verdict.SUCCESS
         case Discarded():
             return Verdict.UNSENT if outcome.status is None else Verdict.SUCCESS
+        case Retry() if outcome.others_well:
+            return Verdict.SUCCESS
         case Retry():
             failed_of = error_types(outcome)
             if any(each in listed for each in failed_of):
@@ -135,6 +138,8 @@ class Circuit:
         if said is Verdict.SUCCESS:
             self.succeeded_at = max(self.succeeded_at, sent_at)
         if self.closed:
+            if said is Verdict.FAILURE and _is_of_few(outcome):
+                return False
             tripped = sent_at > self.since - _SAME_S and self._counted(said, rule)
             if tripped:
                 failures = f"{self._failures} failures in a row"
@@ -213,6 +218,11 @@ class Circuit:
         self._failures = 0
         self._probe = None
         self.wanted = False
+
+
+def _is_of_few(outcome: Outcome) -> bool:
+    """Whether other addresses of the subscriber were not asked."""
+    return isinstance(outcome, Retry) and outcome.others_well is False
 
 
 def _reason(outcome: Outcome) -> str:

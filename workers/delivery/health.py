@@ -12,17 +12,21 @@ MEMORY_S: Final = 60.0
 SLOWER_BY: Final = 2.0
 
 
-def is_healthy(outcome: Outcome) -> bool | None:
+def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
     """Whether the subscriber can take what it gets; None when that cannot be said of it.
 
     A subscriber that says when to come back, or that a message is wrong, is healthy. One that
-    times out, fails, breaks connections or only says "too many" is not.
+    times out, fails, breaks connections or only says "too many" is not. One of several addresses
+    that fails says nothing of the others, unless the subscriber is known to be `ill`.
     """
     match outcome:
         case Delivered():
             return True
         case Retry():
-            return None if outcome.blameless else outcome.retry_after is not None
+            if outcome.others_well:
+                return True
+            says_nothing = outcome.blameless or (outcome.others_well is False and not ill)
+            return None if says_nothing else outcome.retry_after is not None
         case Discarded():
             return True if outcome.status is not None else None
 

@@ -178,7 +178,10 @@ class Pace:
             return False
         epoch, outcome, seconds, retried, full = landed
         adaptive.took(seconds, full=full)
-        if not adaptive.landed(epoch, healthy=is_healthy(outcome), retried=retried, now=now):
+        healthy = is_healthy(outcome)
+        if healthy is None and adaptive.mode is not Mode.NORMAL:
+            healthy = is_healthy(outcome, ill=True)
+        if not adaptive.landed(epoch, healthy=healthy, retried=retried, now=now):
             return False
         self._apply()
         return True

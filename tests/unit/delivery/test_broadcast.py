@@ -7,10 +7,12 @@ from ipaddress import ip_address
 
 import pytest
 
-from app.domain.circuit import ErrorType
+from app.domain.circuit import CircuitBreaker, ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.egress import Address
 from app.domain.message import Message, Partition, Record
+from app.domain.status import Mode
+from app.domain.subscription import DeliveryPolicy
 from workers.delivery.broadcast import (
     ADDRESSES_MAX,
     BroadcastDestination,
@@ -18,7 +20,9 @@ from workers.delivery.broadcast import (
     Way,
     together,
 )
+from workers.delivery.circuit import Circuit
 from workers.delivery.oauth.destination import Header
+from workers.delivery.pace import Landed, Pace
 from workers.transport.dialing import Origin
 
 A, B, C = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
@@ -88,7 +92,9 @@ async def test_only_those_that_have_not_taken_it_get_it_again() -> None:
     replicas = Replicas(b=BUSY)
     destination = broadcast(replicas)
     outcome = await destination.attempt(a_message(), retry_count=0)
-    assert outcome == Retry(reason="busy (at 10.0.0.2; 1 of 3 addresses have failed)", status=503)
+    assert outcome == Retry(
+        reason="busy (at 10.0.0.2; 1 of 3 addresses have failed)", status=503, others_well=True
+    )
     replicas.then(a=BUSY, c=BUSY)
     assert await destination.attempt(a_message(), retry_count=1) == TOOK
     assert replicas.sent == [B]
@@ -191,6 +197,67 @@ async def test_who_gives_an_attempt_up_ends_all_its_requests() -> None:
         attempt.cancel()
     assert attempt.cancelled()
     assert ended.is_set()
+
+
+async def fared(replicas: Replicas, *, retried: bool = False) -> Outcome:
+    """What comes of an attempt at a message, or of the next one at it after one that failed."""
+    destination = broadcast(replicas)
+    outcome = await destination.attempt(a_message(), retry_count=0)
+    return await destination.attempt(a_message(), retry_count=1) if retried else outcome
+
+
+def after_a_minute(*outcomes: tuple[Outcome, bool], before: Pace | None = None) -> Pace:
+    """A pace that these came to, again and again, ten times a second; True: of retries."""
+    pace, start = before or Pace(DeliveryPolicy(), 0.0), 60.0 if before else 0.0
+    for tenth in range(600):
+        now = start + tenth / 10
+        for outcome, retried in outcomes:
+            pace.landed(Landed(pace.sent(now), outcome, 0.01, retried, full=False), now)
+    return pace
+
+
+def after_many(*outcomes: Outcome, circuit: Circuit | None = None) -> Circuit:
+    """A circuit that these came to, a hundred times."""
+    circuit = circuit or Circuit(0.0)
+    for second in range(1, 101):
+        for outcome in outcomes:
+            if circuit.wait(second) == 0:
+                circuit.sent(second)
+                rule = CircuitBreaker(errors_threshold=3, trip_timeout=10)
+                circuit.landed(outcome, rule, sent_at=second, now=second)
+    return circuit
+
+
+@pytest.mark.parametrize("well", [TOOK, NO])
+async def test_an_address_that_is_down_slows_nothing_down_while_others_answer(
+    well: Outcome,
+) -> None:
+    first = await fared(Replicas(a=well, b=BUSY))
+    again = await fared(Replicas(a=well, b=BUSY), retried=True)
+    assert isinstance(first, Retry)
+    assert isinstance(again, Retry)
+    for landed in ([(first, False)], [(first, False), (again, True)], [(again, True)]):
+        output = after_a_minute(*landed).output(60.0)
+        assert output.mode is Mode.NORMAL
+        assert "failed" not in output.reason
+        assert after_many(*(outcome for outcome, _ in landed)).closed
+
+
+async def test_all_addresses_that_are_down_are_a_subscriber_that_is() -> None:
+    replicas = Replicas(a=BUSY, b=BUSY, c=BUSY)
+    for outcome in (await fared(replicas), await fared(replicas, retried=True)):
+        assert after_a_minute((outcome, False)).output(60.0).mode is Mode.HEARTBEAT
+        assert not after_many(outcome).closed
+
+
+async def test_a_subscriber_that_was_down_is_not_up_because_of_who_took_a_message_before() -> None:
+    down = await fared(Replicas(a=BUSY, b=BUSY, c=BUSY))
+    again = await fared(Replicas(b=BUSY), retried=True)
+    pace, circuit = after_a_minute((down, False)), after_many(down)
+    assert after_a_minute((again, True), before=pace).output(120.0).mode is Mode.HEARTBEAT
+    assert not after_many(again, circuit=circuit).closed
+    first = await fared(Replicas(b=BUSY))
+    assert after_a_minute((first, False), before=pace).output(120.0).mode is not Mode.HEARTBEAT
 
 
 def at(*outcomes: Outcome) -> Mapping[Address, Outcome]:
