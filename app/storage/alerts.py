@@ -14,6 +14,8 @@ from app.storage.paging import older_than
 _AGE: Final = (Row.raised_at, Row.id)
 # Announced, or dropped, in one transaction.
 AT_ONCE: Final = 1_000
+# While processes are upgraded, newer ones raise alerts that this one could not tell of.
+_KNOWN: Final = Row.kind.in_(list(AlertKind))
 
 
 class Announcement(NamedTuple):
@@ -24,15 +26,19 @@ class Announcement(NamedTuple):
 
 
 class AlertRepository:
-    """Alerts. Of one kind, a subscription has one at a time."""
+    """Alerts. Of one kind, a subscription has one at a time.
+
+    Those of a kind that this version does not know are passed over: who raised them ends them.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def active(self) -> Sequence[Alert]:
         """Those that are so, the oldest first."""
-        query = select(Row).where(Row.cleared_at.is_(None)).order_by(Row.raised_at, Row.id)
-        return [_alert_of(row) for row in await self._session.scalars(query)]
+        query = select(Row).where(Row.cleared_at.is_(None), _KNOWN)
+        rows = await self._session.scalars(query.order_by(Row.raised_at, Row.id))
+        return [_alert_of(row) for row in rows]
 
     async def newest(
         self, limit: int, *, active: bool, after: str | None = None
@@ -41,7 +47,7 @@ class AlertRepository:
 
         `after`: those older than the one of that id; ValidationFailedError when there is none.
         """
-        query = select(Row).order_by(*(each.desc() for each in _AGE)).limit(limit)
+        query = select(Row).where(_KNOWN).order_by(*(each.desc() for each in _AGE)).limit(limit)
         query = query.where(Row.cleared_at.is_(None)) if active else query
         if after is not None:
             query = query.where(await older_than(self._session, _AGE, after))
@@ -61,7 +67,7 @@ class AlertRepository:
     async def unannounced(self) -> Sequence[Announcement]:
         """What is to be announced, in order; at most AT_ONCE."""
         waits = (Row.announced < 1) | ((Row.announced < 2) & Row.cleared_at.is_not(None))  # noqa: PLR2004 - see AlertRow
-        query = select(Row).where(waits).order_by(Row.raised_at, Row.id).limit(AT_ONCE)
+        query = select(Row).where(waits, _KNOWN).order_by(Row.raised_at, Row.id).limit(AT_ONCE)
         rows = await self._session.scalars(query)
         return [Announcement(_alert_of(row), raised=row.announced < 1) for row in rows]
 
