@@ -50,7 +50,8 @@ Enough = Callable[[Sequence[SubscriberOutcome]], bool]
 class Waiting:
     """One publisher who waits. `header` is for the record, so that workers know of him.
 
-    He waits no longer than until it is `enough` for him, if he says when that is.
+    He waits no longer than until it is `enough` for him, if he says when that is: whether it is, is
+    judged when he begins to wait, after receipts, and when time is up.
     """
 
     def __init__(
@@ -62,8 +63,8 @@ class Waiting:
         enough: Enough | None = None,
     ) -> None:
         self.header = address.header()
-        # Whether it was enough; None: he does not say when.
-        self.acknowledged: bool | None = None
+        # Whether it was enough when that was judged last; None: he does not say when.
+        self.acknowledged: bool | None = None if enough is None else False
         self._enough = enough
         self._within = within
         self._subscribers = subscribers
@@ -71,8 +72,7 @@ class Waiting:
         self._asked = dict(subscribers())
         self._receipts: dict[str, Receipt] = {}
         self._open = {own_id for own_id, each in self._asked.items() if each.active}
-        self._complete = asyncio.Event()
-        self._look()
+        self._news = asyncio.Event()
 
     @property
     def complete(self) -> bool:
@@ -83,15 +83,24 @@ class Waiting:
         """A subscription is done with it; what it said first counts."""
         self._receipts.setdefault(receipt.subscription_id, receipt)
         self._open.discard(receipt.subscription_id)
-        self._look()
+        # He judges himself, once for all that has come by then: whoever reads receipts goes on.
+        if self.complete or self._enough is not None:
+            self._news.set()
 
     async def outcomes(self) -> Sequence[SubscriberOutcome]:
         """Where it stands at each subscription, once that is all or enough, or time is up."""
+        found = self._judged()
         try:
             async with asyncio.timeout(self._within.total_seconds()):
-                await self._complete.wait()
+                while not (self.complete or self.acknowledged):
+                    await self._news.wait()
+                    found = self._judged()
         except TimeoutError:
-            pass  # what is known by now is the answer
+            found = self._judged()  # what is known by now is the answer
+        return found
+
+    def _judged(self) -> Sequence[SubscriberOutcome]:
+        self._news.clear()
         found = self._standing()
         if self._enough is not None:
             self.acknowledged = self._enough(found)
@@ -114,10 +123,6 @@ class Waiting:
         return SubscriberOutcome(
             name=name, outcome=receipt.fate, status=receipt.status, reason=receipt.reason or None
         )
-
-    def _look(self) -> None:
-        if self.complete or (self._enough is not None and self._enough(self._standing())):
-            self._complete.set()
 
 
 class Waiters:

@@ -1,6 +1,7 @@
 """What publishers who wait take for an acknowledgement."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pytest
@@ -94,6 +95,38 @@ async def test_when_time_is_up_it_is_not_acknowledged() -> None:
     with Waiters().waiting(everybody, within=timedelta(0), enough=enough) as waiting:
         await waiting.outcomes()
     assert waiting.acknowledged is False
+
+
+@pytest.mark.parametrize("text", ["delivered in [1, 3]", "delivered in [0, 3]"])
+async def test_what_is_true_no_more_when_he_looks_does_not_end_his_wait(text: str) -> None:
+    waiters, enough = Waiters(), ack_condition(text).acknowledges
+    subscribers = {f"id-{name}": Subscriber(name, active=True) for name in "abc"}
+    with waiters.waiting(lambda: subscribers, within=LONG, enough=enough) as waiting:
+        hear(waiters, waiting, "a", fate=Fate.DELIVERED)
+        hear(waiters, waiting, "b", fate=Fate.DELIVERED)
+        async with asyncio.TaskGroup() as tasks:
+            outcomes = tasks.create_task(waiting.outcomes())
+            await asyncio.wait({outcomes}, timeout=0)
+            assert not outcomes.done()
+            hear(waiters, waiting, "c", fate=Fate.DELIVERED)
+    assert waiting.acknowledged is True
+
+
+async def test_what_is_heard_together_is_judged_once_and_not_by_who_hears_it() -> None:
+    judged: list[int] = []
+
+    def enough(outcomes: Sequence[SubscriberOutcome]) -> bool:
+        judged.append(sum(each.outcome is Fate.DELIVERED for each in outcomes))
+        return judged[-1] == len(SUBSCRIBERS)
+
+    waiters = Waiters()
+    with waiters.waiting(everybody, within=LONG, enough=enough) as waiting:
+        async with asyncio.TaskGroup() as tasks:
+            outcomes = tasks.create_task(waiting.outcomes())
+            await asyncio.wait({outcomes}, timeout=0)
+            for name in ("billing", "mail"):
+                hear(waiters, waiting, name, fate=Fate.DELIVERED)
+    assert judged == [0, len(SUBSCRIBERS)]
 
 
 def test_an_expression_comes_with_a_wait() -> None:
