@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Final
 
 from starlette.types import Receive, Scope, Send
@@ -21,7 +20,7 @@ from app.api.publish_events import (
 from app.api.publish_headers import PublishHeaders, media_type, own_id
 from app.api.publish_topic import publish_topic, said_of_topic
 from app.api.publish_typed import SchemaCheck
-from app.api.publish_wait import wait_of, waited, waiting_for
+from app.api.publish_wait import stored_status, wait_of, waited, waiting_for
 from app.domain.errors import TopicNotFoundError, UnroutableError
 from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
@@ -108,7 +107,8 @@ class PublishRoute:
                 duplicate = await self._stored(
                     topic, publication, own, asked_for=name, waiting=waiting
                 )
-                answer = Answer(HTTPStatus.CREATED, said_of_topic(topic, name, self._directory))
+                # A duplicate is not waited for, so nothing acknowledges it.
+                answer = Answer(stored_status(waiting), said_of_topic(topic, name, self._directory))
                 if duplicate:
                     answer.headers.append(DUPLICATE)
                 elif waiting is not None:

@@ -180,8 +180,8 @@ def publish_operation(topic: Json) -> Json:
                 "content": {"application/json": {"schema": _WAITED, "example": _WAITED_EXAMPLE}},
             },
             "202": {
-                "description": "Stored, and not acknowledged in time",
-                "headers": _ID_HEADER | _TOPIC_HEADERS,
+                "description": "Stored, and not acknowledged in time; or a duplicate: no body",
+                "headers": _ID_HEADER | _TOPIC_HEADERS | _DUPLICATE_HEADER,
                 "content": {
                     "application/json": {
                         "schema": _WAITED,
@@ -276,7 +276,7 @@ _ACK_EXPRESSION: Final = {
         "with `wait`: CEL over `delivered`, `discarded`, `filtered`, `pending`, `suspended` and "
         "`deleted`, each a number of the `subscriptions`, and `outcomes` by their names. The "
         "answer is 201 as soon as it is true, without waiting for the others. 202: the message is "
-        "stored, and it was not true in time"
+        "stored, and it was not true in time, or it is a duplicate, which is not waited for"
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": LENGTH_MAX},
     "example": "delivered >= 1 && discarded == 0",

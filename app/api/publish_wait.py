@@ -77,7 +77,13 @@ async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple
         pass  # said below, by itself
     if body is None:
         raise ClientGoneError
-    return HTTPStatus.ACCEPTED if waiting.acknowledged is False else HTTPStatus.CREATED, body
+    return stored_status(waiting), body
+
+
+def stored_status(waiting: Waiting | None) -> int:
+    """202 where it is not known to be what its publisher takes for an acknowledgement, else 201."""
+    unacknowledged = waiting is not None and waiting.acknowledged is False
+    return HTTPStatus.ACCEPTED if unacknowledged else HTTPStatus.CREATED
 
 
 async def _until_gone(receive: Receive) -> None:

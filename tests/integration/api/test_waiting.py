@@ -148,14 +148,18 @@ async def test_waits_for_the_alternate_topic_where_that_takes_the_message(
     assert outcomes(publishing.result()) == {"a": "DELIVERED"}
 
 
-async def test_a_duplicate_is_answered_at_once(api: httpx.AsyncClient, log: AskingLog) -> None:
+@pytest.mark.parametrize(("expression", "status"), [(None, 201), ("delivered >= 0", 202)])
+async def test_a_duplicate_is_answered_at_once_and_not_as_acknowledged(
+    api: httpx.AsyncClient, log: AskingLog, expression: str | None, status: int
+) -> None:
     body = {"name": "shop.once", "partitions": 1, "deduplication": {}}
     (await api.post("/topics", json=body)).raise_for_status()
     await subscribed(api, "shop.once", "a")
     headers = {"Idempotency-Key": "k"}
     (await api.post("/topics/shop.once", content=b"x", headers=headers)).raise_for_status()
-    again = await api.post("/topics/shop.once?wait=30s", content=b"x", headers=headers)
-    assert (again.status_code, again.headers["Angelia-Duplicate"]) == (201, "true")
+    query = {"wait": "30s"} | ({"ackExpression": expression} if expression else {})
+    again = await api.post("/topics/shop.once", params=query, content=b"x", headers=headers)
+    assert (again.status_code, again.headers["Angelia-Duplicate"]) == (status, "true")
     assert (again.content, len(log.records("shop.once"))) == (b"", 1)
 
 
