@@ -6,12 +6,12 @@ them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from app.domain.audit import Action
-from app.domain.beginning import Beginning
+from app.domain.beginning import Beginning, Edge
 from app.domain.job import WINDOW_MAX, JobKind, Scope
 from app.domain.message import Partition
 from app.domain.reach import Stretch, reach
@@ -49,6 +49,8 @@ class Opening:
     """
 
     begins: Mapping[Partition, int] = field(hash=False)
+    # Of the partitions then.
+    ends: Mapping[Partition, int] = field(hash=False)
     request: Request | None = None
     gone: int = 0
 
@@ -61,7 +63,7 @@ class Opening:
                 partition=partition.index,
                 worker_id=_NOBODY,
                 offset=offset,
-                end=offset,
+                end=self.ends[partition],
                 delivered=0,
                 discarded=0,
                 volume=0,
@@ -112,14 +114,17 @@ async def opened(
     """Where a subscription of that topic begins; TopicNotFoundError, LogUnavailableError."""
     partitions = await log.partitions(topic)
     begins = await begun_at(log, partitions, beginning)
+    if beginning is Edge.LATEST:
+        return Opening(begins=begins, ends=begins)
     now = datetime.now(UTC)
-    if not isinstance(beginning, datetime) or beginning >= now:
-        return Opening(begins=begins)
     # Once more: what retention took meanwhile is before the log, and so in the archive's part.
     bounds = await bounds_of(log, partitions)
     begins = {each: max(at, bounds[each].start) for each, at in begins.items()}
+    opening = Opening(begins=begins, ends={each: bounds[each].end for each in begins})
+    if not isinstance(beginning, datetime) or beginning >= now:
+        return opening
     if not any(_is_cut(at, bounds[each]) for each, at in begins.items()):
-        return Opening(begins=begins)
+        return opening
     wanted = Wanted(since=beginning)
     archive = await archived(database, topic, wanted.times)
     starts = {each.index: bound.start for each, bound in bounds.items()}
@@ -130,7 +135,7 @@ async def opened(
     found = found_spans(spans, starts=starts, archive=archive)
     gone = sum(_gone(span, archive, log_start=starts[span.partition]) for span in spans)
     ends = tuple(bounds[each].end for each in sorted(bounds))
-    return Opening(begins=begins, request=_request(wanted, found, now=now, ends=ends), gone=gone)
+    return replace(opening, request=_request(wanted, found, now=now, ends=ends), gone=gone)
 
 
 def _is_cut(at: int, bounds: Bounds) -> bool:

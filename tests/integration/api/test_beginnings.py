@@ -61,6 +61,9 @@ async def test_what_waits_for_one_that_no_worker_has_taken_up_is_its_lag(
     waiting = (await api.get(f"/topics/{filled}/metrics")).json()["published"]
     assert waiting > 0
     assert (await api.get(f"{SUBSCRIPTIONS}/billing/metrics")).json()["lag"] == waiting
+    query = {"query": {"name": "billing", "lag": {"gt": 0}}}
+    [found] = (await api.post("/query/subscriptions/metrics", json=query)).json()
+    assert found["lag"] == waiting
 
 
 async def test_the_trail_of_changes_says_that_it_has_history(
