@@ -1,7 +1,7 @@
 """What becomes of an attempt to deliver a message."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -31,7 +31,8 @@ class Retry:
     `error` is what it failed of where the status does not say so. `blameless`: it says nothing of
     how the subscriber fares. `others_well` is of a subscriber with several addresses that get the
     message: True, others of them answered well; False, others were not asked, because they are done
-    with it.
+    with it. `progress` is what its destination knows of the message for the next attempt, as long
+    as whoever is to make that holds it.
     """
 
     reason: str
@@ -40,6 +41,7 @@ class Retry:
     error: ErrorType | None = None
     blameless: bool = False
     others_well: bool | None = None
+    progress: object = field(default=None, compare=False, repr=False)
 
     @property
     def timed_out(self) -> bool:
@@ -51,12 +53,14 @@ class Retry:
 class Discarded:
     """Never: no further attempt is made, for `reason`.
 
-    With `suspension` the subscription gets no more messages at all, for that reason.
+    With `suspension` the subscription gets no more messages at all, for that reason. `progress` is
+    as that of `Retry`, for whoever tries again all the same.
     """
 
     reason: str
     status: int | None = None
     suspension: str | None = None
+    progress: object = field(default=None, compare=False, repr=False)
 
 
 Outcome = Delivered | Retry | Discarded

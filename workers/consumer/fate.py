@@ -64,6 +64,8 @@ class Fate:
     def retry(self, job: Job, outcome: Retry) -> Discard | None:
         """Try it again later, if there is a later; returns what is to be recorded instead."""
         now = time.monotonic()
+        if outcome.progress is not None:
+            job.progress = outcome.progress
         due = now + self._delay(job, outcome).total_seconds()
         if self._choice.breaker is not None:
             self._choice.breaker.failed(job, now)

@@ -33,7 +33,8 @@ class Job:
     `ttl_s` seconds when it was opened. `in_air` is its attempt until that has landed, if it is
     called back. `failing` is a circuit breaker's to know. `opened_ms` (since the epoch) and
     `ended_at`, when its last attempt was over, are a trace's, and so is what is known of the
-    connection of an attempt that is awaited (`opening`).
+    connection of an attempt that is awaited (`opening`). `progress` is held for its destination,
+    once that has made some: nobody else looks at it.
     """
 
     __slots__ = (
@@ -49,11 +50,14 @@ class Job:
         "message",
         "opened_ms",
         "opening",
+        "progress",
         "refused",
         "sent_at",
         "status",
         "ttl_s",
     )
+
+    progress: object
 
     def __init__(self, message: Message, cursor: Cursor, deadline: float) -> None:
         self.message = message

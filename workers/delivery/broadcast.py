@@ -1,11 +1,11 @@
 """A destination of many addresses, each of which gets every message (Hermes' BROADCAST)."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, assert_never
+from weakref import WeakValueDictionary
 
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.egress import Address
@@ -78,6 +78,9 @@ class BroadcastDestination:
     ) -> Outcome:
         """One POST to each address that is left, within one deadline, and what they come to."""
         began, inner = asyncio.get_running_loop().time(), self._inner
+        if retry_count == 0:
+            # Also after a seek, which is for all of them.
+            self._unfinished.forget(message)
         addresses = await inner.addresses()
         if isinstance(addresses, Delivered | Retry | Discarded):
             return addresses
@@ -85,10 +88,7 @@ class BroadcastDestination:
             return _too_many(addresses)
         origin, total_s = inner.way
         left_s = began + total_s - asyncio.get_running_loop().time()
-        if retry_count == 0:
-            # Also after a seek, which is for all of them.
-            self._unfinished.forget(message)
-        done = dict(self._unfinished.done_with(message))
+        done = self._unfinished.progress(message)
         async with asyncio.TaskGroup() as tasks:
             posts = {
                 address: tasks.create_task(
@@ -111,38 +111,44 @@ class BroadcastDestination:
             if not isinstance(outcome, Retry) and outcome.status != again
         }
         outcome = together({each: done.get(each) or answered[each] for each in addresses}, again)
-        if isinstance(outcome, Retry):
-            outcome = replace(outcome, others_well=_others_well(answered, done, addresses))
-        if isinstance(outcome, Retry) or outcome.status == again:
-            self._unfinished.keep(message, done)
-        else:
-            self._unfinished.forget(message)
-        return outcome
+        match outcome:
+            case Delivered():
+                return outcome
+            case Discarded():
+                return replace(outcome, progress=done) if outcome.status == again else outcome
+            case Retry():
+                well = _others_well(answered, done, addresses)
+                return replace(outcome, progress=done, others_well=well)
+        assert_never(outcome)
+
+
+class Progress(dict[Address, Outcome]):
+    """What each address that is done with a message has made of it."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Unfinished:
-    """Which addresses are done with messages that others are not: the newest `messages_max`."""
+    """Which addresses are done with messages that others are not.
 
-    def __init__(self, messages_max: int) -> None:
-        self.messages_max = messages_max
-        self._done: OrderedDict[tuple[Partition, int], Mapping[Address, Outcome]] = OrderedDict()
+    Of each message as long as somebody holds the outcome that says to try again: whoever gives a
+    message up, for whatever reason, has nothing to tell anybody.
+    """
 
-    def done_with(self, message: Message) -> Mapping[Address, Outcome]:
-        """What each address that is done with it has made of it."""
-        return self._done.get((message.partition, message.offset), {})
+    def __init__(self) -> None:
+        self._progress: WeakValueDictionary[tuple[Partition, int], Progress] = WeakValueDictionary()
 
-    def keep(self, message: Message, done: Mapping[Address, Outcome]) -> None:
-        """It is tried again at all other addresses."""
-        place = message.partition, message.offset
-        if done:
-            self._done[place] = done
-            self._done.move_to_end(place)
-        if len(self._done) > self.messages_max:
-            self._done.popitem(last=False)
+    def __len__(self) -> int:
+        """Messages that are known."""
+        return len(self._progress)
+
+    def progress(self, message: Message) -> Progress:
+        """What is known of it; kept if the caller keeps it."""
+        return self._progress.setdefault((message.partition, message.offset), Progress())
 
     def forget(self, message: Message) -> None:
-        """It is not tried again."""
-        self._done.pop((message.partition, message.offset), None)
+        """It is not tried again, or as if it never had been."""
+        self._progress.pop((message.partition, message.offset), None)
 
 
 def together(outcomes: Mapping[Address, Outcome], first_told: int = NO_STATUS) -> Outcome:

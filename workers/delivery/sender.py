@@ -367,8 +367,5 @@ class Sender:
 
     def _unfinished_of(self, subscription: Subscription) -> Unfinished:
         """That of its destination before, as long as it has one."""
-        key, policy = (subscription.id, subscription.endpoint), subscription.policy
-        found = self._unfinished.get(key) or Unfinished(0)
-        found.messages_max = policy.retry_buffer_max + policy.in_flight_max
-        self._unfinished[key] = found
-        return found
+        key = subscription.id, subscription.endpoint
+        return self._unfinished.setdefault(key, Unfinished())

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from app.domain.egress import Address
-from app.domain.subscription import EndpointMode, Subscription
+from app.domain.subscription import DeliveryPolicy, EndpointMode, OnExhausted, Subscription
 from app.domain.topic import Topic
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Received, Reply, Subscriber
@@ -20,7 +20,7 @@ from workers.transport.dialing import Origin
 from workers.transport.transport import DeliveryTransport
 
 HOST = "replicas.test"
-NO_TIME = timedelta()
+EAGER = DeliveryPolicy(rate=100_000, adaptive_rate=False, message_backoff=timedelta())
 
 
 class NamedTransport(DeliveryTransport):
@@ -63,7 +63,7 @@ class Replicas(NamedTuple):
 
 
 @asynccontextmanager
-async def replicas() -> AsyncIterator[Replicas]:
+async def replicas(policy: DeliveryPolicy = EAGER) -> AsyncIterator[Replicas]:
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(Subscriber(host="127.0.0.1"))
         second = await stack.enter_async_context(Subscriber(host="127.0.0.2", port=first.port))
@@ -72,10 +72,9 @@ async def replicas() -> AsyncIterator[Replicas]:
         stack.push_async_callback(transport.aclose)
         world = World(sender=NamedSender(sender, transport))
         topic = await world.topic()
-        made = await world.subscribe(
-            topic, endpoint=f"http://{HOST}:{first.port}/", message_backoff=NO_TIME
-        )
-        subscription = world.plane.put(replace(made, mode=EndpointMode.BROADCAST))
+        made = await world.subscribe(topic, endpoint=f"http://{HOST}:{first.port}/")
+        wanted = replace(made, mode=EndpointMode.BROADCAST, policy=policy)
+        subscription = world.plane.put(wanted)
         yield Replicas(world, topic, first, second, subscription)
 
 
@@ -103,6 +102,25 @@ async def test_who_has_a_message_does_not_get_it_again_while_others_refuse_it() 
         assert len(r.first.received) == 10
         assert len(r.second.received) == 30
         assert delivered(r.world, r.subscription.id) == 10
+
+
+async def test_messages_that_are_given_up_push_no_others_out_of_memory() -> None:
+    def busy_at_first(received: Received) -> Reply:
+        return Reply(status=503 if received.retry_count == 0 else 200)
+
+    few = replace(
+        EAGER,
+        message_backoff=timedelta(milliseconds=300),
+        retry_buffer_max=2,
+        in_flight_max=1,
+        on_exhausted=OnExhausted.DISCARD,
+    )
+    async with replicas(few) as r, r.world.worker():
+        r.second.reply = busy_at_first
+        await r.world.plane.until_applied()
+        await r.publish(12)
+        await r.until_delivered(2)
+        assert len(r.first.received) == 12
 
 
 async def test_after_a_crash_all_addresses_get_what_was_not_delivered_to_all() -> None:

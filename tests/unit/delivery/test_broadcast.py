@@ -76,8 +76,8 @@ def a_message(offset: int = 0) -> Message:
     return Message(Record(offset, 1, None, b"{}", []), Partition("g.t", 0))
 
 
-def broadcast(replicas: Replicas, messages_max: int = 100) -> BroadcastDestination:
-    return BroadcastDestination(replicas, Unfinished(messages_max))
+def broadcast(replicas: Replicas) -> BroadcastDestination:
+    return BroadcastDestination(replicas, Unfinished())
 
 
 async def test_each_address_gets_a_message_and_it_is_delivered_once_all_took_it() -> None:
@@ -129,25 +129,54 @@ async def test_what_one_has_refused_is_discarded_when_the_others_are_done_with_i
 async def test_an_address_that_comes_gets_it_and_one_that_goes_needs_it_no_more() -> None:
     replicas = Replicas(b=BUSY)
     destination = broadcast(replicas)
-    await destination.attempt(a_message(), retry_count=0)
+    before = await destination.attempt(a_message(), retry_count=0)
     replicas.then()
     new = ip_address("10.0.0.4")
     replicas.answers = {A: TOOK, C: TOOK, new: TOOK}
     assert await destination.attempt(a_message(), retry_count=1) == TOOK
     assert replicas.sent == [new]
+    assert isinstance(before, Retry)
 
 
-async def test_only_so_many_messages_are_remembered() -> None:
-    replicas = Replicas(b=BUSY)
-    destination = broadcast(replicas, messages_max=2)
-    for offset in range(3):
+async def test_who_has_a_message_is_known_as_long_as_somebody_is_to_try_it_again() -> None:
+    unfinished = Unfinished()
+    destination = BroadcastDestination(replicas := Replicas(b=BUSY), unfinished)
+    kept = await destination.attempt(a_message(0), retry_count=0)
+    for offset in range(1, 1000):
+        # They are given up, and nobody says so.
         await destination.attempt(a_message(offset), retry_count=0)
-    again = []
-    for offset in (2, 1, 0):
-        replicas.sent.clear()
-        await destination.attempt(a_message(offset), retry_count=1)
-        again.append(list(replicas.sent))
-    assert again == [[B], [B], [A, B, C]]
+    assert len(unfinished) == 1
+    replicas.sent.clear()
+    kept = await destination.attempt(a_message(0), retry_count=1)
+    assert replicas.sent == [B]
+    del kept
+    assert len(unfinished) == 0
+
+
+async def test_a_message_that_is_read_again_goes_to_all_whatever_came_of_it_at_first() -> None:
+    replicas = Replicas(b=BUSY)
+    destination = broadcast(replicas)
+    before = await destination.attempt(a_message(), retry_count=0)
+    replicas.unreachable = Retry(reason="no such name", error=ErrorType.CONNECTION)
+    await destination.attempt(a_message(), retry_count=0)
+    replicas.then()
+    replicas.unreachable = None
+    await destination.attempt(a_message(), retry_count=1)
+    assert replicas.sent == [A, B, C]
+    assert isinstance(before, Retry)
+
+
+async def test_an_attempt_that_sends_nothing_changes_nothing_in_who_has_a_message() -> None:
+    replicas = Replicas(b=BUSY)
+    destination = broadcast(replicas)
+    before = await destination.attempt(a_message(), retry_count=0)
+    replicas.unreachable = Retry(reason="no such name", error=ErrorType.CONNECTION)
+    await destination.attempt(a_message(), retry_count=1)
+    replicas.then()
+    replicas.unreachable = None
+    await destination.attempt(a_message(), retry_count=2)
+    assert replicas.sent == [B]
+    assert isinstance(before, Retry)
 
 
 async def test_a_name_that_is_not_known_is_a_failed_attempt() -> None:

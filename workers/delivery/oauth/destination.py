@@ -6,7 +6,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, Protocol
 
-from app.domain.delivery import Outcome, Retry, status_reason
+from app.domain.delivery import Delivered, Outcome, Retry, status_reason
 from app.domain.message import Message
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.token import AccessToken
@@ -103,10 +103,15 @@ class AuthorizedDestination:
 
     def judged(self, outcome: Outcome, message: Message, token: AccessToken) -> Outcome:
         """What `outcome` means once it is known that `message` was sent with `token`."""
-        if outcome.status == HTTPStatus.UNAUTHORIZED:
+        if outcome.status == HTTPStatus.UNAUTHORIZED and not isinstance(outcome, Delivered):
             if self.bearer.refused(token, message, time.monotonic()):
                 reason = f"{status_reason(HTTPStatus.UNAUTHORIZED)}, to be sent with a new token"
-                return Retry(reason=reason, status=outcome.status, blameless=True)
+                return Retry(
+                    reason=reason,
+                    status=outcome.status,
+                    blameless=True,
+                    progress=outcome.progress,
+                )
         elif outcome.status is not None:
             self.bearer.accepted(token, message)
         return outcome
