@@ -13,8 +13,9 @@ from app.domain.message import Message, Partition
 from workers.delivery.oauth.destination import Header, Landing
 from workers.transport.dialing import Origin
 
-# More than a service has instances that are told one by one; each costs a connection.
-ADDRESSES_MAX: Final = 256
+# Whoever owns the name says how many there are, and each costs a connection and a request for every
+# message in the air.
+ADDRESSES_MAX: Final = 16
 NO_STATUS: Final = 0
 
 
@@ -35,22 +36,20 @@ class Addressable(Protocol):
     async def addresses(self) -> Sequence[Address] | Outcome:
         """All that its host stands for now, or what comes of an attempt because nobody can say."""
 
-    async def attempt(
-        self,
-        message: Message,
-        *,
-        retry_count: int,
-        authorization: Header | None = None,
-        way: Way | None = None,
-    ) -> Outcome:
-        """One POST, by `way` if it is given; never raises for what a network does."""
+    def request(
+        self, message: Message, retry_count: int, authorization: Header | None
+    ) -> bytes | Discarded:
+        """The bytes to send, or why none can be."""
+
+    async def post(self, request: bytes, way: Way) -> Outcome:
+        """One POST of these bytes, by `way`; never raises for what a network does."""
 
 
 class BroadcastDestination:
     """`inner` at every address that its host stands for: a message is delivered once each took it.
 
-    An attempt is one POST to each address that is not done with the message, all at once: it is
-    done once it took it, or refused it for good, as far as `unfinished` remembers. What is
+    An attempt is one POST of the same bytes to each address that is not done with the message, all
+    at once: it is done once it took it, or refused it for good, as far as is known. What is
     forgotten, as by the end of the worker, goes to all again, and so does what is read again. A
     message that one address has refused is discarded once all others are done with it.
 
@@ -77,32 +76,22 @@ class BroadcastDestination:
         self, message: Message, *, retry_count: int, authorization: Header | None = None
     ) -> Outcome:
         """One POST to each address that is left, within one deadline, and what they come to."""
-        began, inner = asyncio.get_running_loop().time(), self._inner
+        began = asyncio.get_running_loop().time()
         if retry_count == 0:
             # Also after a seek, which is for all of them.
             self._unfinished.forget(message)
-        addresses = await inner.addresses()
+        addresses = await self._inner.addresses()
         if isinstance(addresses, Delivered | Retry | Discarded):
             return addresses
         if len(addresses) > ADDRESSES_MAX:
             return _too_many(addresses)
-        origin, total_s = inner.way
-        left_s = began + total_s - asyncio.get_running_loop().time()
+        # Built and signed once: it may be large, and addresses many.
+        request = self._inner.request(message, retry_count, authorization)
+        if isinstance(request, Discarded):
+            return request
         done = self._unfinished.progress(message)
-        async with asyncio.TaskGroup() as tasks:
-            posts = {
-                address: tasks.create_task(
-                    inner.attempt(
-                        message,
-                        retry_count=retry_count,
-                        authorization=authorization,
-                        way=Way(origin._replace(address=address), left_s),
-                    )
-                )
-                for address in addresses
-                if address not in done
-            }
-        answered = {address: post.result() for address, post in posts.items()}
+        left = [address for address in addresses if address not in done]
+        answered = await self._posted(request, left, began)
         # Another token may be taken where this one was not.
         again = HTTPStatus.UNAUTHORIZED if authorization is not None else NO_STATUS
         done |= {
@@ -120,6 +109,21 @@ class BroadcastDestination:
                 well = _others_well(answered, done, addresses)
                 return replace(outcome, progress=done, others_well=well)
         assert_never(outcome)
+
+    async def _posted(
+        self, request: bytes, addresses: Collection[Address], began: float
+    ) -> Mapping[Address, Outcome]:
+        """What each of the addresses makes of it, in what is left of the time since then."""
+        origin, total_s = self._inner.way
+        left_s = began + total_s - asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as tasks:
+            posts = {
+                address: tasks.create_task(
+                    self._inner.post(request, Way(origin._replace(address=address), left_s))
+                )
+                for address in addresses
+            }
+        return {address: post.result() for address, post in posts.items()}
 
 
 class Progress(dict[Address, Outcome]):

@@ -141,21 +141,27 @@ class Destination:
         *,
         retry_count: int,
         authorization: Header | None = None,
-        way: Way | None = None,
     ) -> Outcome:
         """POST `message` once, within the policy's `request_timeout` in all, and judge the answer.
 
         Whatever the subscriber or the network does is an outcome; only cancellation is raised.
-        `retry_count` is the number of attempts before this one. `way`: another than its own.
+        `retry_count` is the number of attempts before this one.
         """
-        request = self._request(message, retry_count, authorization)
+        request = self.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return request
         if (opening := OPENING.get()) is not None:
             opening.forget()  # a connection for its token
         try:
-            origin, total_s = way or self.way
-            answer = await self._transport.exchange(origin, request, total_s=total_s)
+            answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
+        except httpx.TransportError as exc:
+            return self.unanswered(exc)
+        return self.answered(answer)
+
+    async def post(self, request: bytes, way: Way) -> Outcome:
+        """POST what `request` has made by another way than its own, and judge the answer."""
+        try:
+            answer = await self._transport.exchange(way.origin, request, total_s=way.total_s)
         except httpx.TransportError as exc:
             return self.unanswered(exc)
         return self.answered(answer)
@@ -172,7 +178,7 @@ class Destination:
 
         `landing` hears of the outcome later.
         """
-        request = self._request(message, retry_count, authorization)
+        request = self.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return None
         flight = Flight(request, self._time() + self._total_s, judge=self, landing=landing)
@@ -208,7 +214,7 @@ class Destination:
         )
         return self._judge.outcome(answer, self._clock())
 
-    def _request(
+    def request(
         self, message: Message, retry_count: int, authorization: Header | None
     ) -> bytes | Discarded:
         """The bytes to send, or why none can be."""

@@ -43,6 +43,8 @@ class Replicas:
         self.sent: list[Address] = []
         self.unreachable: Retry | None = None
         self.ways: list[Way] = []
+        self.built = 0
+        self.requests: list[bytes] = []
 
     @property
     def way(self) -> Way:
@@ -51,17 +53,16 @@ class Replicas:
     async def addresses(self) -> Sequence[Address] | Outcome:
         return self.unreachable or tuple(self.answers)
 
-    async def attempt(
-        self,
-        message: Message,
-        *,
-        retry_count: int,
-        authorization: Header | None = None,
-        way: Way | None = None,
-    ) -> Outcome:
-        del message, retry_count, authorization
-        assert way is not None
+    def request(
+        self, message: Message, retry_count: int, authorization: Header | None
+    ) -> bytes | Discarded:
+        del retry_count, authorization
+        self.built += 1
+        return Discarded(reason="no body") if message.body is None else b"POST %d" % self.built
+
+    async def post(self, request: bytes, way: Way) -> Outcome:
         assert way.origin.address is not None
+        self.requests.append(request)
         self.ways.append(way)
         self.sent.append(way.origin.address)
         return self.answers[way.origin.address]
@@ -102,6 +103,20 @@ async def test_only_those_that_have_not_taken_it_get_it_again() -> None:
     replicas.then()
     await destination.attempt(a_message(), retry_count=0)
     assert replicas.sent == [A, B, C]
+
+
+async def test_a_request_is_built_once_for_all_addresses() -> None:
+    replicas = Replicas()
+    await broadcast(replicas).attempt(a_message(), retry_count=0)
+    assert replicas.requests == [b"POST 1"] * 3
+
+
+async def test_a_message_of_which_no_request_can_be_made_is_discarded_and_sent_to_nobody() -> None:
+    replicas = Replicas()
+    bodiless = Message(Record(0, 1, None, None, []), Partition("g.t", 0))
+    outcome = await broadcast(replicas).attempt(bodiless, retry_count=0)
+    assert outcome == Discarded(reason="no body")
+    assert replicas.sent == []
 
 
 async def test_messages_are_told_apart() -> None:
@@ -191,7 +206,7 @@ async def test_more_addresses_than_may_be_get_nothing() -> None:
     replicas = Replicas()
     replicas.answers = {ip_address(0x0A000000 + n): TOOK for n in range(ADDRESSES_MAX + 1)}
     outcome = await broadcast(replicas).attempt(a_message(), retry_count=0)
-    assert outcome == Retry(reason="The endpoint has 257 addresses: BROADCAST goes to 256")
+    assert outcome == Retry(reason="The endpoint has 17 addresses: BROADCAST goes to 16")
     assert replicas.sent == []
 
 
@@ -211,8 +226,8 @@ async def test_who_gives_an_attempt_up_ends_all_its_requests() -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     class Hanging(Replicas):
-        async def attempt(self, message: Message, **given: object) -> Outcome:
-            del message, given
+        async def post(self, request: bytes, way: Way) -> Outcome:
+            del request, way
             began.set()
             try:
                 await asyncio.get_running_loop().create_future()
