@@ -12,6 +12,7 @@ from app.domain.egress import Address
 from app.domain.message import Message, Partition
 from workers.delivery.oauth.destination import Header, Landing
 from workers.transport.dialing import Origin
+from workers.transport.opening import OPENING, Opening
 
 # Whoever owns the name says how many there are, and each costs a connection and a request for every
 # message in the air.
@@ -91,7 +92,8 @@ class BroadcastDestination:
             return request
         done = self._unfinished.progress(message)
         left = [address for address in addresses if address not in done]
-        answered = await self._posted(request, left, began)
+        posts = await self._posted(request, left, began)
+        answered = {address: post.outcome for address, post in posts.items()}
         # Another token may be taken where this one was not.
         again = HTTPStatus.UNAUTHORIZED if authorization is not None else NO_STATUS
         done |= {
@@ -99,7 +101,9 @@ class BroadcastDestination:
             for address, outcome in answered.items()
             if not isinstance(outcome, Retry) and outcome.status != again
         }
-        outcome = together({each: done.get(each) or answered[each] for each in addresses}, again)
+        outcomes = {each: done.get(each) or answered[each] for each in addresses}
+        outcome = together(outcomes, again)
+        _tell(posts, told_at(outcomes, again))
         match outcome:
             case Delivered():
                 return outcome
@@ -112,18 +116,31 @@ class BroadcastDestination:
 
     async def _posted(
         self, request: bytes, addresses: Collection[Address], began: float
-    ) -> Mapping[Address, Outcome]:
+    ) -> Mapping[Address, "_Post"]:
         """What each of the addresses makes of it, in what is left of the time since then."""
         origin, total_s = self._inner.way
         left_s = began + total_s - asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as tasks:
             posts = {
                 address: tasks.create_task(
-                    self._inner.post(request, Way(origin._replace(address=address), left_s))
+                    self._post(request, Way(origin._replace(address=address), left_s))
                 )
                 for address in addresses
             }
         return {address: post.result() for address, post in posts.items()}
+
+    async def _post(self, request: bytes, way: Way) -> "_Post":
+        """In a task of its own: other connections are opened meanwhile."""
+        opening = None if OPENING.get() is None else Opening()
+        OPENING.set(opening)
+        return _Post(await self._inner.post(request, way), opening)
+
+
+class _Post(NamedTuple):
+    """What came of one request, and what is known of its connection if somebody wants to know."""
+
+    outcome: Outcome
+    opening: Opening | None
 
 
 class Progress(dict[Address, Outcome]):
@@ -166,7 +183,8 @@ def together(outcomes: Mapping[Address, Outcome], first_told: int = NO_STATUS) -
     retries = [each for each in failures.values() if isinstance(each, Retry)]
     if not failures:
         return next(iter(outcomes.values()))
-    address, told = _told(failures, first_told)
+    address = _told(failures, first_told)
+    told = failures[address]
     reason = told.reason
     if len(outcomes) > 1:
         reason += f" (at {address}; {len(failures)} of {len(outcomes)} addresses have failed)"
@@ -194,14 +212,30 @@ def _others_well(
     return False if len(answered) < len(addresses) else None
 
 
-def _told(
-    failures: Mapping[Address, Retry | Discarded], first_told: int
-) -> tuple[Address, Retry | Discarded]:
-    """The failure that speaks for all: those that go on before those that are over."""
+def told_at(outcomes: Mapping[Address, Outcome], first_told: int = NO_STATUS) -> Address | None:
+    """The address of whose outcome `together` tells; None: all took it."""
+    failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
+    return _told(failures, first_told) if failures else None
+
+
+def _told(failures: Mapping[Address, Retry | Discarded], first_told: int) -> Address:
+    """Whose failure speaks for all: those that go on before those that are over."""
     return min(
-        failures.items(),
-        key=lambda item: (item[1].status != first_told, isinstance(item[1], Discarded)),
+        failures,
+        key=lambda at: (failures[at].status != first_told, isinstance(failures[at], Discarded)),
     )
+
+
+def _tell(posts: Mapping[Address, _Post], told: Address | None) -> None:
+    """Whoever wants to know of the attempt's connection hears of the one of whose end is told."""
+    opening = OPENING.get()
+    if opening is None:
+        return
+    opening.forget()  # a connection for its token
+    if told is None and len(posts) == 1:
+        told = next(iter(posts))
+    if told is not None and told in posts:
+        opening.take(posts[told].opening)
 
 
 def _too_many(addresses: Sequence[Address]) -> Retry:

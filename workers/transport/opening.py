@@ -22,6 +22,11 @@ class Opening:
         """What there was so far was for something else."""
         self.address, self.opened_at = "", None
 
+    def take(self, other: "Opening | None") -> None:
+        """The connection is that of `other`, as far as anybody knows."""
+        if other is not None:
+            self.address, self.opened_at = other.address, other.opened_at
+
     def opened(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
         self.opened_at = time.monotonic()

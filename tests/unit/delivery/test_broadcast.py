@@ -1,7 +1,7 @@
 """A message to many addresses: who gets it again, and what comes of all their answers."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from ipaddress import ip_address
 
@@ -24,6 +24,7 @@ from workers.delivery.circuit import Circuit
 from workers.delivery.oauth.destination import Header
 from workers.delivery.pace import Landed, Pace
 from workers.transport.dialing import Origin
+from workers.transport.opening import OPENING, Opening, goes_by
 
 A, B, C = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
 TOOK = Delivered(status=200)
@@ -65,6 +66,7 @@ class Replicas:
         self.requests.append(request)
         self.ways.append(way)
         self.sent.append(way.origin.address)
+        goes_by(f"{way.origin.address}:80")
         return self.answers[way.origin.address]
 
     def then(self, **answers: Outcome) -> None:
@@ -117,6 +119,27 @@ async def test_a_message_of_which_no_request_can_be_made_is_discarded_and_sent_t
     outcome = await broadcast(replicas).attempt(bodiless, retry_count=0)
     assert outcome == Discarded(reason="no body")
     assert replicas.sent == []
+
+
+async def test_a_trace_names_the_address_of_which_it_tells() -> None:
+    async def shown(attempt: Awaitable[Outcome]) -> tuple[str, Outcome]:
+        OPENING.set(opening := Opening())
+        outcome = await attempt
+        return opening.address, outcome
+
+    destination = broadcast(replicas := Replicas(b=BUSY))
+    told = [await shown(destination.attempt(a_message(), retry_count=0))]
+    told.append(await shown(destination.attempt(a_message(), retry_count=1)))
+    replicas.then()
+    told.append(await shown(destination.attempt(a_message(), retry_count=2)))
+    told.append(await shown(destination.attempt(a_message(), retry_count=0)))
+    replicas.then(a=NO, b=BUSY)
+    told.append(await shown(destination.attempt(a_message(), retry_count=0)))
+    replicas.then()
+    told.append(await shown(destination.attempt(a_message(), retry_count=1)))
+    # Where all took it no one of them is meant, nor one that refused it before and is not asked.
+    asked = ["10.0.0.2:80", "10.0.0.2:80", "10.0.0.2:80", "", "10.0.0.2:80", ""]
+    assert [address for address, _ in told] == asked
 
 
 async def test_messages_are_told_apart() -> None:
