@@ -271,6 +271,8 @@ class UndeliveredRow(Base):
     life: Mapped[str | None]
     # Its message was sent again, from here, and discarded again, which is a row of its own.
     outdated: Mapped[bool] = mapped_column(server_default=false())
+    # That row, which may be dropped before this one; kept when this is discarded once more here.
+    outdated_by: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class UndeliveredVoidRow(Base):

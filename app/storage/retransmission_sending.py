@@ -195,6 +195,7 @@ class SendingRepository:
         noted = self._mine(sending).values(written=written).returning(RetransmissionRow.id)
         if await self._session.scalar(noted) is None:
             return False
+        await self._claim(sending, sent)
         await self._mark(sending, sent)
         await SecondEnds(self._session).sent(sending.subscription_id, sent)
         return True
@@ -225,9 +226,19 @@ class SendingRepository:
                 row.offset == sent.source_offset,
                 row.redrive_id == retransmission_id,
             )
-            .values(redriven_at=None, redrive_id=None)
+            .values(redriven_at=None, redrive_id=None, outdated=False, outdated_by=None)
             .execution_options(synchronize_session=False)
         )
+
+    async def _claim(self, sending: Sending, sent: Sequence[Sent]) -> None:
+        """Lock the discards of these, by their ids, as `SecondEnds` does."""
+        row = UndeliveredRow
+        places = [(each.source_partition, each.source_offset) for each in sent]
+        theirs = select(row.id).where(
+            row.subscription_id == sending.subscription_id,
+            tuple_(row.partition, row.offset).in_(places),
+        )
+        await self._session.execute(theirs.order_by(row.id).with_for_update())
 
     async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
         # By their places: a message may have been discarded twice. What another has sent keeps the

@@ -12,6 +12,7 @@ from app.domain.commit import decode_runs, encode_runs
 from app.domain.undelivered import Undelivered
 from app.domain.voids import Void
 from app.storage.models import UndeliveredRow, UndeliveredVoidRow
+from app.storage.second_ends import SecondEnds
 from app.storage.texts import storable
 
 
@@ -30,13 +31,15 @@ class VoidRepository:
         }
         await self._keep(place, void)
         row = UndeliveredRow
-        of_life = select(row.id, row.offset).filter_by(**place).where(row.offset >= void.offset)
-        found = await self._session.execute(of_life)
-        covered = [row_id for row_id, offset in found if void.covers_offset(offset)]
+        of_life = select(row.id, row.offset, row.outdated_by).filter_by(**place)
+        found = await self._session.execute(of_life.where(row.offset >= void.offset))
+        covered = {row_id: by for row_id, offset, by in found if void.covers_offset(offset)}
         if covered:
+            # Of a message that was sent again, the discard of before is the last one now.
+            await SecondEnds(self._session).void(covered)
             await self._session.execute(
                 delete(row)
-                .where(row.id == any_(literal(covered, ARRAY(BigInteger))))
+                .where(row.id == any_(literal(list(covered), ARRAY(BigInteger))))
                 .execution_options(synchronize_session=False)
             )
 

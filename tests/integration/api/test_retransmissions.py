@@ -12,6 +12,7 @@ from app.api.schemas.retransmissions import RetransmitBody
 from app.domain.job import JobResult
 from app.domain.message import NewRecord, Partition
 from app.domain.retransmission import CANCELLED_KEPT, RetransmissionState, Sent
+from app.domain.voids import Void
 from app.services.pruning import Pruner
 from app.storage.database import Database
 from app.storage.jobs import JobRepository

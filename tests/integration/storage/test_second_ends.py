@@ -11,11 +11,14 @@ from sqlalchemy import text
 from app.domain.message import Partition
 from app.domain.redrive import RedriveFilter
 from app.domain.undelivered import Undelivered, UndeliveredFilter
+from app.domain.voids import Entry, Void
 from app.services.traces import TraceService
 from app.storage.database import Database
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.redrives import RedriveRepository
+from app.storage.retransmission_rows import Discards, discards
 from app.storage.undelivered import UndeliveredRepository
+from app.storage.urls import libpq_url
 from tests.integration.storage.builders import an_undelivered
 
 STREAM = Partition("angelia.undelivered", 2)
@@ -33,18 +36,31 @@ def its_second_end(first: Undelivered, **settings: Any) -> Undelivered:  # noqa:
     return replace(first, **{**values, **settings})
 
 
-async def record(database: Database, *discards: Undelivered) -> None:
+async def record(database: Database, *entries: Entry) -> None:
     async with database.transaction() as session:
         before = (await RecorderPositions(session).all()).get(STREAM, 0)
-        await UndeliveredRepository(session).record(discards, STREAM, before + len(discards))
+        await UndeliveredRepository(session).record(entries, STREAM, before + len(entries))
 
 
-async def redrive(database: Database, *message_ids: str, again: bool = False) -> int:
+def a_void(end: Undelivered) -> Void:
+    """Of the worker that discarded it, before that was committed."""
+    return Void(
+        subscription_id=end.subscription_id,
+        partition=end.partition,
+        life=end.life,
+        offset=end.offset,
+        finished=(),
+    )
+
+
+async def redrive(
+    database: Database, *message_ids: str, again: bool = False, redrive_id: str = REDRIVE
+) -> int:
     """How many were marked as sent again by the redrive."""
     wanted = RedriveFilter(message_ids=message_ids, again=again)
     async with database.transaction() as session:
         chosen = await RedriveRepository(session).choose("s-1", wanted, limit=10)
-        await RedriveRepository(session).mark([each.row for each in chosen], REDRIVE)
+        await RedriveRepository(session).mark([each.row for each in chosen], redrive_id)
     return len(chosen)
 
 
@@ -117,9 +133,76 @@ async def test_what_is_discarded_once_more_where_it_stood_is_listed(database: Da
     await record(database, first)
     await redrive(database, "m-3")
     await record(database, its_second_end(first))
-    # Somebody has gone back in the log.
-    await record(database, replace(first, discarded_at=first.discarded_at + timedelta(days=9999)))
-    assert (0, 3) in await listed(database)
+    # Somebody has gone back in the log, in which the copy comes once more, too.
+    later = first.discarded_at + timedelta(days=9999)
+    await record(database, replace(first, discarded_at=later))
+    assert await listed(database) == [(0, 3), (1, 1_003)]
+    await record(database, its_second_end(first, discarded_at=later + timedelta(hours=1)))
+    assert await listed(database) == [(1, 1_003)]
+
+
+async def test_what_ended_before_is_listed_again_when_its_second_end_is_void(
+    database: Database,
+) -> None:
+    first, other = an_undelivered(3), an_undelivered(4)
+    await record(database, first, other)
+    await redrive(database)
+    second = its_second_end(first, life="ab")
+    await record(database, second, its_second_end(other, life="cd"))
+    assert await listed(database) == [(1, 1_004), (1, 1_003)]
+    await record(database, a_void(second))
+    assert await listed(database) == [(1, 1_004), (0, 3)]
+    # What comes late of it changes nothing, and what its next worker discards does.
+    await record(database, second)
+    assert await listed(database) == [(1, 1_004), (0, 3)]
+    await record(database, replace(second, life="ef"))
+    assert await listed(database) == [(1, 1_004), (1, 1_003)]
+
+
+@pytest.mark.parametrize(("void", "left"), [((2,), [1]), ((1,), [2]), ((1, 2), [0]), ((2, 1), [0])])
+async def test_of_what_was_sent_again_twice_the_last_end_that_is_not_void_is_listed(
+    database: Database, void: tuple[int, ...], left: list[int]
+) -> None:
+    first = an_undelivered(0)
+    later = first.discarded_at + timedelta(hours=2)
+    ends = [
+        first,
+        its_second_end(first, offset=1, life="ab"),
+        its_second_end(first, offset=2, life="cd", discarded_at=later, retransmission="s" * 32),
+    ]
+    for end, redrive_id in zip(ends, (REDRIVE, "s" * 32, "t" * 32), strict=True):
+        await record(database, end)
+        assert await redrive(database, redrive_id=redrive_id) == 1
+    await record(database, *[a_void(replace(ends[each], partition=1)) for each in void])
+    assert [offset for _, offset in await listed(database)] == left
+
+
+async def test_what_one_life_discarded_twice_is_void_at_once(database: Database) -> None:
+    first = an_undelivered(0)
+    later = first.discarded_at + timedelta(hours=2)
+    second = its_second_end(first, offset=1, life="ab")
+    third = replace(second, offset=2, discarded_at=later, retransmission="s" * 32)
+    for end, redrive_id in ((first, REDRIVE), (second, "s" * 32), (third, "t" * 32)):
+        await record(database, end)
+        assert await redrive(database, redrive_id=redrive_id) == 1
+    await record(database, a_void(second))
+    assert await listed(database) == [(0, 0)]
+
+
+async def test_what_ended_again_is_not_chosen_for_a_retransmission_by_its_first_end(
+    database: Database, postgres_url: str
+) -> None:
+    first = an_undelivered(3)
+    await record(database, first)
+    await redrive(database, "m-3")
+    await record(database, its_second_end(first))
+    async with database.transaction() as session:
+        # Its copy was dropped, and how that had ended before was recorded after that.
+        await session.execute(text("UPDATE undelivered SET redriven_at = NULL, redrive_id = NULL"))
+    since, until = first.discarded_at, first.discarded_at + timedelta(days=1)
+    wanted = Discards(subscription_id="s-1", since=since, until=until)
+    slices = discards(libpq_url(postgres_url), (0, 1_000), wanted)
+    assert [row[2] for rows in slices for row in rows] == [1_003]
 
 
 async def until_one_waits(database: Database) -> None:
