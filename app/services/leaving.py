@@ -12,7 +12,7 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.log.interface import MessageLog
 from app.services.audit import Describe, note
-from app.storage.audit import AuditRepository
+from app.services.retransmission_changes import Ending
 from app.storage.subscriptions import SubscriptionRepository
 
 _log = structlog.get_logger(__name__)
@@ -27,11 +27,12 @@ async def delete_those_that_go_with(
     topic: str,
     subscriptions: SubscriptionRepository,
     *,
-    events: AuditRepository,
+    ending: Ending,
     describe: Describe[Subscription],
 ) -> Sequence[Subscription]:
     """Delete the topic's subscriptions, if all of them are to go with it; else none.
 
+    Their retransmissions end with them.
     The change clock is held: no other comes meanwhile.
     """
     found = await subscriptions.of_topic(topic)
@@ -45,7 +46,8 @@ async def delete_those_that_go_with(
             name=f"{topic}/{each.name}",
             before=describe(each),
         )
-        await note(events, event)
+        await note(ending.audit, event)
+        await ending.of(each)
     return found
 
 

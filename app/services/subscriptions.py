@@ -30,6 +30,7 @@ from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
 from app.services.history import Asking, History, opened
 from app.services.oauth import require_provider
+from app.services.retransmission_changes import Ending
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
@@ -185,7 +186,7 @@ class SubscriptionService:
         return await self.change(topic, name, edit)
 
     async def delete(self, topic: str, name: str, *, check: Check[Subscription] = whatever) -> bool:
-        """Delete it; whether every live worker has let go of it.
+        """Delete it with its retransmissions; whether every live worker has let go of it.
 
         SubscriptionNotFoundError, and what `check` raises of it; then it is not deleted.
         """
@@ -194,6 +195,12 @@ class SubscriptionService:
             check(deleted)
             event = self._change(Action.REMOVED, before=deleted)
             await note(AuditRepository(session), event)
+            ending = Ending(
+                retransmissions=RetransmissionRepository(session),
+                jobs=JobRepository(session),
+                audit=AuditRepository(session),
+            )
+            await ending.of(deleted)
             number = await ChangeFeed(session).current()
         applied = await self._applied.wait(number, within=APPLIED_WITHIN)
         await self._forget(deleted)

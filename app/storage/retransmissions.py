@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.errors import RetransmissionNotFoundError
 from app.domain.job import Claim, Job, JobState
 from app.domain.retransmission import (
+    ENDED,
     Counts,
     Request,
     Retransmission,
@@ -35,6 +36,7 @@ DROP_MAX: Final = 10_000
 RECORDS_DROP_MAX: Final = 1_000
 
 _NOW: Final = func.clock_timestamp()
+_OPEN: Final = (RetransmissionState.REQUESTED.value, RetransmissionState.SENDING.value)
 
 
 class RetransmissionRepository:
@@ -83,6 +85,15 @@ class RetransmissionRepository:
             query = query.where(await older_than(self._session, _AGE, after))
         return [_retransmission_of(found) for found in await self._session.execute(query)]
 
+    async def open_of(self, subscription_id: str) -> Sequence[Retransmission]:
+        """Those of the subscription that have not ended, the oldest first."""
+        row = RetransmissionRow
+        query = _known().where(row.subscription_id == subscription_id, row.state.in_(_OPEN))
+        found = [_retransmission_of(each) for each in await self._session.execute(query)]
+        # Where its job has failed, so has it.
+        still = [each for each in found if each.state not in ENDED]
+        return sorted(still, key=lambda each: (each.requested_at, each.id))
+
     async def chosen(self, claim: Claim, counts: Mapping[str, int], samples: Sequence[Any]) -> None:
         """Its job has ended: what that taking has chosen is what is sent, unless it is cancelled.
 
@@ -116,10 +127,9 @@ class RetransmissionRepository:
     async def end(self, retransmission_id: str, state: RetransmissionState) -> bool:
         """End it in that state, unless it has ended; whether it was so ended."""
         row = RetransmissionRow
-        open_states = (RetransmissionState.REQUESTED.value, RetransmissionState.SENDING.value)
         ended = (
             update(row)
-            .where(row.id == retransmission_id, row.state.in_(open_states))
+            .where(row.id == retransmission_id, row.state.in_(_OPEN))
             .values(state=state.value, ended_at=_NOW, worker=None, lease_until=None)
             .returning(row.id)
         )
