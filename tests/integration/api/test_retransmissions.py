@@ -258,6 +258,37 @@ async def test_what_it_sent_and_is_discarded_again_is_listed_once_as_it_ended_la
     assert (await api.get(path)).json()["counts"]["discarded"] == 1
 
 
+@pytest.mark.parametrize("order", ["evd", "edv", "dev"])
+async def test_what_a_cancelled_one_dropped_after_a_second_end_that_is_void_is_listed_again(
+    api: httpx.AsyncClient, subscription: str, database: Database, order: str
+) -> None:
+    path = await requested(api, subscription)
+    job_id = await chosen(database, 1)
+    async with database.transaction() as session:
+        sending = await SendingRepository(session, "w-1").take(LEASE)
+        assert sending is not None
+        whose = sending.subscription_id
+        first = an_undelivered(7, subscription_id=whose)
+        await UndeliveredRepository(session).record([first], STREAM, 1)
+        await SendingRepository(session, "w-1").record(sending, [Sent(0, 7, 1, 107)])
+    await api.delete(path)
+    end = replace(first, partition=1, offset=107, life="ab", retransmission=job_id)
+    void = Void(subscription_id=whose, partition=1, life="ab", offset=107, finished=())
+    for position, step in enumerate(order, start=2):
+        # The worker that discarded it is gone, and the next one drops it: known in any order.
+        async with database.transaction() as session:
+            if step == "d":
+                await SendingRepository(session, "w-2").unmark(job_id, [(1, 107)])
+            else:
+                entry = end if step == "e" else void
+                await UndeliveredRepository(session).record([entry], STREAM, position)
+    listed = (await api.get(f"{subscription}/undelivered")).json()
+    assert [(each["offset"], "redrivenAt" in each) for each in listed] == [(7, False)]
+    redrive = {"only": "discarded", "dryRun": True}
+    answer = await api.post(f"{subscription}/retransmission", json=redrive)
+    assert [each["offset"] for each in answer.json()["messages"]] == [7]
+
+
 async def test_one_that_has_ended_is_not_cancelled(
     api: httpx.AsyncClient, subscription: str, database: Database
 ) -> None:
