@@ -13,6 +13,7 @@ from app.domain.egress import DEFAULT_PORTS, Address
 from workers.transport.connecting import connected_to
 from workers.transport.opening import OPENING
 from workers.transport.resolving import Resolver
+from workers.transport.routes import HasRoute, has_route, of_reachable_kinds
 from workers.transport.tls import PLAIN, Credentials, TlsContexts, tls_problem
 from workers.transport.tunneling import Tunneler
 
@@ -65,8 +66,10 @@ class Dialer:
         tunneler: Tunneler | None = None,
         *,
         watch: Watch | None = None,
+        has_route: HasRoute = has_route,
     ) -> None:
         self._watch = watch
+        self._has_route = has_route
         self._resolver = resolver
         self._contexts = TlsContexts(ca_file)
         self._tunneler = tunneler
@@ -95,13 +98,16 @@ class Dialer:
     async def addresses(self, origin: Origin, *, deadline: float) -> Sequence[Address]:
         """All that its host stands for, the preferred ones first, by `deadline` (loop's clock).
 
+        Without those of a kind (IPv4, IPv6) that this machine cannot reach, where it can the other.
+
         Raises httpx.ConnectTimeout, httpx.ConnectError or RefusedAddressError.
         """
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._resolver.addresses(origin.host, origin.port)
+                found = await self._resolver.addresses(origin.host, origin.port)
         except (OSError, ValueError) as exc:
             raise _unconnected(exc, origin) from exc
+        return of_reachable_kinds(found, self._reaches)
 
     async def learn(self, origin: Origin, tls: ssl.SSLObject | None) -> None:
         """An answer has come by `tls`: the next connections to its origin may resume its session.
@@ -118,6 +124,11 @@ class Dialer:
         self._contexts.close()
         if self._tunneler is not None:
             self._tunneler.close()
+
+    def _reaches(self, address: Address) -> bool:
+        # What a proxy can reach is for it to say.
+        by_proxy = self._tunneler is not None and self._tunneler.leads_to((address,))
+        return by_proxy or self._has_route(address)
 
     async def _connected(self, origin: Origin, deadline: float) -> socket:
         async with asyncio.timeout_at(deadline):

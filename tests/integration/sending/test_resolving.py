@@ -10,13 +10,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.domain.egress import Address, EgressPolicy
+from app.domain.egress_proxy import EgressProxy
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from workers.transport.connection import Connection
 from workers.transport.dialing import Dialer, Origin
 from workers.transport.resolving import Found, RefusedAddressError, Resolver
+from workers.transport.routes import has_route
 from workers.transport.sweep import Sweep
 from workers.transport.transport import DeliveryTransport
+from workers.transport.tunneling import Tunneler
 
 HOST = "shop.test"
 PUBLIC = "1.1.1.1"
@@ -198,6 +201,41 @@ async def test_all_addresses_of_a_name_are_told_and_one_of_them_can_be_dialled()
         assert first.connections_total == 0
         with pytest.raises(RefusedAddressError):
             await dialled(resolver, first.port, ip_address("169.254.169.254"))
+
+
+@pytest.mark.parametrize(
+    ("stands_for", "routed", "told"),
+    [
+        (("127.0.0.1", "::1"), ("127.0.0.1",), ("127.0.0.1",)),
+        (("127.0.0.1", "::1"), ("::1",), ("::1",)),
+        (("127.0.0.1", "::1"), ("127.0.0.1", "::1"), ("127.0.0.1", "::1")),
+        (("127.0.0.1", "::1"), (), ("127.0.0.1", "::1")),
+        # Of its own kind one that cannot be reached is a failure, which is to be seen.
+        (("127.0.0.1", "127.0.0.2"), ("127.0.0.1",), ("127.0.0.1", "127.0.0.2")),
+    ],
+)
+async def test_addresses_of_a_kind_that_a_machine_cannot_reach_are_left_out(
+    stands_for: Sequence[str], routed: Sequence[str], told: Sequence[str]
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with a_resolver(Names(stands_for), LOOPBACK) as resolver:
+        dialer = Dialer(resolver, has_route=lambda address: str(address) in routed)
+        found = await dialer.addresses(Origin("http", HOST, 80), deadline=loop.time() + 5)
+    assert [str(each) for each in found] == list(told)
+
+
+async def test_an_address_of_a_kind_that_a_machine_cannot_reach_is_a_proxys_to_reach() -> None:
+    loop, proxy = asyncio.get_running_loop(), EgressProxy.of("http://127.0.0.1:1")
+    async with a_resolver(Names([PUBLIC, "2606:4700:4700::1111"])) as resolver:
+        dialer = Dialer(resolver, tunneler=Tunneler(proxy), has_route=lambda _: False)
+        found = await dialer.addresses(Origin("http", HOST, 80), deadline=loop.time() + 5)
+    assert len(found) == 2
+
+
+def test_a_machine_has_a_route_to_itself_and_none_to_where_there_can_be_none() -> None:
+    assert has_route(ip_address("127.0.0.1"))
+    # A link-local address without the link it is local to.
+    assert not has_route(ip_address("fe80::1"))
 
 
 async def test_a_name_without_addresses_in_time_cannot_be_reached() -> None:
