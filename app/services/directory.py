@@ -26,7 +26,7 @@ class TopicDirectory:
     A known topic is found without waiting, whether the database answers or not. An unknown name is
     looked up, at most LOOK_UPS_MAX at once, and its absence remembered for ABSENT_FOR (for at most
     ABSENT_MAX names), so that publishers to topics that do not exist cannot load the database.
-    `deleted` hears of each topic that is gone.
+    `deleted` hears of each topic that is gone, also where another one of its name is there.
     """
 
     def __init__(
@@ -89,8 +89,7 @@ class TopicDirectory:
             self._learn(topic)
         for name in changes.deleted_topics:
             self._topics.pop(name, None)
-            if self._deleted is not None:
-                self._deleted(name)
+            self._gone(name)
         self._subscribers.apply(changes)
         self.number = max(self.number, changes.number)
 
@@ -98,11 +97,19 @@ class TopicDirectory:
         """Drop a topic that turned out not to exist; the next `get` looks it up."""
         if self._topics.get(topic.name) is topic:
             del self._topics[topic.name]
+            self._gone(topic.name)
+
+    def _gone(self, name: str) -> None:
+        if self._deleted is not None:
+            self._deleted(name)
 
     def _learn(self, topic: Topic) -> None:
         known = self._topics.get(topic.name)
         if known is None or known.change <= topic.change:
             self._topics[topic.name] = topic
+            if known is not None and known.created_at != topic.created_at:
+                # It was deleted, and made anew, between two looks.
+                self._gone(topic.name)
         self._absent.pop(topic.name, None)
 
     async def _looked_up(self, name: str) -> Topic:

@@ -21,14 +21,18 @@ class Volumes:
         self._counts = counts
 
     async def tell(self) -> None:
-        """Add what is new; StorageUnavailableError: it is added the next time."""
+        """Add what is new; StorageUnavailableError: it is added the next time.
+
+        Unless it was the commit that was not answered: what may have been added is not added again.
+        """
         untold = self._counts.untold()
         if not untold:
             return
         async with self._database.transaction() as session:
             await VolumeRepository(session).add(_by_topic(untold))
-        for _, stored, size in untold:
-            stored.told += size
+            # Before the commit: nothing that ends us in it has anything counted twice.
+            for _, stored, size in untold:
+                stored.told += size
 
     async def of(self, told: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
         """The bytes of each, with those that only this process knows of yet."""

@@ -1,5 +1,6 @@
 import asyncio
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -134,3 +135,25 @@ def test_drops_a_topic_that_turned_out_to_be_gone_but_not_its_successor() -> Non
     assert directory.known("a.b") is new
     directory.forget(new)
     assert directory.known("a.b") is None
+
+
+def test_a_topic_that_was_made_anew_between_two_looks_is_told_as_gone() -> None:
+    gone: list[str] = []
+    directory = TopicDirectory(Stored().get, deleted=gone.append)
+    first = replace(a_topic(), created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    directory.apply(Changes(number=1, topics=(first,)))
+    directory.apply(Changes(number=2, topics=(replace(first, change=2, partitions=9),)))
+    assert gone == []
+    second = replace(first, change=4, created_at=datetime(2026, 1, 2, tzinfo=UTC))
+    directory.apply(Changes(number=4, topics=(second,)))
+    assert gone == ["a.b"]
+
+
+def test_a_topic_that_turned_out_not_to_exist_is_told_as_gone() -> None:
+    gone: list[str] = []
+    directory = TopicDirectory(Stored().get, deleted=gone.append)
+    known = a_topic()
+    directory.apply(Changes(number=1, topics=(known,)))
+    directory.forget(a_topic(change=2))
+    directory.forget(known)
+    assert gone == ["a.b"]
