@@ -3,8 +3,9 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 import structlog
@@ -51,6 +52,16 @@ class Redriven:
     more: bool
 
 
+class _Redrive(NamedTuple):
+    """What is asked for, and when it was looked for (as the database says)."""
+
+    subscription: Subscription
+    topic: Topic
+    wanted: RedriveFilter
+    looked_at: datetime
+    id: str
+
+
 class RedriveService:
     """Appends discarded messages to their topic, addressed to their subscription alone."""
 
@@ -72,49 +83,64 @@ class RedriveService:
         """Send the wanted discards again, as many as one request may, whatever the state is.
 
         TopicNotFoundError, SubscriptionNotFoundError; MessageTooLargeError: the first of them is
-        larger than its topic allows by now; LogUnavailableError. Then none counts as sent.
+        larger than its topic allows by now; LogUnavailableError. Then none counts as sent. Each
+        call to the log is a change of its own in the audit.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
             redrives = RedriveRepository(session)
-            # Claimed until the end, so that two requests at once do not send the same.
-            found = await redrives.choose(subscription.id, wanted, limit=_LOOKED_AT)
+            looked_at = await redrives.now()
+            # Nobody else's, where the mark of theirs would not keep us from sending the same.
+            found = await redrives.choose(
+                subscription.id, wanted, limit=_LOOKED_AT, claim=wanted.again
+            )
             told = await TopicRepository(session).get(topic)
-            addressed = Addressed(subscription.id, uuid4().hex)
-            sent: list[Redrivable] = []
-            for call in _calls(_fitting(found, told)):
-                discards = await redrives.read([each.row for each in call])
-                try:
-                    await self._append(told, discards, addressed)
-                except AngeliaError:
-                    if not sent:
-                        raise
-                    break  # what was sent is marked all the same, or it would be sent twice
-                # Only after the log has acknowledged them: a crash before this is committed has
-                # the next redrive send them again; the other way round they would be lost.
-                await redrives.mark([each.row for each in call], addressed.job_id)
-                sent += call
-            if sent:
-                event = _change(subscription, addressed.job_id, sent)
-                await note(AuditRepository(session), event)
+        redrive = _Redrive(subscription, told, wanted, looked_at, uuid4().hex)
+        sent, more = list[Redrivable](), len(found)
+        for call in _calls(_fitting(found, told)):
+            try:
+                sent += await self._send(redrive, call)
+            except AngeliaError:
+                if not sent:
+                    raise
+                break
+            more -= len(call)
         _log.info("redriven", topic=topic, subscription=name, messages=len(sent))
-        job_id = addressed.job_id if sent else None
-        return Redriven(id=job_id, messages=sent, more=len(sent) < len(found))
+        return Redriven(id=redrive.id if sent else None, messages=sent, more=more > 0)
 
-    async def _append(
-        self, topic: Topic, discards: Sequence[Undelivered], addressed: Addressed
-    ) -> None:
+    async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
+        """Those of one call to the log that nobody else sends, which are marked when it is over.
+
+        The rows are locked for that long, and whoever records discards may wait for one of them.
+        """
+        async with self._database.transaction() as session:
+            redrives = RedriveRepository(session)
+            rows = await redrives.claim(
+                [each.row for each in call], redrive.wanted, looked_at=redrive.looked_at
+            )
+            if not rows:
+                return []
+            await self._append(redrive, await redrives.read(rows))
+            # Only after the log has acknowledged them: a crash before this is committed has the
+            # next redrive send them again; the other way round they would be lost.
+            await redrives.mark(rows, redrive.id)
+            sent = [each for each in call if each.row in rows]
+            await note(AuditRepository(session), _change(redrive, sent))
+        return sent
+
+    async def _append(self, redrive: _Redrive, discards: Sequence[Undelivered]) -> None:
         now_ms = time.time_ns() // 1_000_000
+        addressed = Addressed(redrive.subscription.id, redrive.id)
         records = [redrive_record(each, addressed, now_ms=now_ms) for each in discards]
-        await self._log.append(topic.name, records, ack=topic.ack)
+        await self._log.append(redrive.topic.name, records, ack=redrive.topic.ack)
 
 
-def _change(subscription: Subscription, redrive_id: str, sent: Sequence[Redrivable]) -> Change:
+def _change(redrive: _Redrive, sent: Sequence[Redrivable]) -> Change:
     return Change(
         action=Action.REDRIVEN,
         kind="subscription",
-        name=f"{subscription.topic}/{subscription.name}",
-        after={"id": redrive_id, "messages": len(sent)},
+        name=f"{redrive.subscription.topic}/{redrive.subscription.name}",
+        after={"id": redrive.id, "messages": len(sent)},
     )
 
 

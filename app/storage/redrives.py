@@ -1,8 +1,9 @@
 """Undelivered messages as they are sent again."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.redrive import Redrivable, RedriveFilter
@@ -25,7 +26,7 @@ class RedriveRepository:
         """At most `limit` of the wanted ones, the oldest discards first.
 
         With `claim`, those that another transaction has claimed are passed over: no two that run
-        at once have one in common.
+        at once have one in common as long as both run.
         """
         query = (
             select(
@@ -58,6 +59,24 @@ class RedriveRepository:
             )
             for row, message_id, discarded_at, reason, status, partition, offset, size in rows
         ]
+
+    async def now(self) -> datetime:
+        """The time of the marks."""
+        now: datetime = (await self._session.execute(select(func.clock_timestamp()))).scalar_one()
+        return now
+
+    async def claim(
+        self, rows: Collection[int], wanted: RedriveFilter, *, looked_at: datetime
+    ) -> Collection[int]:
+        """Those of `rows` that are still wanted, and were not sent again since they were looked at.
+
+        They are this transaction's alone: those that are another's are passed over.
+        """
+        row = UndeliveredRow
+        unsent = or_(row.redriven_at.is_(None), row.redriven_at < looked_at)
+        query = select(row.id).where(row.id.in_(rows), unsent, *_conditions(wanted))
+        found = await self._session.scalars(query.with_for_update(skip_locked=True))
+        return set(found.all())
 
     async def read(self, rows: Collection[int]) -> Sequence[Undelivered]:
         """The discards of these rows, with all that is sent again, the oldest first."""

@@ -57,9 +57,13 @@ BODY: dict[str, Setting] = {
 
 
 class Gate(MemoryLog):
-    """A log that takes so many calls of append, and then is down; or waits before it takes one."""
+    """A log that takes so many calls of append, and then is down; or waits before it takes one.
+
+    It may close behind each that it takes.
+    """
 
     calls_left = 10**9
+    closes = False
     acknowledges = True
     sizes: Sequence[int] = ()
 
@@ -68,10 +72,15 @@ class Gate(MemoryLog):
         self.open = asyncio.Event()
         self.open.set()
         self.asked = asyncio.Event()
+        self.held_up = asyncio.Event()
 
     async def append(self, topic: str, records: Any, **how: Any) -> Any:  # noqa: ANN401 - as the log's
         self.asked.set()
+        if not self.open.is_set():
+            self.held_up.set()
         await self.open.wait()
+        if self.closes:
+            self.open.clear()
         self.down = self.down or self.calls_left <= 0
         self.calls_left -= 1
         appended = await super().append(topic, records, **how)
@@ -307,6 +316,56 @@ async def test_two_requests_at_once_send_nothing_twice(
         log.open.set()
     assert (second["count"], (await first)["count"]) == (0, 3)
     assert sent(log) == ["m0", "m1", "m2"]
+
+
+async def test_what_ended_again_is_recorded_while_others_are_still_sent(
+    api: httpx.AsyncClient,
+    path: str,
+    stored: Subscription,
+    database: Database,
+    log: Gate,
+    subscription: str,
+) -> None:
+    await record(database, [discarded(stored, number) for number in range(150)])
+    log.closes = True
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        redrive = tasks.create_task(done(api, path))
+        await log.held_up.wait()
+        its_id = next(each for each in (await marks(database)).values() if each)
+        end = discarded(
+            stored, 0, offset=1_000, retransmission=its_id, discarded_at=NOON + timedelta(days=1)
+        )
+        await record(database, [end])
+        log.closes = False
+        log.open.set()
+    answered = await redrive
+    assert (answered["count"], answered["id"], answered["more"]) == (150, its_id, False)
+    listed = await api.get(f"{subscription}/undelivered", params={"messageId": "m0"})
+    assert [each["offset"] for each in listed.json()] == [1_000]
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_two_requests_at_once_share_what_both_have_found(
+    api: httpx.AsyncClient,
+    path: str,
+    stored: Subscription,
+    database: Database,
+    log: Gate,
+    *,
+    again: bool,
+) -> None:
+    await record(database, [discarded(stored, number) for number in range(150)])
+    log.closes = True
+    async with asyncio.timeout(30), asyncio.TaskGroup() as both:
+        first = both.create_task(done(api, path, again=again))
+        await log.held_up.wait()
+        log.closes, log.held_up = False, asyncio.Event()
+        second = both.create_task(done(api, path))
+        # The last of the first are its own; and nothing else is left for the second.
+        assert (await second)["count"] == 0
+        log.open.set()
+    assert (await first)["count"] == 150
+    assert sorted(sent(log)) == sorted(f"m{number}" for number in range(150))
 
 
 async def test_bytes_are_bounded_and_the_rest_goes_with_the_next_request(
