@@ -6,7 +6,7 @@ import shutil
 import ssl
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, DirectoryPath, Field, FilePath, SecretStr
@@ -41,9 +41,15 @@ def _http_url(url: SecretStr) -> SecretStr:
     return url
 
 
+_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
+
+
 def _without_credentials(place: str | None) -> str | None:
     """It is shown and stored: what opens a bucket is in the environment, or in Spark's settings."""
-    if place is not None and "@" in urlsplit(place).netloc:
+    parts = urlsplit(place or "")
+    # A secret may have a slash in it: then what is before that looks like a host with a port.
+    clean = "@" not in parts.geturl() and _HOST.fullmatch(parts.netloc)
+    if parts.scheme and not clean:
         raise ValueError("must have no credentials: give them as AWS_ACCESS_KEY_ID, …")
     return place
 

@@ -16,6 +16,10 @@ from app.config import Settings
         ("spark_memory", "0g"),
         # It would be shown with what opens it.
         ("spark_output", "s3a://key:secret@bucket/results"),
+        ("spark_output", "s3a://key:se/cret@bucket/results"),
+        ("spark_output", "s3a://key:123/cret@bucket/results"),
+        ("spark_output", "s3a://bucket/results?k=a@b"),
+        ("spark_output", "s3a://key:secret/results"),
         *(("worker_address", text) for text in ("localhost", ":9", "host:", "h:123456", "h:port")),
     ],
 )
@@ -32,6 +36,9 @@ def test_what_does_not_have_the_form_is_refused(name: str, value: str) -> None:
         ("spark_memory", "512m"),
         ("spark_output", "s3a://bucket/results"),
         ("spark_output", "/srv/a@b"),
+        ("spark_output", "file:///srv/results"),
+        ("spark_output", "hdfs://namenode:8020/results"),
+        ("spark_output", "hdfs://[::1]:8020/results"),
         ("worker_address", "0.0.0.0:9400"),
         ("worker_address", "[::1]:0"),
     ],
