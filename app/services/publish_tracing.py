@@ -4,7 +4,7 @@ import time
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
-from app.domain.errors import AngeliaError
+from app.domain.errors import AngeliaError, DuplicateMessageError
 from app.domain.message import HEADER_ID, NewRecord
 from app.domain.topic import Topic
 from app.domain.trace import (
@@ -93,7 +93,7 @@ class TracedPublisher(IdempotentPublisher):
         source = self._traces.source(TraceSource(topic=topic.name))
         at, took = time.time_ns() // 1_000, int((time.monotonic() - began) * 1e6)
         for message_id, answer in zip(ids, answers, strict=True):
-            status, reason = _said(answer)
+            status, reason = _said(answer, message_id)
             if not everything and status != _ERROR:
                 continue
             self._traces.add(
@@ -118,10 +118,20 @@ class TracedPublisher(IdempotentPublisher):
             )
 
 
-def _said(answer: AngeliaError | bool) -> tuple[str, str]:  # noqa: FBT001 - whether a duplicate
+def _said(
+    answer: AngeliaError | bool,  # noqa: FBT001 - whether a duplicate
+    message_id: bytes,
+) -> tuple[str, str]:
+    if isinstance(answer, DuplicateMessageError) and _is_of(answer, message_id):
+        # Its publisher is told that it is refused; the trace is that of the message which is there.
+        return _SUCCESS, DUPLICATE
     if isinstance(answer, AngeliaError):
         return _ERROR, answer.message[:TEXT_LENGTH_MAX]
     return _SUCCESS, DUPLICATE if answer else ""
+
+
+def _is_of(answer: DuplicateMessageError, message_id: bytes) -> bool:
+    return answer.duplicate_of is not None and answer.duplicate_of.encode() == message_id
 
 
 def _id_of(record: NewRecord) -> bytes:

@@ -12,6 +12,7 @@ from app.domain.streams import TRACES, TRACES_PARTITIONS
 from app.domain.trace import TraceSource
 from app.domain.undelivered import Undelivered
 from app.log.interface import LogTopic
+from app.services.publish_tracing import DUPLICATE
 from app.storage.database import Database, open_database
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.undelivered import UndeliveredRepository
@@ -235,6 +236,24 @@ async def test_what_is_refused_before_the_log_is_asked_is_an_error(
     assert said.keys() == {refused.headers["Hermes-Message-Id"], "large"}
     assert said["large"].reason == batch.json()[1]["message"]
     assert said[refused.headers["Hermes-Message-Id"]].reason == refused.json()["message"]
+
+
+async def test_what_is_refused_since_it_is_stored_under_its_id_is_no_error(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    rule = {"onDuplicate": "REFUSE", "expression": "body.order"}
+    body = {"name": "shop.once", "deduplication": rule, "trackingMode": "trackingAll"}
+    (await api.post("/topics", json=body)).raise_for_status()
+    await stream_in(log)
+    for own_id in ("a", "a", "b"):
+        headers = {"Idempotency-Key": own_id}
+        answer = await api.post("/topics/shop.once", json={"order": 1}, headers=headers)
+    items = [{"id": each, "message": {"order": 1}} for each in ("a", "b")]
+    batch = await api.post("/topics/shop.once/batch?envelope=true", json=items)
+    assert [each["status"] for each in batch.json()["results"]] == [409, 409]
+    said = [(row.message_id, row.status, row.reason) for row in await rows_in(log, 5)]
+    there, other = ("a", "SUCCESS", DUPLICATE), ("b", "ERROR", answer.json()["message"])
+    assert said == [("a", "SUCCESS", ""), there, other, there, other]
 
 
 async def test_publications_of_other_topics_say_nothing(
