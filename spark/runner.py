@@ -126,7 +126,7 @@ class Runner:
         progress = Progress(job.progress.log)
         async with asyncio.TaskGroup() as tasks:
             doing = tasks.create_task(self._done(job, progress))
-            looking = tasks.create_task(self._look(progress))
+            looking = tasks.create_task(self._look(job, progress))
             ending = await self._watch(job, progress, doing=doing, stopping=stopping)
             looking.cancel()
         # The last lines, before the state that they explain.
@@ -149,11 +149,14 @@ class Runner:
             _log.exception("job_broke", job=job.id)
             return _failure_of(exc)
 
-    async def _look(self, progress: Progress) -> None:
+    async def _look(self, job: Job, progress: Progress) -> None:
         """Ask how far it is, beside the reports: these go on while Spark does not answer."""
         while True:
             await asyncio.sleep(self._pace.report_every.total_seconds())
-            await asyncio.to_thread(progress.look)
+            try:
+                await asyncio.to_thread(progress.look)
+            except Exception as exc:  # noqa: BLE001 - a Spark that stops raises anything, and no job ends for want of its figures
+                _log.warning("progress_unknown", job=job.id, error=type(exc).__name__)
 
     async def _watch(
         self,

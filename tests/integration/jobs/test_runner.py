@@ -2,17 +2,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from threading import Event
 
 import pytest
 
-from app.domain.job import Job, JobKind, JobState, Scope
+from app.domain.job import Job, JobKind, JobResult, JobState, Scope
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.notices import JOBS, listen
 from app.storage.spark_runners import SparkRunnerRepository
 from spark.errors import EngineLostError
 from spark.runner import ATTEMPTS_MAX, Pace, Runner
+from spark.steps import Begun
 from spark.store import DatabaseJobs
+from spark.work import Progress
 from tests.contract.logs import eventually
 from tests.fakes.engine import FakeEngine
 from tests.integration.storage.builders import NOON
@@ -97,6 +100,47 @@ async def test_a_job_that_breaks_fails_with_its_reason_and_the_next_is_taken(
         await is_in(database, await requested(database), JobState.DONE)
     assert failed.reason == "ValueError: no such column"
     assert "no such column" in failed.progress.log[-1]
+
+
+class StoppedSpark:
+    """A Spark of which nothing is left to ask."""
+
+    def __init__(self) -> None:
+        self.asked = Event()
+
+    def begun(self) -> int:
+        return 0
+
+    def since(self, first: int) -> Begun:
+        if self.asked.is_set():
+            return Begun(jobs=first)
+        self.asked.set()
+        raise AttributeError("'NoneType' object has no attribute 'sc'")
+
+
+class WatchedEngine(FakeEngine):
+    """Says how far it is by that Spark."""
+
+    def __init__(self, spark: StoppedSpark) -> None:
+        super().__init__()
+        self._spark = spark
+
+    def run(self, job: Job, progress: Progress) -> JobResult:
+        progress.watch(self._spark)
+        return super().run(job, progress)
+
+
+async def test_a_job_goes_on_when_nobody_knows_how_far_it_is(
+    database: Database, postgres_url: str
+) -> None:
+    spark = StoppedSpark()
+    engine = WatchedEngine(spark)
+    async with running(database, postgres_url, engine):
+        job_id = await requested(database)
+        assert await asyncio.to_thread(spark.asked.wait, 30)
+        engine.may_end.set()
+        done = await is_in(database, job_id, JobState.DONE)
+    assert (done.attempt, done.result) == (1, engine.result)
 
 
 async def test_a_cancelled_job_is_stopped(
