@@ -38,7 +38,8 @@ class CursorStatus:
     `offset` is the committed one: all before it is finished. `end` is the partition's end as last
     seen. `position` is the next offset to be taken, which is ahead of what is finished; None: it
     was not reported. The counts are of the subscription's whole life in this partition. They ride
-    in the commit metadata, so they are absolute and writing them twice changes nothing.
+    in the commit metadata, so they are absolute and writing them twice changes nothing. Before a
+    worker has the subscription its `worker_id` is empty.
     """
 
     subscription_id: str

@@ -24,12 +24,13 @@ async def publish(world: World, topic: Topic) -> None:
 async def test_a_topic_with_fifty_subscriptions_is_read_once(world: World) -> None:
     topic = await world.topic(partitions=2)
     subscriptions = [await world.subscribe(topic, f"s{n}") for n in range(SUBSCRIPTIONS)]
-    await publish(world, topic)
-    topic_bytes = await size_of(world, topic)
-    before = world.log.stats.fetched_bytes
     async with world.worker():
+        await world.plane.until_applied()
+        before = world.log.stats.fetched_bytes
+        await publish(world, topic)
         await world.plane.until(lambda: all(has_all(world, s.id) for s in subscriptions))
-    fetched = world.log.stats.fetched_bytes - before
+        fetched = world.log.stats.fetched_bytes - before
+    topic_bytes = await size_of(world, topic)
     assert topic_bytes <= fetched <= 1.25 * topic_bytes
 
 

@@ -22,7 +22,8 @@ async def owners(configuration: Mapping[str, str]) -> dict[int, str]:
     async with open_database(url) as database, database.transaction() as session:
         subscription = await SubscriptionRepository(session).get(TOPIC, "s")
         statuses = await StatusRepository(session).cursors(subscription.id)
-    return {status.partition: status.worker_id for status in statuses}
+    # Of a new subscription places are known before any worker has it.
+    return {status.partition: status.worker_id for status in statuses if status.worker_id}
 
 
 async def shared_by(configuration: Mapping[str, str], count: int) -> dict[int, str]:
