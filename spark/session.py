@@ -15,6 +15,12 @@ from spark.traces import TracesSource
 
 APP_NAME: Final = "angelia"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
+# What Spark keeps of each for its pages, a thousand unless told.
+_KEPT: Final = (
+    "spark.ui.retainedJobs",
+    "spark.ui.retainedStages",
+    "spark.sql.ui.retainedExecutions",
+)
 # What results must not depend on.
 _ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
 _LOCAL: Final[Mapping[str, str]] = {
@@ -37,6 +43,8 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
         "spark.driver.memory": settings.spark_memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Nobody looks at what was done before: a session is kept for long, and its plans are large.
+        **dict.fromkeys(_KEPT, "50"),
         # Else Spark tells of its start in a dozen lines, among those of ours.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
         **(_LOCAL if local else {}),

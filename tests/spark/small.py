@@ -34,7 +34,7 @@ def small_session(
     place: Path,
     *,
     conf: Mapping[str, str] = FRUGAL,
-    memory: str = "512m",
+    memory: str = "1g",
     more_jars: Sequence[Path] = (),
 ) -> Iterator[SparkSession]:
     """A session on two threads, with its files in `place`; after the block its Java is gone.
