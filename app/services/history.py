@@ -10,18 +10,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from app.domain.audit import Action
 from app.domain.beginning import Beginning, Edge
-from app.domain.job import WINDOW_MAX, JobKind, Scope
+from app.domain.job import WINDOW_MAX, Scope
 from app.domain.message import Partition
 from app.domain.reach import Stretch, reach
 from app.domain.retransmission import Request, Retransmission, Span
 from app.domain.status import CursorStatus
 from app.domain.subscription import Subscription
 from app.log.interface import Bounds, MessageLog
-from app.services.audit import note
 from app.services.log_places import begun_at, bounds_of
-from app.services.retransmission_changes import change_of
+from app.services.retransmission_changes import RetransmissionChanges
 from app.services.retransmission_spans import (
     Archived,
     Found,
@@ -30,10 +28,7 @@ from app.services.retransmission_spans import (
     before_log,
     found_spans,
 )
-from app.storage.audit import AuditRepository
-from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.retransmissions import RetransmissionRepository
+from app.storage.database import Database, Session
 from app.storage.spark_runners import SparkRunnerRepository
 
 # No worker's id.
@@ -84,28 +79,19 @@ class History:
     runner_live: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """Where a retransmission is asked for, in the transaction that makes its subscription."""
+async def asked_for(
+    session: Session, subscription: Subscription, opening: Opening
+) -> History | None:
+    """Ask for what is archived, in the transaction that makes the subscription; JobQueueFullError.
 
-    jobs: JobRepository
-    retransmissions: RetransmissionRepository
-    runners: SparkRunnerRepository
-    audit: AuditRepository
-
-    async def history(self, subscription: Subscription, opening: Opening) -> History | None:
-        """Ask for what is archived; None when the log has all there is. JobQueueFullError."""
-        if opening.request is None:
-            return History(gone=opening.gone) if opening.gone else None
-        asked = await self._asked(subscription, opening.request)
-        live = await self.runners.any_live()
-        return History(gone=opening.gone, retransmission=asked, runner_live=live)
-
-    async def _asked(self, subscription: Subscription, request: Request) -> Retransmission:
-        job = await self.jobs.add(JobKind.RETRANSMISSION, _scope(subscription, request))
-        asked = await self.retransmissions.add(job, subscription, request)
-        await note(self.audit, change_of(Action.REQUESTED, asked))
-        return asked
+    None when the log has all there is.
+    """
+    if opening.request is None:
+        return History(gone=opening.gone) if opening.gone else None
+    scope = _scope(subscription, opening.request)
+    asked = await RetransmissionChanges(session).request(subscription, opening.request, scope)
+    live = await SparkRunnerRepository(session).any_live()
+    return History(gone=opening.gone, retransmission=asked, runner_live=live)
 
 
 async def opened(

@@ -12,7 +12,9 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.log.interface import MessageLog
 from app.services.audit import Describe, note
-from app.services.retransmission_changes import Ending
+from app.services.retransmission_changes import RetransmissionChanges
+from app.storage.audit import AuditRepository
+from app.storage.database import Session
 from app.storage.subscriptions import SubscriptionRepository
 
 _log = structlog.get_logger(__name__)
@@ -25,9 +27,8 @@ def named(subscription: Subscription) -> Mapping[str, Any]:
 
 async def delete_those_that_go_with(
     topic: str,
-    subscriptions: SubscriptionRepository,
+    session: Session,
     *,
-    ending: Ending,
     describe: Describe[Subscription],
 ) -> Sequence[Subscription]:
     """Delete the topic's subscriptions, if all of them are to go with it; else none.
@@ -35,6 +36,8 @@ async def delete_those_that_go_with(
     Their retransmissions end with them.
     The change clock is held: no other comes meanwhile.
     """
+    subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
+    retransmissions = RetransmissionChanges(session)
     found = await subscriptions.of_topic(topic)
     if not all(each.auto_delete for each in found):
         return ()
@@ -46,8 +49,8 @@ async def delete_those_that_go_with(
             name=f"{topic}/{each.name}",
             before=describe(each),
         )
-        await note(ending.audit, event)
-        await ending.of(each)
+        await note(events, event)
+        await retransmissions.cancel_all(each)
     return found
 
 

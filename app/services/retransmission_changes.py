@@ -1,39 +1,54 @@
-"""Retransmissions in the trail of changes, and those that end with their subscription."""
+"""Retransmissions as they are asked for and cancelled, in the transaction of something larger."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from app.domain.audit import Action, Change
 from app.domain.errors import JobEndedError
-from app.domain.retransmission import Retransmission, RetransmissionState
+from app.domain.job import JobKind, Scope
+from app.domain.retransmission import Request, Retransmission, RetransmissionState
 from app.domain.subscription import Subscription
 from app.services.audit import note
 from app.storage.audit import AuditRepository
+from app.storage.database import Session
 from app.storage.jobs import JobRepository
 from app.storage.retransmissions import RetransmissionRepository
 
 
-def change_of(action: Action, item: Retransmission) -> Change:
-    """That this was done to a retransmission."""
+class RetransmissionChanges:
+    """What is done to retransmissions and their jobs, each in the trail of changes."""
+
+    def __init__(self, session: Session) -> None:
+        self._retransmissions = RetransmissionRepository(session)
+        self._jobs = JobRepository(session)
+        self._audit = AuditRepository(session)
+
+    async def request(
+        self, subscription: Subscription, request: Request, scope: Scope
+    ) -> Retransmission:
+        """Have it done as soon as a runner is free; JobQueueFullError."""
+        job = await self._jobs.add(JobKind.RETRANSMISSION, scope)
+        asked = await self._retransmissions.add(job, subscription, request)
+        await note(self._audit, _change(Action.REQUESTED, asked))
+        return asked
+
+    async def cancel(self, item: Retransmission) -> bool:
+        """Cancel it with its job; whether it was open."""
+        # The job comes first, as for its runner, who then waits instead of us both.
+        with suppress(JobEndedError):
+            await self._jobs.cancel(item.id)
+        if not await self._retransmissions.end(item.id, RetransmissionState.CANCELLED):
+            return False
+        await note(self._audit, _change(Action.CANCELLED, item))
+        return True
+
+    async def cancel_all(self, subscription: Subscription) -> None:
+        """Cancel those that are open of one that is deleted: their jobs would wait for nobody."""
+        for each in await self._retransmissions.open_of(subscription.id):
+            await self.cancel(each)
+
+
+def _change(action: Action, item: Retransmission) -> Change:
     selection = item.request.selection
     said = {"id": item.id, "only": selection.only.value, "dryRun": item.request.dry_run}
     name = f"{item.topic}/{item.subscription}"
     return Change(action=action, kind="retransmission", name=name, after=said)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """Where retransmissions end, in the transaction that deletes their subscription."""
-
-    retransmissions: RetransmissionRepository
-    jobs: JobRepository
-    audit: AuditRepository
-
-    async def of(self, subscription: Subscription) -> None:
-        """Cancel those that are open: their jobs would wait in the queue for nobody."""
-        for each in await self.retransmissions.open_of(subscription.id):
-            # The job comes first, as for its runner, who then waits instead of us both.
-            with suppress(JobEndedError):
-                await self.jobs.cancel(each.id)
-            if await self.retransmissions.end(each.id, RetransmissionState.CANCELLED):
-                await note(self.audit, change_of(Action.CANCELLED, each))

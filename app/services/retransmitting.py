@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.audit import Action
 from app.domain.commit import parse_progress
 from app.domain.errors import JobEndedError, ValidationFailedError
-from app.domain.job import ENDED as JOB_ENDED
-from app.domain.job import JobKind, Scope
+from app.domain.job import Scope
 from app.domain.message import Partition
 from app.domain.retransmission import (
     ENDED,
@@ -25,9 +23,8 @@ from app.domain.subscription import Subscription
 from app.domain.trace import TrackingMode
 from app.log.interface import Bounds, MessageLog
 from app.services.applied import AppliedChanges
-from app.services.audit import note
 from app.services.log_places import bounds_of
-from app.services.retransmission_changes import change_of
+from app.services.retransmission_changes import RetransmissionChanges
 from app.services.retransmission_spans import (
     Archived,
     Found,
@@ -39,10 +36,8 @@ from app.services.retransmission_spans import (
 )
 from app.services.streams import stream_spans
 from app.services.subscriptions import APPLIED_WITHIN
-from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
 from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.subscriptions import SubscriptionRepository
@@ -79,10 +74,8 @@ class RetransmissionService:
         request = await self._fixed(subscription, wanted)
         scope = Scope(start=request.since, end=request.until, topic=topic, subscription=name)
         async with self._database.transaction() as session:
-            job = await JobRepository(session).add(JobKind.RETRANSMISSION, scope)
-            retransmission = await RetransmissionRepository(session).add(job, subscription, request)
-            change = change_of(Action.REQUESTED, retransmission)
-            await note(AuditRepository(session), change)
+            changes = RetransmissionChanges(session)
+            retransmission = await changes.request(subscription, request, scope)
             live = await SparkRunnerRepository(session).any_live()
         rate = subscription.policy.rate
         return RetransmissionsSeen(items=[retransmission], runner_live=live, rate=rate)
@@ -121,18 +114,13 @@ class RetransmissionService:
             await ChangeFeed(session).hold()
             subscriptions = SubscriptionRepository(session)
             subscription = await subscriptions.get(topic, name)
-            retransmissions = RetransmissionRepository(session)
-            found = await retransmissions.get(subscription.id, retransmission_id)
+            found = await RetransmissionRepository(session).get(subscription.id, retransmission_id)
             if found.state in ENDED - {RetransmissionState.CANCELLED}:
                 raise JobEndedError(f"Retransmission {retransmission_id} is {found.state} already")
-            if await retransmissions.end(retransmission_id, RetransmissionState.CANCELLED):
-                job = await JobRepository(session).get(retransmission_id)
-                if job.state not in JOB_ENDED:
-                    await JobRepository(session).cancel(retransmission_id)
+            if await RetransmissionChanges(session).cancel(found):
                 dropped = dropping(subscription.dropped, retransmission_id)
                 changed = await subscriptions.set_dropped(replace(subscription, dropped=dropped))
                 number = changed.change
-                await note(AuditRepository(session), change_of(Action.CANCELLED, found))
         if number is not None:
             await self._applied.wait(number, within=APPLIED_WITHIN)
         return await self.get(topic, name, retransmission_id)

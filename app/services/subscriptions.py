@@ -28,16 +28,13 @@ from app.log.interface import Committed, MessageLog
 from app.services.applied import LIVE_WITHIN, AppliedChanges
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
-from app.services.history import Asking, History, opened
+from app.services.history import History, asked_for, opened
 from app.services.oauth import require_provider
-from app.services.retransmission_changes import Ending
+from app.services.retransmission_changes import RetransmissionChanges
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
 from app.storage.oauth import OAuthProviderRepository
-from app.storage.retransmissions import RetransmissionRepository
-from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.topics import TopicRepository
@@ -128,13 +125,7 @@ class SubscriptionService:
             event = self._change(Action.CREATED, after=created)
             await note(AuditRepository(session), _with_beginning(event, beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
-            asking = Asking(
-                jobs=JobRepository(session),
-                retransmissions=RetransmissionRepository(session),
-                runners=SparkRunnerRepository(session),
-                audit=AuditRepository(session),
-            )
-            history = await asking.history(created, opening)
+            history = await asked_for(session, created, opening)
             # Figures are of places that were reported: its lag counts before a worker has it, too.
             await StatusRepository(session).write(opening.cursors(created), [])
             await self._commit_start(created, opening.begins)
@@ -195,12 +186,7 @@ class SubscriptionService:
             check(deleted)
             event = self._change(Action.REMOVED, before=deleted)
             await note(AuditRepository(session), event)
-            ending = Ending(
-                retransmissions=RetransmissionRepository(session),
-                jobs=JobRepository(session),
-                audit=AuditRepository(session),
-            )
-            await ending.of(deleted)
+            await RetransmissionChanges(session).cancel_all(deleted)
             number = await ChangeFeed(session).current()
         applied = await self._applied.wait(number, within=APPLIED_WITHIN)
         await self._forget(deleted)

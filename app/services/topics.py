@@ -15,13 +15,10 @@ from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_no_letters, require_room
 from app.services.groups import group_created
 from app.services.leaving import delete_those_that_go_with, forget_offsets, named
-from app.services.retransmission_changes import Ending
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
-from app.storage.jobs import JobRepository
-from app.storage.retransmissions import RetransmissionRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.topics import TopicRepository
 
@@ -134,13 +131,8 @@ class TopicService:
             check(current)
             subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
             await require_no_letters(name, subscriptions)
-            ending = Ending(
-                retransmissions=RetransmissionRepository(session),
-                jobs=JobRepository(session),
-                audit=events,
-            )
             gone = await delete_those_that_go_with(
-                name, subscriptions, ending=ending, describe=self._describe_subscription
+                name, session, describe=self._describe_subscription
             )
             await TopicRepository(session).delete(name)
             await note(events, self._change(Action.REMOVED, before=current))

@@ -31,8 +31,9 @@ from app.vault import Vault
 STATEMENT_TIMEOUT: Final = timedelta(seconds=5)
 
 Answer = TypeVar("Answer")
-# What `Database.read` gives to read on.
+# What `Database.read` gives to read on, and `Database.transaction` to hand to repositories.
 Reading = AsyncConnection
+Session = AsyncSession
 
 _NOT_MIGRATED: Final = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
 
