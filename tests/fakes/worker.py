@@ -9,7 +9,7 @@ from functools import partial
 from uuid import uuid4
 
 from app.domain.commit import initial_metadata
-from app.domain.delivery import Delivered, Outcome
+from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.errors import StorageUnavailableError
 from app.domain.feed import Changes
 from app.domain.message import Message, NewRecord, Partition
@@ -411,6 +411,13 @@ class World:
                 spans=self.spans,
             )
         )
+
+
+def bad_ones_fail(attempt: Attempt) -> Outcome:
+    """The reply of an endpoint that takes all but what begins with `bad`."""
+    if attempt.body.startswith(b"bad"):
+        return Retry(reason="refused", status=500)
+    return Delivered(status=200)
 
 
 def delivered(world: World, subscription_id: str) -> int:

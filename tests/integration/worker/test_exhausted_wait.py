@@ -8,13 +8,13 @@ import pytest
 
 from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.commit import Progress
-from app.domain.delivery import ROOM_NEEDED, Delivered, Outcome, Retry
+from app.domain.delivery import ROOM_NEEDED
 from app.domain.filters import Filter, FilterType
 from app.domain.message import Partition
 from app.domain.subscription import OnExhausted, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed
-from tests.fakes.worker import Attempt, World, delivered
+from tests.fakes.worker import World, bad_ones_fail, delivered
 
 ENDPOINT = "http://s.test/"
 NEVER = timedelta(seconds=600)
@@ -26,12 +26,6 @@ def world() -> World:
     world = World()
     world.endpoints.replies[ENDPOINT] = bad_ones_fail
     return world
-
-
-def bad_ones_fail(attempt: Attempt) -> Outcome:
-    if attempt.body.startswith(b"bad"):
-        return Retry(reason="refused", status=500)
-    return Delivered(status=200)
 
 
 async def subscribed(

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from app.domain.delivery import BUFFER_FULL, Delivered, Outcome, Retry
+from app.domain.delivery import BUFFER_FULL, Delivered, Outcome
 from app.domain.message import NewRecord
 from app.domain.subscription import OnExhausted, State, Subscription
-from tests.fakes.worker import Attempt, World, delivered
+from tests.fakes.worker import Attempt, World, bad_ones_fail, delivered
 
 ENDPOINT = "http://s.test/"
 NEVER = timedelta(seconds=600)
@@ -20,12 +20,6 @@ def world() -> World:
     world = World()
     world.endpoints.replies[ENDPOINT] = bad_ones_fail
     return world
-
-
-def bad_ones_fail(attempt: Attempt) -> Outcome:
-    if attempt.body.startswith(b"bad"):
-        return Retry(reason="refused", status=500)
-    return Delivered(status=200)
 
 
 def parked(world: World, subscription: Subscription) -> int:
