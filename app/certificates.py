@@ -10,7 +10,7 @@ from cryptography.x509 import Certificate, load_pem_x509_certificates
 
 from app.domain.client_certificate import PEM_LENGTH_MAX, ClientCertificate
 from app.domain.errors import ValidationFailedError
-from app.domain.secrets import MASK
+from app.domain.secrets import MASK, MASKED
 
 CHAIN_MAX: Final = 10
 # What the security level of OpenSSL asks for.
@@ -30,7 +30,7 @@ def certificate_chain(text: str) -> str:
 def private_key(text: str) -> str:
     """`text`, if it is a private key that a client can prove itself with; ValidationFailedError."""
     if text == MASK:
-        raise ValidationFailedError.of(_KEY, "is masked: give the real one")
+        raise ValidationFailedError.of(_KEY, MASKED)
     key = _private_key(text)
     if isinstance(key, rsa.RSAPrivateKey) and key.key_size < RSA_BITS_MIN:
         raise ValidationFailedError.of(_KEY, f"must have {RSA_BITS_MIN} bits or more")

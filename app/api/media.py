@@ -13,6 +13,8 @@ from app.api.body import read_json
 from app.api.schemas.base import JsonObject, Schema, json_object
 from app.domain.errors import FormatInvalidError, ValidationFailedError
 
+TEXT: Final = "text/plain"
+_JSON: Final = "application/json"
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1000
 # Of the ignored fields, a header names this many, each up to this length.
@@ -83,7 +85,7 @@ def answer(
         return Response(status_code=status, headers=headers)
     if isinstance(body, Schema):
         body = body.answered()
-    return Response(orjson.dumps(body), status, headers, "application/json")
+    return Response(orjson.dumps(body), status, headers, _JSON)
 
 
 def limit_of(text: str | None) -> int:
@@ -106,6 +108,12 @@ def is_strict(request: Request) -> bool:
     """Whether the request refuses what would be ignored (`Prefer: handling=strict`)."""
     preferences = ",".join(request.headers.getlist("prefer")).replace(" ", "").lower()
     return "handling=strict" in preferences.split(",")
+
+
+def prefers_text(request: Request) -> bool:
+    """Whether the request accepts plain text, and no JSON."""
+    accepted = request.headers.get("accept", "*/*").lower()
+    return TEXT in accepted and _JSON not in accepted
 
 
 def _header_safe(name: str) -> str:

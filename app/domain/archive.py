@@ -12,6 +12,8 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 RETENTION_DAYS_MAX: Final = 36_500
+# What Hermes' console offers for a topic whose owner names no duration.
+RETENTION_DAYS_DEFAULT: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

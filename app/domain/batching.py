@@ -7,7 +7,8 @@ from typing import Final
 
 BATCH_SIZE_MAX: Final = 10_000
 BATCH_VOLUME_MAX: Final = 8 * 1024 * 1024
-BATCH_TIME_MAX: Final = timedelta(hours=1)
+# As much as Hermes takes: what means "when it is full" there.
+BATCH_TIME_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
 
 
 class DeliveryType(StrEnum):

@@ -12,8 +12,8 @@ CONSUMERS_MAX: Final = 10_000
 
 # The one data centre, and cluster, that there is, as Hermes' documents call it.
 DATACENTER: Final = "primary"
-# Today's Hermes calls its first one so: who asks for it means ours.
-_CLUSTERS: Final = frozenset({DATACENTER, "primary-dc"})
+# Today's Hermes calls its first cluster and its first data centre so: who asks for them means ours.
+_CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 # Stands where a secret is, in answers; also for one that cannot be read.
 MASK: Final = "*****"
+# What is wrong with a mask that stands for no secret: in a copy of what was answered, say.
+MASKED: Final = "is masked, as answers show it: give the real one"
 
 # Fields declared as `field(repr=False, metadata=SECRET)` are encrypted at rest and shown to nobody.
 SECRET: Final[Mapping[str, bool]] = MappingProxyType({"secret": True})

@@ -1,5 +1,6 @@
 """JSONPath (RFC 9535), compiled to plain functions and bounded in what it may visit.
 
+A path without `$` is read as Hermes reads it, whose library is Jayway's.
 The library parses; it evaluates too slowly for every message (20 µs and more for each value it
 visits), and without a bound. Of filter selectors, `[?...]` compares and tests single values:
 functions and paths to many values are refused when the path is compiled, so that every test costs
@@ -91,14 +92,27 @@ class Path:
         return found
 
 
+def _from_root(text: str) -> str:
+    """The path as the RFC writes it: where `$` is left out, it is put in as Jayway does.
+
+    `name` is `$.name`, and `.name` is `$..name`: a member of that name at any depth.
+    """
+    if text.startswith("@"):
+        return f"${text[1:]}"
+    if text.startswith("$"):
+        return text
+    return f"${text}" if text.startswith("[") else f"$.{text}"
+
+
 def _parsed(text: str) -> JSONPath:
+    path = _from_root(text.strip())
     try:
-        parsed = _ENVIRONMENT.compile(text)
+        parsed = _ENVIRONMENT.compile(path)
     except (JSONPathError, RecursionError, ValueError) as exc:
         # Not str(exc): it draws the place of the error, and fails where there is none.
         raise PathError(f"is not a JSONPath: {exc.args[0]}") from exc
-    if not (isinstance(parsed, JSONPath) and text.startswith("$")):
-        raise PathError("must be one path that starts with $")
+    if not isinstance(parsed, JSONPath):
+        raise PathError("must be one path")
     return parsed
 
 

@@ -59,7 +59,7 @@ async def test_what_is_published_is_archived_once(
         await service.api()
         await service.topic(TOPIC, partitions=4, offlineStorage=STORAGE)
         refused = await service.http.put(
-            f"/topics/{TOPIC}", json={"offlineStorage": {"retentionTime": {"duration": 0}}}
+            f"/topics/{TOPIC}", json={"offlineStorage": {"retentionTime": {"duration": -1}}}
         )
         assert refused.status_code == 400
         async with a_runner(spark, configuration, tmp_path / "out"):

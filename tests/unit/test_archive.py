@@ -34,10 +34,8 @@ def test_the_archive_is_due_when_another_hour_has_begun(
 @pytest.mark.parametrize(
     "given",
     [
-        {"enabled": True, "retentionTime": {"duration": 0}},
         {"enabled": True, "retentionTime": {"duration": 36_501}},
         {"enabled": False, "retentionTime": {"duration": -1}},
-        {"enabled": True},
     ],
 )
 def test_days_outside_of_their_range_are_refused_and_named(given: dict[str, Any]) -> None:
@@ -61,6 +59,15 @@ def test_days_outside_of_their_range_are_refused_and_named(given: dict[str, Any]
             {"infinite": True},
         ),
         (None, OfflineStorage(), {"duration": 0, "infinite": False}),
+        # Hermes' clients need not name a duration.
+        *(
+            (given, OfflineStorage(enabled=True, days=60), {"duration": 60, "infinite": False})
+            for given in (
+                {"enabled": True},
+                {"enabled": True, "retentionTime": {"duration": 0}},
+                {"enabled": True, "retentionTime": {"infinite": False}},
+            )
+        ),
     ],
 )
 def test_offline_storage_is_read_as_it_was_written(

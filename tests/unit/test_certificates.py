@@ -78,7 +78,7 @@ def pem(key: "rsa.RSAPrivateKey | dsa.DSAPrivateKey | ec.EllipticCurvePrivateKey
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        (MASK, "is masked: give the real one"),
+        (MASK, "is masked, as answers show it: give the real one"),
         ("x", "must be an RSA, EC or Ed25519 private key in PEM form"),
         (JOE.chain, "must be an RSA, EC or Ed25519 private key in PEM form"),
         (

@@ -26,6 +26,9 @@ _RETRANSMISSION: Final = b"Hermes-Retransmission"
 _IDEMPOTENCY_KEY: Final = b"Idempotency-Key"
 _CONTENT_TYPE: Final = b"Content-Type"
 _NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
+# Of the subscription's headers, those that no publisher replaces: who calls, and what the body is.
+_KEPT: Final = frozenset((b"authorization", b"content-type", b"user-agent"))
+_EVENT_PREFIX: Final = b"ce-"
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Control characters become spaces (RFC 9110, section 5.5): no value can end its line.
 PRINTABLE: Final = bytes(
@@ -53,13 +56,15 @@ class Described(Protocol):
 class RequestHeaders:
     """The headers of one subscription's requests: those that are `constant`, and each message's.
 
-    A name that several sources give is sent once, by the most specific of them: signatures, then
-    Hermes' own headers, the subscription's, and those propagated from the publisher. A propagated
+    A name that several sources give is sent once, by the first of them: signatures, then Hermes'
+    own headers, those propagated from the publisher, and the subscription's. As in Hermes, the
+    subscription gives the value for messages that come without that header. Only what says who
+    calls, what the body is, and of which event, is the subscription's in any case. A propagated
     header that may not be sent is left out; none makes the message undeliverable. A batch has an id
     and a content type of its own, and nothing is propagated with it.
     """
 
-    __slots__ = ("_reserved", "constant", "id_name", "is_keyed", "is_typed")
+    __slots__ = ("_replaceable", "_reserved", "constant", "id_name", "is_keyed", "is_typed")
 
     def __init__(
         self, subscription: Subscription, *, host: bytes, user: str = "", password: str = ""
@@ -83,7 +88,17 @@ class RequestHeaders:
         self.constant: Final[Sequence[Header]] = ((b"Host", host), *implied, *hermes, *static)
         self.is_typed = _CONTENT_TYPE.lower() in given
         constant = {name.lower() for name, _ in self.constant}
-        self._reserved = above | constant | {_CONTENT_TYPE.lower()}
+        self._replaceable = frozenset(name for name in given if _is_replaceable(name))
+        self._reserved = (above | constant | {_CONTENT_TYPE.lower()}) - self._replaceable
+
+    def constant_beside(self, message: Described) -> Sequence[Header]:
+        """`constant`, without what `message` brings from its publisher."""
+        if not self._replaceable or not message.propagated:
+            return self.constant
+        brought = {_propagated_name(name) for name, _ in message.propagated} & self._replaceable
+        if not brought:
+            return self.constant
+        return [pair for pair in self.constant if pair[0].lower() not in brought]
 
     def of(
         self, message: Described, retry_count: int, addressed: Addressed | None = None
@@ -107,6 +122,10 @@ class RequestHeaders:
             if lower is not None and lower not in self._reserved:
                 headers.append((name, value.translate(PRINTABLE)))
         return headers
+
+
+def _is_replaceable(name: bytes) -> bool:
+    return name not in _KEPT and not name.startswith(_EVENT_PREFIX)
 
 
 def _identity(subscription: Subscription) -> list[Header]:

@@ -101,6 +101,7 @@ class Destination:
         "_signer",
         "_start",
         "_subscription",
+        "_target",
         "_template",
         "_time",
         "_total_s",
@@ -131,7 +132,8 @@ class Destination:
         self._shape = shape_of(subscription)
         credentials = Credentials(subscription.client_certificate, subscription.http2)
         self._origin = Origin.of(url, credentials)
-        self._start = request_start(b"POST", url.raw_path, self._headers.constant)
+        self._target = url.raw_path
+        self._start = request_start(b"POST", self._target, self._headers.constant)
         self._plain = self._plain_requests()
         self._total_s = subscription.policy.request_timeout.total_seconds()
 
@@ -224,17 +226,20 @@ class Destination:
         if plain and not message.propagated and message.addressed is None and not authorization:
             return plain.of(message, body, retry_count)
         try:
-            start = self._start if self._template is None else self._filled(self._template, message)
+            target = (
+                self._target if self._template is None else self._filled(self._template, message)
+            )
         except (TemplateError, BodyError) as exc:
             return Discarded(reason=f"The endpoint's template cannot be filled: {exc}")
-        if authorization is not None:
-            start += b"%b: %b\r\n" % authorization
         sent: Described = message
         if self._shape is not None and not isinstance(message, MessageBatch):
             try:
                 sent, body = self._shape(message)
             except UnreadableError as exc:
                 return Discarded(reason=str(exc))
+        start = self._start_of(target, sent)
+        if authorization is not None:
+            start += b"%b: %b\r\n" % authorization
         headers = self._headers.of(sent, retry_count, message.addressed)
         if self._signer is not None:
             # Last: what is signed is what is sent, at the time at which it is.
@@ -249,8 +254,13 @@ class Destination:
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
         # Only path and query: the host is the one that was checked, whatever the message says.
-        target = template.target(self._bodies.of(message)).encode("ascii")
-        return request_start(b"POST", target, self._headers.constant)
+        return template.target(self._bodies.of(message)).encode("ascii")
+
+    def _start_of(self, target: bytes, message: Described) -> bytes:
+        constant = self._headers.constant_beside(message)
+        if target is self._target and constant is self._headers.constant:
+            return self._start
+        return request_start(b"POST", target, constant)
 
 
 class UnusableDestination:

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import LINK_HEADER, Responses, answers, errors
-from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
+from app.api.media import LIMIT_MAX, TEXT, AnswerNotes, answer, limit_of, prefers_text
 from app.api.pages import KeyPageOf, keyed, next_link
 from app.api.schemas.health import AlertRead, ForecastRead, HealthRead, UnhealthyRead
 from app.domain.access import Role
@@ -18,8 +18,6 @@ from app.storage.standings import Wanted
 
 router = APIRouter(tags=["health"])
 
-_TEXT: Final = "text/plain"
-_JSON: Final = "application/json"
 _SEVERE: Final = (Severity.CRITICAL, Severity.IMPORTANT)
 _NUL: Final = "\0"
 
@@ -79,7 +77,7 @@ def _listed() -> Responses:
     documented = answers(UnhealthyRead, many=True, headers=LINK_HEADER)
     line = "billing - The oldest message that waits is 720 s old"
     text: dict[str, Any] = {"schema": {"type": "string"}, "example": line}
-    documented[200]["content"] = {_TEXT: text}
+    documented[200]["content"] = {TEXT: text}
     return documented
 
 
@@ -100,7 +98,7 @@ async def list_unhealthy(
     last = unhealthy[-1] if full else None
     link = next_link(request, f"{last.topic}/{last.name}") if last else {}
     found = [UnhealthyRead.of(each) for each in unhealthy]
-    if _prefers_text(request):
+    if prefers_text(request):
         return PlainTextResponse("\r\n".join(each.line() for each in found), headers=link)
     return answer([each.answered() for each in found], notes=AnswerNotes(extra=link))
 
@@ -127,8 +125,3 @@ async def list_alerts(
     link = next_link(request, found[-1].id) if len(found) == count else {}
     notes = AnswerNotes(extra=link)
     return answer([AlertRead.of(each).answered() for each in found], notes=notes)
-
-
-def _prefers_text(request: Request) -> bool:
-    accepted = request.headers.get("accept", "*/*").lower()
-    return _TEXT in accepted and _JSON not in accepted

@@ -127,8 +127,11 @@ async def query_topic_names(
     *,
     groupName: str | None = None,  # noqa: N803 - Hermes' name
 ) -> Response:
-    """The names of the topics for which a query holds: of all, or of one group."""
-    group = None if groupName is None else groupName.replace("\0", "")
+    """The names of the topics for which a query holds: of all, or of one group.
+
+    An empty `groupName` means all.
+    """
+    group = groupName.replace("\0", "") if groupName else None
     names = await services.catalogue.topic_names(await _asked(request), group=group)
     return answer(list(names))
 

@@ -1,15 +1,20 @@
 """`/status`, for load balancers and people, and `/metrics`, for Prometheus."""
 
-from fastapi import APIRouter
+from typing import Final
+
+from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
 from app.api.access import requires, unasked
 from app.api.dependencies import ServicesOf
-from app.api.documented import answers
-from app.api.media import answer
+from app.api.documented import Responses, answers
+from app.api.media import TEXT, answer, prefers_text
 from app.api.schemas.status import ReadinessRead
 from app.domain.access import Role
 from app.metrics.exposition import CONTENT_TYPE, exposition
+
+_READY: Final = "READY"
+_NOT_READY: Final = "NOT_READY"
 
 router = APIRouter(tags=["status"])
 
@@ -26,18 +31,25 @@ async def health() -> str:
     return "UP"
 
 
-@router.get(
-    "/status/ready",
-    dependencies=[unasked()],
-    responses=answers(ReadinessRead)
-    | answers(ReadinessRead, status=503, description="A part is not as it should be"),
-)
-async def ready(services: ServicesOf) -> Response:
-    """Whether messages can be taken and subscriptions changed, and which part is in the way."""
+def _readiness() -> Responses:
+    unready = "A part is not as it should be"
+    documented = answers(ReadinessRead) | answers(ReadinessRead, status=503, description=unready)
+    for status, word in ((200, _READY), (503, _NOT_READY)):
+        documented[status]["content"] = {TEXT: {"schema": {"type": "string"}, "example": word}}
+    return documented
+
+
+@router.get("/status/ready", dependencies=[unasked()], responses=_readiness())
+async def ready(request: Request, services: ServicesOf) -> Response:
+    """Whether messages can be taken and subscriptions changed, and which part is in the way.
+
+    As text, if that is asked for, the status alone, as Hermes has it.
+    """
     parts = await services.readiness.parts()
     is_ready = all(parts.values())
-    body = ReadinessRead(status="READY" if is_ready else "NOT_READY", parts=dict(parts))
-    return answer(body, 200 if is_ready else 503)
+    body = ReadinessRead(status=_READY if is_ready else _NOT_READY, parts=dict(parts))
+    status = 200 if is_ready else 503
+    return PlainTextResponse(body.status, status) if prefers_text(request) else answer(body, status)
 
 
 @router.get("/metrics", dependencies=[requires(Role.ANY)], response_class=PlainTextResponse)

@@ -47,8 +47,8 @@ async def list_topics(
     groupName: str | None = None,  # noqa: N803 - Hermes' name
     tracked: TrackedOnly = False,
 ) -> Response:
-    """All topics, or those of one group, by qualified name."""
-    names = await services.topics.names(group=groupName, page=page, tracked=tracked)
+    """All topics, or those of one group, by qualified name. An empty `groupName` means all."""
+    names = await services.topics.names(group=groupName or None, page=page, tracked=tracked)
     return names_answer(request, names, page)
 
 

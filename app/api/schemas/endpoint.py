@@ -1,7 +1,7 @@
 """Endpoints: what they may be."""
 
 from app.domain.errors import ValidationFailedError
-from app.domain.secrets import MASK
+from app.domain.secrets import MASK, MASKED
 from app.domain.subscription import endpoint_url
 
 
@@ -11,5 +11,5 @@ def plain_endpoint(text: str) -> str:
     A masked endpoint is refused: it would send the mask as a password.
     """
     if f":{MASK}@" in text:
-        raise ValidationFailedError.of("endpoint", "has a masked password: give the real one")
+        raise ValidationFailedError.of("endpoint", f"has a password that {MASKED}")
     return endpoint_url(text)

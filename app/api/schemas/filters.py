@@ -30,7 +30,10 @@ class FilterBody(Schema):
     path: str | None = Field(
         default=None,
         max_length=EXPRESSION_LENGTH_MAX,
-        description="JSONPath (RFC 9535) into the body",
+        description=(
+            "JSONPath (RFC 9535) into the body. Without `$` it is read as Hermes reads it: `name` is"
+            " `$.name`, `.name` is `$..name`"
+        ),
         examples=["$.customer.country"],
     )
     header: str | None = Field(

@@ -8,12 +8,12 @@ from pydantic import Field
 from app.api.schemas.base import JsonObject, Schema, checked
 from app.domain.errors import ValidationFailedError
 from app.domain.headers import Header
-from app.domain.secrets import MASK
+from app.domain.secrets import MASK, MASKED
 
 
 def _real_value(text: str) -> str:
     if text == MASK:
-        raise ValidationFailedError.of("value", "is masked: give the real one")
+        raise ValidationFailedError.of("value", f"{MASKED}, or leave the header out")
     return text
 
 

@@ -32,7 +32,7 @@ from app.domain.oauth import (
     provider_name,
     token_endpoint,
 )
-from app.domain.secrets import MASK
+from app.domain.secrets import MASK, MASKED
 
 # As Hermes masks what concerns OAuth; either mask, sent back, means that nothing changes.
 OAUTH_MASK: Final = "******"
@@ -195,5 +195,5 @@ def _unmasked(given: str | None, current: str | None, *, path: str) -> str | Non
     if given not in MASKS:
         return given
     if current is None:
-        raise ValidationFailedError.of(path, "is masked: give the real one")
+        raise ValidationFailedError.of(path, MASKED)
     return current

@@ -29,7 +29,7 @@ from app.api.schemas.tracking import (
     by_enabled,
     tracking_of,
 )
-from app.domain.archive import RETENTION_DAYS_MAX, OfflineStorage
+from app.domain.archive import RETENTION_DAYS_DEFAULT, RETENTION_DAYS_MAX, OfflineStorage
 from app.domain.errors import ValidationFailedError
 from app.domain.headers import AUTHORIZATION, HEADERS_MAX
 from app.domain.names import topic_name
@@ -191,7 +191,12 @@ class AuthBody(Schema):
 class OfflineRetentionBody(Schema):
     """How long the archive keeps messages: so many days, or for ever."""
 
-    duration: int | None = Field(default=0, ge=0, le=RETENTION_DAYS_MAX, description="days")
+    duration: int | None = Field(
+        default=0,
+        ge=0,
+        le=RETENTION_DAYS_MAX,
+        description=f"days; {RETENTION_DAYS_DEFAULT} where offline storage is enabled without any",
+    )
     infinite: bool = False
 
 
@@ -204,9 +209,10 @@ class OfflineStorageBody(Schema):
     def to_domain(self) -> OfflineStorage:
         """The setting it describes; ValidationFailedError."""
         kept = self.retention_time
-        return OfflineStorage(
-            enabled=self.enabled, days=None if kept.infinite else kept.duration or 0
-        )
+        if kept.infinite:
+            return OfflineStorage(enabled=self.enabled, days=None)
+        default = RETENTION_DAYS_DEFAULT if self.enabled else 0
+        return OfflineStorage(enabled=self.enabled, days=kept.duration or default)
 
     @classmethod
     def of(cls, storage: OfflineStorage) -> "OfflineStorageBody":

@@ -131,7 +131,7 @@ POLICY: dict[str, Setting] = {
     "sendingDelay": Setting(wrong=number(0, 5_000)),
     "batchSize": Setting(wrong=number(1, 10_000)),
     "batchVolume": Setting(wrong=number(1, 8 * 1024 * 1024)),
-    "batchTime": Setting(wrong=number(1, 3_600_000)),
+    "batchTime": Setting(wrong=number(1, 2_147_483_647)),
 }
 
 FETCH: dict[str, Setting] = {

@@ -158,9 +158,11 @@ async def test_another_secret_replaces_the_one_there_is(
 @pytest.mark.usefixtures("topic", "login")
 async def test_a_mask_is_no_secret_where_there_is_none(api: httpx.AsyncClient) -> None:
     refused = await api.post(PROVIDERS, json=SHOWN | {"name": "copy"})
-    assert problems(refused) == {"clientSecret": "is masked: give the real one"}
+    assert problems(refused) == {"clientSecret": "is masked, as answers show it: give the real one"}
     refused = await subscribe(api, BY_USER | {"password": MASK})
-    assert problems(refused) == {"oAuthPolicy.password": "is masked: give the real one"}
+    assert problems(refused) == {
+        "oAuthPolicy.password": "is masked, as answers show it: give the real one"
+    }
 
 
 @pytest.mark.parametrize("policy", [BY_CLIENT, BY_USER], ids=["client", "user"])

@@ -111,7 +111,7 @@ async def test_one_call_reads_no_more_than_it_may_and_says_where_to_go_on(
     [
         ({}, "key"),
         ({"value": "1"}, "path"),
-        ({"path": "a"}, "path"),
+        ({"path": "$a"}, "path"),
         ({"path": "$["}, "path"),
         ({"key": "k", "since": "yesterday"}, "since"),
         ({"key": "k", "since": "2026-01-02", "until": "2026-01-01"}, "until"),

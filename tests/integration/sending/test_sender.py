@@ -80,6 +80,16 @@ async def test_posts_the_message_with_its_headers() -> None:
     }
 
 
+async def test_what_a_publisher_propagates_wins_over_the_subscriptions_headers() -> None:
+    ours = (Header(name="Trace-Id", value="ours"), Header(name="X-Key", value="k"))
+    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
+        destination = sender.destination(replace(to(subscriber.url, PATIENT), headers=ours))
+        for message in (a_message(h_trace_id=b"theirs"), a_message(h_x_other=b"1"), a_message()):
+            await destination.attempt(message, retry_count=0)
+        seen = [(each.headers["trace-id"], each.headers["x-key"]) for each in subscriber.received]
+    assert seen == [("theirs", "k"), ("ours", "k"), ("ours", "k")]
+
+
 @pytest.mark.parametrize("mode", [ContentMode.CE_BINARY, ContentMode.CE_STRUCTURED])
 async def test_a_message_is_sent_as_a_cloud_event_where_that_is_asked_for(
     mode: ContentMode,

@@ -29,7 +29,7 @@ def a_subscription(**settings: Any) -> Subscription:  # noqa: ANN401 - fields of
 def headers_of(message: Message, *, user: str = "", **settings: object) -> dict[bytes, list[bytes]]:
     found: dict[bytes, list[bytes]] = {}
     request = RequestHeaders(a_subscription(**settings), host=b"h:1", user=user)
-    for name, value in (*request.constant, *request.of(message, 2)):
+    for name, value in (*request.constant_beside(message), *request.of(message, 2)):
         found.setdefault(name.lower(), []).append(value)
     return found
 
@@ -105,10 +105,14 @@ def static(**headers: str) -> tuple[Header, ...]:
     return tuple(Header(name=n.replace("_", "-"), value=v) for n, v in headers.items())
 
 
-def test_the_subscriptions_headers_are_sent_before_propagated_ones() -> None:
-    message = a_message((b"x-tenant", b"theirs"), (b"X-Other", b"1"))
-    found = headers_of(message, headers=static(X_Tenant="ours", X_Key="k"))
-    assert (found[b"x-tenant"], found[b"x-key"], found[b"x-other"]) == ([b"ours"], [b"k"], [b"1"])
+def test_a_propagated_header_wins_over_the_subscriptions() -> None:
+    ours = static(Trace_Id="ours", X_Key="k")
+    message = a_message((b"trace-id", b"theirs"), (b"X-Other", b"1"))
+    found = headers_of(message, headers=ours)
+    assert (found[b"trace-id"], found[b"x-key"]) == ([b"theirs"], [b"k"])
+    assert found[b"x-other"] == [b"1"]
+    without = headers_of(a_message((b"X-Other", b"1")), headers=ours)
+    assert (without[b"trace-id"], without[b"x-key"]) == ([b"ours"], [b"k"])
 
 
 @pytest.mark.parametrize("name", ["Hermes-Message-Id", "hermes-retry-count", "Idempotency-Key"])
@@ -117,7 +121,7 @@ def test_the_subscriptions_headers_yield_to_those_of_hermes(name: str) -> None:
     assert found == headers_of(a_message())
 
 
-@pytest.mark.parametrize("name", ["User-Agent", "Content-Type", "Authorization"])
+@pytest.mark.parametrize("name", ["User-Agent", "Content-Type", "Authorization", "ce-source"])
 def test_the_subscriptions_headers_replace_what_is_only_implied(name: str) -> None:
     message = a_message((name.encode(), b"theirs"))
     found = headers_of(message, user="me", headers=(Header(name=name, value="ours"),))

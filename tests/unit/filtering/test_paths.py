@@ -56,16 +56,38 @@ def test_a_path_finds_what_the_rfc_says(path: str, values: list[object]) -> None
 
 
 @pytest.mark.parametrize(
+    ("path", "written_out"),
+    [
+        ("id", "$.id"),
+        (" $.id ", "$.id"),
+        ("customer.name", "$.customer.name"),
+        ("lines[*].sku", "$.lines[*].sku"),
+        ("['customer'].name", "$['customer'].name"),
+        ("@.id", "$.id"),
+        ("*", "$.*"),
+        # What is behind the dot is looked for at any depth.
+        (".id", "$..id"),
+        (".sku", "$..sku"),
+        (".customer.name", "$..customer.name"),
+    ],
+)
+def test_a_path_without_a_root_is_read_as_jayway_reads_it(path: str, written_out: str) -> None:
+    found = Path(path).values(ORDER)
+    assert found
+    assert found == Path(written_out).values(ORDER)
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "",
-        "id",
         "$.",
+        "$id",
+        "...id",
         "$.a b",
         "$.a[",
         "$..",
         "$.a | $.b",
-        " $.a",
         "$[?@.a =~ /x/]",
         "$[?match(@.a, 'x')]",
         "$[?length(@.a) > 1]",
