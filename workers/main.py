@@ -3,9 +3,9 @@
 import asyncio
 import os
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Final, Protocol
@@ -18,10 +18,10 @@ from app.config import Settings
 from app.domain import streams
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
-from app.domain.topic import MESSAGE_SIZE_MAX, Ack
+from app.domain.topic import Ack
 from app.domain.voids import Entry, entry_of
 from app.log.factory import open_log
-from app.log.interface import LogTopic, MessageLog
+from app.log.interface import MessageLog
 from app.metrics.capping import NameCap
 from app.metrics.shared import StoredTraceTotals
 from app.otlp.exporter import Otlp, open_otlp
@@ -34,6 +34,7 @@ from app.tracing.buffer import TraceBuffer
 from app.tracing.packing import Pack, unpacked
 from workers.assignment.changes import ChangeFollower, ChangeSource
 from workers.assignment.circuits import CircuitSharing, CircuitStore
+from workers.assignment.own_streams import OwnStreams
 from workers.assignment.pings import PingDesk
 from workers.assignment.renewal import Renewal
 from workers.assignment.reporter import INTERVAL as REPORT_INTERVAL
@@ -70,20 +71,6 @@ from workers.telemetry.figures import Connections, WorkerFigures
 from workers.telemetry.observed import Observer
 from workers.telemetry.page import Address, StatusPage, served
 
-RETRY_PAUSE: Final = timedelta(seconds=1)
-# The stream carries whole bodies and their description.
-UNDELIVERED_TOPIC: Final = LogTopic(
-    name=streams.UNDELIVERED,
-    partitions=streams.UNDELIVERED_PARTITIONS,
-    retention=timedelta(days=2),
-    message_size_max=MESSAGE_SIZE_MAX + 64 * 1024,
-)
-TRACES_TOPIC: Final = LogTopic(
-    name=streams.TRACES,
-    partitions=streams.TRACES_PARTITIONS,
-    retention=timedelta(days=2),
-    message_size_max=MESSAGE_SIZE_MAX,
-)
 # Of what a worker that stops has to say, the traces come last, and may be lost.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 
@@ -326,6 +313,7 @@ class _Parts:
     sharing: CircuitSharing
     reporter: Reporter
     seams: Seams
+    streams: OwnStreams = field(default_factory=OwnStreams)
 
     @property
     def applied(self) -> int | None:
@@ -338,6 +326,14 @@ class _Parts:
     @property
     def owned(self) -> Collection[Partition]:
         return self.supervisor.owned
+
+    @property
+    def waits(self) -> Mapping[str, str]:
+        known = self.follower.applied is not None
+        return {
+            "subscriptions": "" if known else self.follower.waits_for,
+            "streams": self.streams.waits_for,
+        }
 
     def start(self, tasks: asyncio.TaskGroup, log: MessageLog) -> None:
         """Run all loops until the group is cancelled."""
@@ -361,7 +357,7 @@ class _Parts:
             self.pings.run(self.supervisor.registry.get),
             Feeder(log, self.seams.sending).run(),
             Renewal(log, self.supervisor, self.lines).run(),
-            *(_ensure_stream(log, topic) for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)),
+            self.streams.make(log),
             *(observer.watch(figures) for observer in self.seams.observers),
         ):
             tasks.create_task(loop)
@@ -377,12 +373,3 @@ class _Parts:
             spans=self.seams.spans,
             stored_traces=self.trace_store.stats,
         )
-
-
-async def _ensure_stream(log: MessageLog, topic: LogTopic) -> None:
-    while True:
-        try:
-            return await log.create_topic(topic)
-        except UnavailableError as exc:
-            _log.warning("stream_not_created", stream=topic.name, error=exc.message)
-            await asyncio.sleep(RETRY_PAUSE.total_seconds())

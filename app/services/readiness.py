@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -20,8 +21,8 @@ class ReadinessService:
         self._database = database
         self._log = log
 
-    async def parts(self) -> Mapping[str, bool]:
-        """Per part whether it is as it should be, within a second.
+    async def waits(self) -> Mapping[str, str]:
+        """Per part what is waited for, within a second; nothing where it is as it should be.
 
         The parts are log, database, migrations, and the datacenter, which operators may take out
         of service.
@@ -32,10 +33,10 @@ class ReadinessService:
             _answered(self._in_service()),
         )
         return {
-            "log": log is not _NO_ANSWER,
-            "database": migrated is not _NO_ANSWER,
-            "migrations": migrated is True,
-            "datacenter": in_service is not False,
+            "log": _reason(log),
+            "database": _reason(migrated),
+            "migrations": "" if migrated is True else _reason(migrated) or _NOT_MIGRATED,
+            "datacenter": "" if in_service is not False else _OUT_OF_SERVICE,
         }
 
     async def _in_service(self) -> bool:
@@ -43,12 +44,24 @@ class ReadinessService:
             return await DatacenterRepository(session).is_ready()
 
 
-_NO_ANSWER: Final = object()
+@dataclass(frozen=True, slots=True)
+class _NoAnswer:
+    reason: str
+
+
+_NOT_MIGRATED: Final = "the database has not the tables of this version: run `angelia migrate`"
+_OUT_OF_SERVICE: Final = "operators took the data centre out of service"
 
 
 async def _answered(question: Awaitable[object]) -> object:
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
             return await question
-    except (TimeoutError, UnavailableError):
-        return _NO_ANSWER
+    except TimeoutError:
+        return _NoAnswer(f"no answer within {ANSWER_WITHIN.total_seconds():g} s")
+    except UnavailableError as error:
+        return _NoAnswer(error.message)
+
+
+def _reason(answer: object) -> str:
+    return answer.reason if isinstance(answer, _NoAnswer) else ""

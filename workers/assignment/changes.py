@@ -40,6 +40,8 @@ class ChangeFollower:
         self._source = source
         self._target = target
         self.applied: int | None = None
+        # Until something is applied, and while it cannot be asked for more.
+        self.waits_for = "what there is to deliver was not read yet"
         self.on_applied = asyncio.Event()
 
     async def run(self) -> None:
@@ -49,6 +51,7 @@ class ChangeFollower:
                 changes = await self._source.since(self.applied or 0)
             except UnavailableError as exc:
                 _log.warning("changes_unavailable", error=exc.message)
+                self.waits_for = exc.message
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
                 continue
             self._apply(changes)

@@ -71,6 +71,10 @@ class WorkerState(Protocol):
     def owned(self) -> Collection[object]:
         """The partitions that are ours."""
 
+    @property
+    def waits(self) -> Mapping[str, str]:
+        """Per part that it works on what that waits for; nothing where it is there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFigures:
@@ -112,17 +116,19 @@ class WorkerFigures:
         self._process.read(readings)
         return readings
 
-    async def ready(self) -> Mapping[str, bool]:
-        """Whether it knows what to deliver, and the log answers."""
-        return {"subscriptions": self.state.applied is not None, "log": await self._log_answers()}
+    async def waits(self) -> Mapping[str, str]:
+        """What it waits for: what there is to deliver, its streams, the log."""
+        return {**self.state.waits, "log": await self._log_problem()}
 
-    async def _log_answers(self) -> bool:
+    async def _log_problem(self) -> str:
         try:
             async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
                 await self.log.ping()
-        except (TimeoutError, UnavailableError):
-            return False
-        return True
+        except TimeoutError:
+            return f"no answer within {ANSWER_WITHIN.total_seconds():g} s"
+        except UnavailableError as error:
+            return error.message
+        return ""
 
 
 async def _by_names(lines: Iterable[DeliveryLine]) -> Mapping[Labels, list[DeliveryLine]]:

@@ -12,8 +12,8 @@ class Observed(Protocol):
     async def read(self) -> Readings:
         """Its figures now."""
 
-    async def ready(self) -> Mapping[str, bool]:
-        """Per part that it needs whether it is as it should be, within a second."""
+    async def waits(self) -> Mapping[str, str]:
+        """Per part that it needs what is waited for, within a second; nothing where it is there."""
 
 
 class Observer(Protocol):

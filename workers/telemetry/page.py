@@ -94,12 +94,16 @@ class StatusPage:
         return _Answer(HTTPStatus.OK, CONTENT_TYPE, body)
 
     async def _ready(self) -> _Answer:
-        parts: Mapping[str, bool] = {"worker": False}
+        waits: Mapping[str, str] = {"worker": "it starts, or stops"}
         if self._observed is not None:
-            parts = await self._observed.ready()
-        ready = all(parts.values())
-        said = {"status": "READY" if ready else "NOT_READY", "parts": parts}
-        status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+            waits = await self._observed.waits()
+        left = {name: why for name, why in waits.items() if why}
+        said = {
+            "status": "NOT_READY" if left else "READY",
+            "parts": {name: not why for name, why in waits.items()},
+            "waitingFor": left,
+        }
+        status = HTTPStatus.SERVICE_UNAVAILABLE if left else HTTPStatus.OK
         return _Answer(status, _JSON, json.dumps(said).encode())
 
 

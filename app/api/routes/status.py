@@ -9,7 +9,7 @@ from app.api.access import requires, unasked
 from app.api.dependencies import ServicesOf
 from app.api.documented import Responses, answers
 from app.api.media import TEXT, answer, prefers_text
-from app.api.schemas.status import ReadinessRead
+from app.api.schemas.status import ReadinessRead, readiness_read
 from app.domain.access import Role
 from app.metrics.exposition import CONTENT_TYPE, exposition
 
@@ -41,14 +41,12 @@ def _readiness() -> Responses:
 
 @router.get("/status/ready", dependencies=[unasked()], responses=_readiness())
 async def ready(request: Request, services: ServicesOf) -> Response:
-    """Whether messages can be taken and subscriptions changed, and which part is in the way.
+    """Whether messages can be taken and subscriptions changed, and what that waits for.
 
     As text, if that is asked for, the status alone, as Hermes has it.
     """
-    parts = await services.readiness.parts()
-    is_ready = all(parts.values())
-    body = ReadinessRead(status=_READY if is_ready else _NOT_READY, parts=dict(parts))
-    status = 200 if is_ready else 503
+    body = readiness_read(await services.readiness.waits())
+    status = 200 if body.status == _READY else 503
     return PlainTextResponse(body.status, status) if prefers_text(request) else answer(body, status)
 
 

@@ -1,12 +1,29 @@
 """Readiness as answered."""
 
+from collections.abc import Mapping
 from typing import Literal
+
+from pydantic import Field
 
 from app.api.schemas.base import Schema
 
 
 class ReadinessRead(Schema):
-    """Whether this process can do its work, and per part (log, database, migrations)."""
+    """Whether this process can do its work, and per part (log, database, migrations).
+
+    `waitingFor` says of each part that is not as it should be what is wrong with it.
+    """
 
     status: Literal["READY", "NOT_READY"]
     parts: dict[str, bool]
+    waiting_for: dict[str, str] = Field(default_factory=dict)
+
+
+def readiness_read(waits: Mapping[str, str]) -> ReadinessRead:
+    """As answered, from what each part waits for: nothing where it is as it should be."""
+    left = {name: why for name, why in waits.items() if why}
+    return ReadinessRead(
+        status="NOT_READY" if left else "READY",
+        parts={name: not why for name, why in waits.items()},
+        waiting_for=left,
+    )

@@ -74,7 +74,7 @@ class Admin:
     async def alter(self, topic: LogTopic) -> Leaders:
         """As `MessageLog.alter_topic`; returns the partitions' leaders."""
         await self._until_done(lambda: self._configure(topic))
-        found = await self.leaders(topic.name)
+        found = await self._until_known(topic.name)
         if len(found) < topic.partitions:
             await self._until_done(lambda: self._add_partitions(topic))
         return await self._until_ready(topic)
@@ -125,9 +125,17 @@ class Admin:
         )
         answer = response.topics[0]
         if answer.error_code == _TOPIC_EXISTS:
-            await self.alter(topic)
+            await self._take_over(topic)
         elif answer.error_code:
             raise _error(answer, topic.name)
+
+    async def _take_over(self, topic: LogTopic) -> None:
+        try:
+            await self.alter(topic)
+        except TopicNotFoundError as error:
+            # Who has it says so, or it was deleted meanwhile: creating it again finds out which.
+            message = f"{topic.name} exists, and not all brokers know it"
+            raise _TransientError(message) from error
 
     async def _configure(self, topic: LogTopic) -> None:
         kind = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -173,6 +181,13 @@ class Admin:
                 return await step()
             except (*FAILED_TRY, _TransientError) as error:
                 await deadline.pause(error)
+
+    async def _until_known(self, name: str) -> Leaders:
+        """Wait until brokers know a topic that exists: they hear of it one by one."""
+        deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
+        while (found := (await self._refreshed(name)).get(name)) is None:
+            await deadline.pause(f"{name} exists, and not all brokers know it")
+        return found
 
     async def _until_ready(self, topic: LogTopic) -> Leaders:
         """Wait until each partition has a leader that serves it, so that an append works."""

@@ -7,6 +7,8 @@ thread.
 
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from socket import socket
 from typing import Final
 
@@ -105,12 +107,7 @@ class Client:
 
     async def send_any(self, request: Untyped) -> Untyped:
         """The response of any broker."""
-        await self.ready()
-        node = self.manager.least_loaded_node()
-        if node is None:
-            message = "no broker can be reached"
-            raise NotSentError(message)
-        return await self.send(node, request)
+        return await self.send(await self._any_node(), request)
 
     async def send_controller(self, request: Untyped) -> Untyped:
         """The response of the controller, or of a broker that forwards to it."""
@@ -141,17 +138,18 @@ class Client:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def refresh(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """As `leaders`, asked anew."""
-        names = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
-        response = await self.send_any(_metadata(names))
+        """As `leaders`, asked anew. A topic does not exist when no broker knows it.
+
+        They hear of a new one one after the other.
+        """
+        node = await self._any_node()
+        response = await self.send(node, _metadata(_named(topics)))
         # Brokers may have moved: later connections go by what this says.
         self.manager.cluster.update_metadata(response)
         self.forget(topics)
-        for topic in response.topics:
-            if topic.error_code == 0:
-                self._leaders[topic.name] = {
-                    each.partition_index: each.leader_id for each in topic.partitions
-                }
+        self._learn(response)
+        if missing := [topic for topic in topics if topic not in self._leaders]:
+            await self._ask_others(missing, but=node)
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def topic_names(self) -> Collection[str]:
@@ -197,6 +195,31 @@ class Client:
         for group in groups:
             self._coordinators.pop(group, None)
 
+    async def _any_node(self) -> int:
+        await self.ready()
+        node: int | None = self.manager.least_loaded_node()
+        if node is None:
+            message = "no broker can be reached"
+            raise NotSentError(message)
+        return node
+
+    async def _ask_others(self, topics: Collection[str], *, but: int) -> None:
+        """Take over what any other broker knows of these."""
+
+        async def ask(node: int) -> None:
+            # One that does not answer knows of nothing that the others do not.
+            with suppress(*FAILED_TRY):
+                self._learn(await self.send(node, _metadata(_named(topics))))
+
+        await self._io.gather([partial(ask, node) for node in self._nodes() - {but}])
+
+    def _learn(self, response: Untyped) -> None:
+        for topic in response.topics:
+            if topic.error_code == 0:
+                self._leaders[topic.name] = {
+                    each.partition_index: each.leader_id for each in topic.partitions
+                }
+
     async def _connection(self, node: int) -> Untyped:
         await self.ready()
         if node not in self._nodes():
@@ -210,6 +233,10 @@ class Client:
 
     def _nodes(self) -> set[int]:
         return {broker.node_id for broker in self.manager.cluster.brokers()}
+
+
+def _named(topics: Iterable[str]) -> list[Untyped]:
+    return [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
 
 
 def _metadata(topics: Collection[Untyped] | None) -> Untyped:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from functools import partial
 
 import pytest
@@ -10,7 +11,7 @@ from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
 from app.log.interface import Assigned, Committed, MessageLog
 from app.log.kafka import kafka_log
-from tests.contract.logs import EVENTUALLY, TOPIC, created, eventually, read_values
+from tests.contract.logs import EVENTUALLY, TOPIC, a_topic, created, eventually, read_values
 from tests.servers.kafka import KafkaBroker, running_broker
 
 PARTITIONS = 6
@@ -45,6 +46,24 @@ async def publish(log: MessageLog, value: str) -> None:
     # These keys reach all six partitions.
     keys = [b"%d" % n for n in range(40)]
     await asyncio.gather(*(eventually(partial(appended, key)) for key in keys))
+
+
+async def test_processes_that_make_one_topic_at_once_all_have_it(
+    brokers: tuple[KafkaBroker, KafkaBroker], kafka_namespace: str
+) -> None:
+    """As workers make their streams, when several start on a fresh cluster."""
+    async with AsyncExitStack() as stack:
+        logs = [
+            await stack.enter_async_context(
+                kafka_log(broker.bootstrap, namespace=kafka_namespace, replication_factor=2)
+            )
+            for broker in brokers * 4
+        ]
+        for round_ in range(2):
+            name = f"shop.orders{round_}"
+            await asyncio.gather(*(log.create_topic(a_topic(name)) for log in logs))
+            assert {len(await log.partitions(name)) for log in logs} == {4}
+            await asyncio.gather(*(log.append(name, [NewRecord(value=b"x")]) for log in logs))
 
 
 async def test_everything_goes_on_when_partitions_get_other_leaders(

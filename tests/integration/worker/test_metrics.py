@@ -14,13 +14,17 @@ import pytest
 
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
+from app.domain.errors import TopicNotFoundError
 from app.domain.filters import Filter, FilterType
+from app.domain.streams import UNDELIVERED
 from app.domain.subscription import Subscription
+from app.log.interface import LogTopic
 from app.metrics.capping import OTHER
 from tests.fakes.egress import LOOPBACK
+from tests.fakes.memory_log import MemoryLog
 from tests.fakes.scraping import Scrape, scraped
 from tests.fakes.subscriber import Subscriber
-from tests.fakes.worker import Attempt, World, delivered, until
+from tests.fakes.worker import PATIENCE_S, Attempt, World, delivered, until
 from tests.integration.worker.batching import subscribed
 from workers.delivery.sender import Sender
 from workers.telemetry.page import Address, StatusPage, served
@@ -265,7 +269,9 @@ async def test_a_worker_is_ready_once_it_knows_what_to_deliver_and_while_the_log
             world.memory.go_down()
             unready = await http.get("/status/ready")
             assert unready.status_code == 503
-            assert unready.json()["parts"] == {"subscriptions": True, "log": False}
+            parts = {"subscriptions": True, "streams": True, "log": False}
+            assert unready.json()["parts"] == parts
+            assert unready.json()["waitingFor"] == {"log": "the log in memory is down"}
             world.memory.come_back()
         await until(world.plane.changed, lambda: True)
         assert (await http.get("/status/ready")).status_code == 503
@@ -297,3 +303,32 @@ async def test_an_address_that_is_taken_is_an_error_at_the_start() -> None:
         with pytest.raises(OSError, match="in use"):
             async with served(page, taken):
                 raise AssertionError(taken)
+
+
+class UnknownStreams(MemoryLog):
+    """A log that says of streams that were just made that there are none, until `heard`."""
+
+    heard = False
+
+    async def create_topic(self, topic: LogTopic) -> None:
+        if topic.name == UNDELIVERED and not self.heard:
+            raise TopicNotFoundError("nobody knows it yet")
+        await super().create_topic(topic)
+
+
+async def test_a_worker_lives_and_says_what_it_waits_for_while_its_streams_are_not_known() -> None:
+    log = UnknownStreams()
+    world = World(log=log)
+    topic = await world.topic()
+    subscription = await world.subscribe(topic)
+    async with watched(world) as http, world.worker():
+        await world.publish(topic, b"1")
+        await world.endpoints.until(lambda: bool(world.endpoints.attempts))
+        unready = await http.get("/status/ready")
+        assert (unready.status_code, unready.json()["parts"]["streams"]) == (503, False)
+        assert unready.json()["waitingFor"] == {"streams": f"{UNDELIVERED}: nobody knows it yet"}
+        log.heard = True
+        async with asyncio.timeout(PATIENCE_S):
+            while (await http.get("/status/ready")).status_code != 200:
+                pass
+        await until_finished(world, subscription, 1)

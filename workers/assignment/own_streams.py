@@ -1,0 +1,62 @@
+"""The streams that workers write and read: made at the start of any of them."""
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain import streams
+from app.domain.errors import AngeliaError, ValidationFailedError
+from app.domain.topic import MESSAGE_SIZE_MAX
+from app.log.interface import LogTopic, MessageLog
+
+RETRY_PAUSE: Final = timedelta(seconds=1)
+# The stream carries whole bodies and their description.
+UNDELIVERED_TOPIC: Final = LogTopic(
+    name=streams.UNDELIVERED,
+    partitions=streams.UNDELIVERED_PARTITIONS,
+    retention=timedelta(days=2),
+    message_size_max=MESSAGE_SIZE_MAX + 64 * 1024,
+)
+TRACES_TOPIC: Final = LogTopic(
+    name=streams.TRACES,
+    partitions=streams.TRACES_PARTITIONS,
+    retention=timedelta(days=2),
+    message_size_max=MESSAGE_SIZE_MAX,
+)
+
+_log = structlog.get_logger()
+
+
+class OwnStreams:
+    """Makes them, however long the log takes; `waits_for` says what that waits for."""
+
+    def __init__(self) -> None:
+        self._left = {topic.name: "is not made yet" for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)}
+
+    @property
+    def waits_for(self) -> str:
+        """The streams that are not there, and why; nothing when all are."""
+        return "; ".join(f"{name}: {why}" for name, why in self._left.items())
+
+    async def make(self, log: MessageLog) -> None:
+        """Return when all are there. ValidationFailedError: a setting is wrong."""
+        async with asyncio.TaskGroup() as tasks:
+            for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC):
+                tasks.create_task(self._make(log, topic))
+
+    async def _make(self, log: MessageLog, topic: LogTopic) -> None:
+        while True:
+            try:
+                await log.create_topic(topic)
+            except ValidationFailedError:
+                # The namespace, or how many replicas: no waiting makes it right.
+                raise
+            except AngeliaError as exc:
+                self._left[topic.name] = exc.message
+                _log.warning("stream_not_created", stream=topic.name, error=exc.message)
+                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+            else:
+                del self._left[topic.name]
+                return
