@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.api.request_head import head_problem, without_upgrade
 
 # What may come in a row without the end of a request's head, or any body.
 BARREN_BYTES_MAX: Final = 64 * 1024
@@ -31,6 +34,10 @@ class _Held(FlowControl):
             super().resume_reading()
 
 
+class _HeadRefusedError(Exception):
+    """Raised within the parser, which then stops; the text is for the client."""
+
+
 class BoundedConnection(HttpToolsProtocol):
     """Uvicorn's own protocol, with bounds on what it waits for and keeps.
 
@@ -41,6 +48,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     Requests that are sent ahead wait unread behind the one that is answered, but for a few: whoever
     sends thousands takes no more of the loop for it than one who sends a few.
+
+    A wish for another protocol is ignored, and the request is served (RFC 9110, section 7.8). After
+    bytes that are no request it is closed: the requests before them get their answers first.
     """
 
     PATIENCE_S: ClassVar[float] = 30.0
@@ -53,6 +63,10 @@ class BoundedConnection(HttpToolsProtocol):
         # What has come and was not looked at: at most what one read brings, as none follows it.
         self._unread = b""
         self._in_body = False
+        # The head of a request that asks for another protocol has come.
+        self._upgrading = False
+        # Why nothing is read any more, to be said once all that came before is answered.
+        self._refusal: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Watch it from now on."""
@@ -70,6 +84,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what came, as far as no other request waits to be answered."""
+        if self._refusal is not None:
+            return
         if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # nearly always
             self._take(data)
             return
@@ -100,9 +116,56 @@ class BoundedConnection(HttpToolsProtocol):
         """Look at it, unless nothing has come of it for too long."""
         # The callbacks below say when something does.
         self._barren_bytes += len(data)
-        super().data_received(data)
-        if self._barren_bytes > BARREN_BYTES_MAX and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too large.")
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError as error:
+            self._refuse(_reason(error))
+            return
+        if self._barren_bytes > BARREN_BYTES_MAX:
+            self._refuse("The head of the request is too large.")
+
+    def _parse(self, data: bytes) -> None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # The parser has left out the body, if there is one: it is to read it all again.
+                data = self._head_again() + data[upgrade.args[0] :]
+            else:
+                return
+
+    def _head_again(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        first_line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)
+        self._upgrading = False
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return without_upgrade(first_line, self.headers)
+
+    def _refuse(self, reason: str) -> None:
+        """Read nothing more, and close when all that is under way is answered."""
+        self._refusal, self._unread, self._waiting_since = reason, b"", None
+        self.flow.pause_reading()
+        if not self._in_body:
+            if self.cycle is None or self.cycle.response_complete:
+                self.send_400_response(reason)
+        elif self.pipeline:
+            # The newest one, of which the body cannot be read.
+            self.pipeline.popleft()
+        else:
+            self._refuse_current(reason)
+
+    def _refuse_current(self, reason: str) -> None:
+        """The same, of the body of the request that is being answered."""
+        if self.cycle.response_complete:
+            self.transport.close()
+        elif self.cycle.response_started:
+            self.cycle.keep_alive = False
+        else:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            self.send_400_response(reason)
 
     def on_message_begin(self) -> None:
         """A head begins, and must end in time."""
@@ -111,11 +174,22 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """From here on it is the application that waits, for the body."""
+        """From here on it is the application that waits, for the body.
+
+        Raises:
+            _HeadRefusedError: others may read another request in it than we do.
+        """
+        parser = self.parser
+        problem = head_problem(parser.get_method(), parser.get_http_version(), self.headers)
+        if problem:
+            raise _HeadRefusedError(problem)
+        if parser.should_upgrade():
+            self._upgrading = True
+            return
         self._barren_bytes = 0
         self._waiting_since = None
-        self._in_body = True
         super().on_headers_complete()
+        self._in_body = True
 
     def on_body(self, body: bytes) -> None:
         """A part of a body, which the application bounds."""
@@ -124,6 +198,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is there."""
+        if self._upgrading:
+            return
         self._barren_bytes = 0
         self._waiting_since = None
         self._in_body = False
@@ -133,8 +209,12 @@ class BoundedConnection(HttpToolsProtocol):
         """It is answered; what is left of it is read, and thrown away, for a while."""
         if self.cycle.more_body and self.cycle.response_complete:
             self._waiting_since = self.loop.time()
+        last = not self.pipeline
         super().on_response_complete()
-        if self._unread:
+        if self._refusal is not None:
+            if last and not self.transport.is_closing():
+                self.send_400_response(self._refusal)
+        elif self._unread:
             # In a turn of its own: others have theirs between.
             self.loop.call_soon(self._go_on)
         else:
@@ -150,3 +230,10 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.close()
             return
         self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)
+
+
+def _reason(error: httptools.HttpParserError) -> str:
+    """What the client is told, who may have sent anything."""
+    if isinstance(error.__context__, _HeadRefusedError):
+        return str(error.__context__)
+    return "Invalid HTTP request received."

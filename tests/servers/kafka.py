@@ -28,7 +28,7 @@ import pytest
 VERSION: Final = "4.3.0"
 JAVA_MIN: Final = 17
 CACHE: Final = Path(__file__).resolve().parents[2] / "build" / f"kafka-{VERSION}"
-INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y openjdk-17-jre-headless maven"
+INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y openjdk-17-jdk-headless maven"
 INSTALL_JARS: Final = "python -m tests.servers.kafka install"
 
 _START_TIMEOUT_S: Final = 60.0
@@ -62,10 +62,10 @@ def install() -> Path:
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _jars_present():
-            require_commands("java", "mvn")
+            require_commands("java", "javac", "mvn")
             fetch_jars(CACHE, _POM, what=f"Kafka {VERSION}", install=INSTALL_JARS)
         else:
-            require_commands("java")
+            require_commands("java", "javac")
     return CACHE / "libs"
 
 

@@ -1,0 +1,113 @@
+"""The server's side of a connection without a network: bytes in, answers out."""
+
+import asyncio
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from app.api.connection import BoundedConnection
+from tests.fakes.sockets import Unread
+
+_STATUS: Final = re.compile(rb"HTTP/1\.1 ([0-9]{3}) ")
+# An answer takes a few turns of the loop; the rest is for those that wait behind it.
+_TURNS_MAX: Final = 200
+
+
+class Request(NamedTuple):
+    """What the application was asked."""
+
+    method: str
+    path: str
+    body: bytes
+
+
+class Reading(Unread):
+    """The socket of a server, which may be told to read nothing for a while."""
+
+    def pause_reading(self) -> None:
+        """Nothing reads here by itself."""
+
+    def resume_reading(self) -> None:
+        """Nor now."""
+
+
+class ApiConnection:
+    """A connection to an application that answers each request with 201, once it has its body.
+
+    With `hold()` no answer is given until `release()`.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.socket = Reading()
+        self._open = asyncio.Event()
+        self._open.set()
+        config = uvicorn.Config(
+            self._serve, interface="asgi3", ws="none", log_config=None, proxy_headers=False
+        )
+        config.load()
+        self._state = ServerState()
+        self._connection = BoundedConnection(config, self._state, {})
+        self._connection.connection_made(self.socket)
+
+    @property
+    def statuses(self) -> list[int]:
+        """The answers given so far."""
+        return [int(status) for status in _STATUS.findall(self.socket.written)]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server has closed it."""
+        return self.socket.closed
+
+    def hold(self) -> None:
+        """Keep answers back."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Give answers."""
+        self._open.set()
+
+    async def say(self, parts: Iterable[bytes]) -> None:
+        """Send these parts, with time to answer between them, until the server closes."""
+        for part in parts:
+            if self.closed:
+                return
+            self._connection.data_received(part)
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Let the application do all that it can do."""
+        for _ in range(_TURNS_MAX):
+            # The turns of the application, of what it awaits, and of what they have scheduled.
+            before = (len(self.requests), len(self.socket.written), len(self._state.tasks))
+            for _ in range(4):
+                await asyncio.sleep(0)
+            if before == (len(self.requests), len(self.socket.written), len(self._state.tasks)):
+                return
+
+    async def end(self) -> None:
+        """The other side is gone; nothing may be left of it."""
+        self.release()
+        self._connection.connection_lost(None)
+        await self.settle()
+        assert not self._state.tasks
+        assert not self._state.connections
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        self.requests.append(Request(scope["method"], scope["path"], body))
+        await self._open.wait()
+        headers = [(b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 201, "headers": headers})
+        await send({"type": "http.response.body"})
