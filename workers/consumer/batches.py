@@ -188,11 +188,11 @@ class Batches:
             subscription_id=self._subscription_id,
         )
         self._under_way[cursor] = message
-        # The time to live runs from now on, and goes on after a crash: then the first message has
-        # been open for longer than a batch waits.
+        # The time to live runs from when it is handed out, and goes on after a crash: then the
+        # first message has been open for longer than a batch waits.
         waited_ms = self.batching.time.total_seconds() * 1e3
         opened_ms = min(self._clocks.wall_ms(), batch.opened[0].opened_ms + waited_ms)
-        return Opened(cursor, message, int(opened_ms))
+        return Opened(cursor, message, int(opened_ms), kept=True)
 
     def _sendable(self, batch: _OpenBatch) -> list[tuple[Opened, bytes]]:
         pairs = list(zip(batch.opened, batch.pieces, strict=True))

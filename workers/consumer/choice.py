@@ -13,15 +13,26 @@ from workers.consumer.order import Opened
 from workers.consumer.retries import BatchJob, Job, RetryPark
 from workers.consumer.room import Room
 from workers.delivery.batch import MessageBatch
+from workers.delivery.deferral import Deferral
 
 # Messages that always fail get one request in so many: the others must not wait for them.
 NEW_PER_RETRY: Final = 4
+# A subscriber that asked to come later gets nothing else if its oldest message is due so soon: the
+# backoff of that may be a little longer than what was asked for.
+WAIT_FOR_OLDEST_S: Final = 1.0
 
 
 class Choice:
-    """Chooses between the `intake` and the retries in the `park`. Nothing of it is waited for."""
+    """Chooses between the `intake` and the retries in the `park`. Nothing of it is waited for.
 
-    def __init__(self, policy: DeliveryPolicy, intake: Intake, park: RetryPark) -> None:
+    What the subscriber asked to get later goes before all else, the oldest first: it was opened,
+    and what is new can wait in the log, where it does not age.
+    """
+
+    def __init__(
+        self, policy: DeliveryPolicy, intake: Intake, park: RetryPark, *, deferral: Deferral
+    ) -> None:
+        self._deferral = deferral
         self._room = Room(policy, intake, park)
         self.configure(policy)
         # None as long as there was no circuit breaker.
@@ -55,6 +66,10 @@ class Choice:
 
     def take(self, now: float, *, cautious: bool) -> Job | None:
         """The next job; `cautious`: the subscriber is or was down."""
+        deferral = self._deferral
+        soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
+        if self._park.has_put_off(soon) and not deferral.tries_another:
+            return self._put_off(now)
         if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
             return self._retried(now) or self._next_message(now)
         # Another message may arrive where one fails forever: that one is no probe.
@@ -73,7 +88,16 @@ class Choice:
         # Live deliveries of other subscriptions do not wait for all that fails here at once.
         if not self._park.has(due) or not self._intake.take_turn():
             return None
-        job = self._park.take(due)
+        return self._again(self._park.take(due), now)
+
+    def _put_off(self, now: float) -> Job | None:
+        # As with other retries, live deliveries of other subscriptions do not wait.
+        if not self._park.has_put_off(now) or not self._intake.take_turn():
+            return None
+        return self._again(self._park.take_put_off(), now)
+
+    def _again(self, job: Job | None, now: float) -> Job | None:
+        """`job`, which is refused if its time to live is over by now."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
             # It was due in time, and held back by the rate or by what others were told.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
@@ -107,7 +131,7 @@ class Choice:
     def _job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
         if self._is_timed or self.breaker is not None:
             return self._timed_job(opened, now=now, now_ms=now_ms)
-        cursor, message, opened_ms, refused = opened
+        cursor, message, opened_ms, refused, _ = opened
         elapsed = (now_ms - opened_ms) / 1e3
         deadline = now + self._ttl_s - elapsed if elapsed > 0 else now + self._ttl_s
         kind = BatchJob if isinstance(message, MessageBatch) else Job
@@ -116,7 +140,7 @@ class Choice:
         return job
 
     def _timed_job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
-        cursor, message, opened_ms, refused = opened
+        cursor, message, opened_ms, refused, _ = opened
         policy, breaker = self.policy, self.breaker
         if breaker is not None:
             opened_ms = breaker.opened_ms(opened, int(now_ms), batch_time=policy.batch_time)

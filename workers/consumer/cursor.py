@@ -320,6 +320,10 @@ class Cursor:
 
     # ---- times to live --------------------------------------------------------------------------
 
+    def begin_ttl(self, message: Message, now_ms: int) -> int | None:
+        """Have the time to live of `message` run from now on, as `OffsetTracker.begin`."""
+        return self._offsets.begin(message.offset, now_ms)
+
     def stand(self) -> None:
         """Times to live stand from now on, until they `go_on`."""
         self._offsets.stand(time.time_ns() // 1_000_000)

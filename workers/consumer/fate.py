@@ -51,8 +51,6 @@ class Fate:
         suspension: Suspension,
     ) -> None:
         self.subscription = subscription
-        # The subscriber asked for quiet: nothing goes there before (monotonic seconds).
-        self.quiet_until = 0.0
         # Who is told of discards.
         self.trace: LineTrace | None = None
         self._parts = parts
@@ -69,13 +67,12 @@ class Fate:
         due = now + self._delay(job, outcome).total_seconds()
         if self._choice.breaker is not None:
             self._choice.breaker.failed(job, now)
-        if outcome.retry_after is not None:
-            self.quiet_until = max(self.quiet_until, now + outcome.retry_after.total_seconds())
         if reason := self._given_up(job, due):
             return Discard(job, Discarded(reason=reason, status=outcome.status))
         if job.cursor.closing:
             return None
-        self._intake.failed(job.cursor, job.message)
+        if not job.put_off:
+            self._intake.failed(job.cursor, job.message)
         return self._keep(job, due)
 
     async def record(self, discard: Discard) -> None:

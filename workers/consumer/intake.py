@@ -199,7 +199,8 @@ class Intake:
 
     def take(self) -> Opened | None:
         """The next message to send, if there is one in this turn."""
-        opened = self._held or (self._freed.popleft() if self._freed else self._next_wanted())
+        held = self._held
+        opened = held or (self._freed.popleft() if self._freed else self._next_wanted())
         self._held = opened
         if opened is None:
             return None
@@ -208,6 +209,9 @@ class Intake:
         elif not self._parts.turns.take(self._resume):
             return None
         self._held = None
+        if held is not None or opened.kept:
+            # It could not be sent before: that is no time that it was tried for.
+            opened = opened.begun(time.time_ns() // 1_000_000)
         return opened
 
     def _next_wanted(self) -> Opened | None:

@@ -28,6 +28,7 @@ from workers.consumer.slot import Slot
 from workers.consumer.suspension import Suspension
 from workers.consumer.tally import Finished, Tally
 from workers.consumer.tracing import LineTrace, Tracks
+from workers.delivery.deferral import ANOTHER_AFTER, Deferral
 from workers.delivery.oauth.destination import AuthorizedDestination
 from workers.delivery.oauth.pacing import TokenPace
 from workers.delivery.pace import Landed, Pace, Pacing
@@ -50,7 +51,10 @@ class DeliveryLine:
         self._intake = Intake(parts, self.fetches, self.pump)
         self._intake.configure(subscription)
         self._park = RetryPark()
-        self._choice = Choice(subscription.policy, self._intake, self._park)
+        self._deferral = Deferral(learns=subscription.policy.adaptive_rate)
+        self._choice = Choice(
+            subscription.policy, self._intake, self._park, deferral=self._deferral
+        )
         self._suspension = Suspension(subscription, parts.suspensions)
         self._fate = Fate(
             parts,
@@ -102,6 +106,7 @@ class DeliveryLine:
         self._choice.configure(subscription.policy)
         self._suspension.configure(subscription)
         self._pace.configure(subscription.policy, time.monotonic())
+        self._deferral.learns = subscription.policy.adaptive_rate
         self._pacing = self._paced()
         self._intake.configure(subscription)
         self._traced(subscription)
@@ -127,12 +132,14 @@ class DeliveryLine:
         waiting = self._intake.waiting + (len(self._park) if due is not None and due <= now else 0)
         breaker = self._choice.breaker
         # Half open it needs its share, or the one message would never leave.
-        quiet = now < self._fate.quiet_until or (breaker is not None and breaker.is_open(now))
+        quiet = self._deferral.is_quiet(now) or (breaker is not None and breaker.is_open(now))
         return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
 
     def output(self) -> Output:
         """What may leave now, and why no more."""
-        return self._pacing.output(time.monotonic())
+        now = time.monotonic()
+        output = self._pacing.output(now)
+        return self._deferral.seen(output, now) if self._deferral.active else output
 
     def _traced(self, subscription: Subscription) -> None:
         tracks = Tracks(self._parts.traces, subscription)
@@ -220,7 +227,7 @@ class DeliveryLine:
         if self._suspension.holds:
             return None
         now, pacing = time.monotonic(), self._pacing
-        wait = self._fate.quiet_until - now
+        wait = self._deferral.wait(now) if self._deferral.active else 0.0
         if wait <= 0:
             wait = pacing.wait(now)
         if wait > 0:
@@ -243,6 +250,8 @@ class DeliveryLine:
             self._intake.polling.started(job.message)
         if job.refused is None:
             job.sent_at, job.epoch = now, self._pacing.sent(now)
+            if self._deferral.active:
+                self._deferral.sent(now)
             if self._trace is not None:
                 self._trace.began(job)
 
@@ -284,6 +293,8 @@ class DeliveryLine:
             self._learn(job, outcome, now)
         if self._trace is not None:
             self._trace.ended(job, outcome)
+        if self._deferral.active or isinstance(outcome, Retry):
+            self._defer(job, outcome, now)
         job.attempts += 1
         job.status = outcome.status
         match outcome:
@@ -317,6 +328,32 @@ class DeliveryLine:
         if self._pacing.landed(landed, now):
             # Not before this outcome is dealt with: it may ask for quiet.
             self._pump_soon()
+
+    def _defer(self, job: Job, outcome: Outcome, now: float) -> None:
+        deferral, waited = self._deferral, self._deferral.waits
+        if isinstance(outcome, Retry):
+            self._put_off(job, outcome, now)
+        elif outcome.status is None:
+            deferral.failed(sent_at=job.sent_at)
+        else:
+            deferral.taken(sent_at=job.sent_at, now=now, limit=self._pace.part(now))
+        if waited:
+            self._pump_soon()
+
+    def _put_off(self, job: Job, outcome: Retry, now: float) -> None:
+        deferral, job.put_off = self._deferral, False
+        if outcome.retry_after is None:
+            deferral.failed(sent_at=job.sent_at)
+            return
+        seconds = outcome.retry_after.total_seconds()
+        if outcome.blameless:
+            deferral.failed(sent_at=job.sent_at)
+            deferral.hush(seconds, now)
+            return
+        rate = self._pace.rate
+        job.alone += deferral.later(seconds, sent_at=job.sent_at, now=now, rate=rate)
+        # One that is refused while others are taken is no measure of what the subscriber takes.
+        job.put_off = job.alone < ANOTHER_AFTER or deferral.refusals > job.alone
 
     def _pump_soon(self) -> None:
         self._loop.call_soon(self.pump)

@@ -104,6 +104,16 @@ class OffsetTracker:
         self.position = offset + 1
         return now_ms if offset != self._resumed else self._resume_clock(offset, now_ms)
 
+    def begin(self, offset: int, now_ms: int) -> int | None:
+        """Have the time to live of an open message run from now on; returns since when it runs.
+
+        None: as before, because it is not open, or ran when others had it open.
+        """
+        if offset == self._resumed or offset not in self._opened:
+            return None
+        self._opened[offset] = now_ms
+        return now_ms
+
     def stand(self, now_ms: int) -> None:
         """Times to live stand from now on, until they `go_on`."""
         if self._standing_since is None:

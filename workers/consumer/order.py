@@ -19,13 +19,20 @@ from workers.consumer.cursor import Cursor
 class Opened(NamedTuple):
     """A message that a cursor has opened, and since when its time to live runs (epoch ms).
 
-    One that is `refused` is not sent.
+    One that is `refused` is not sent. The time to live of one that was `kept` runs from when it is
+    handed out: it waited for its turn only, and behind none that failed.
     """
 
     cursor: Cursor
     message: Message
     opened_ms: int
     refused: Discarded | None = None
+    kept: bool = False
+
+    def begun(self, now_ms: int) -> "Opened":
+        """As it is when it is handed out only now: its time to live runs from now on."""
+        since_ms = self.cursor.begin_ttl(self.message, now_ms)
+        return self if since_ms is None else self._replace(opened_ms=since_ms)
 
 
 class Order(Protocol):
@@ -136,7 +143,8 @@ class KeyOrder:
         lane = self._lane_of(cursor, message)
         if lane is None:
             return None
-        if lane.failing:
+        failed = lane.failing
+        if failed:
             lane.failing = False
             self._behind_failing -= len(lane.behind)
             self._failing[cursor] -= 1
@@ -146,7 +154,7 @@ class KeyOrder:
         following = lane.behind.popleft()
         lane.head = following.message
         self.waiting -= 1
-        return following
+        return following if failed else following._replace(kept=True)
 
     def release(self, cursor: Cursor) -> None:
         """Forget the keys of its partition."""

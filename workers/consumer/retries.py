@@ -31,13 +31,16 @@ class Job:
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
     attempt may be made from `due` on, and its time to live, which ends at its `deadline`, was
     `ttl_s` seconds when it was opened. `in_air` is its attempt until that has landed, if it is
-    called back. `failing` is a circuit breaker's to know. `opened_ms` (since the epoch) and
+    called back. It is `put_off` if it was answered last: come later. It was so `alone` as many
+    times, as the one request after the time that was asked for. `failing` is a circuit breaker's to
+    know. `opened_ms` (since the epoch) and
     `ended_at`, when its last attempt was over, are a trace's, and so is what is known of the
     connection of an attempt that is awaited (`opening`). `progress` is held for its destination,
     once that has made some: nobody else looks at it.
     """
 
     __slots__ = (
+        "alone",
         "attempts",
         "backoffs",
         "cursor",
@@ -51,6 +54,7 @@ class Job:
         "opened_ms",
         "opening",
         "progress",
+        "put_off",
         "refused",
         "sent_at",
         "status",
@@ -77,6 +81,8 @@ class Job:
         self.opened_ms = 0
         self.ended_at = 0.0
         self.opening: Opening | None = None
+        self.put_off = False
+        self.alone = 0
 
     def delivered(self) -> None:
         """The subscriber has it."""
@@ -108,10 +114,12 @@ class RetryPark:
     """Jobs by the time at which they may be tried again (monotonic seconds)."""
 
     def __init__(self) -> None:
-        # The two heaps may name jobs that are gone; these are the ones that wait, with their times.
+        # The heaps may name jobs that are gone; these are the ones that wait, with their times.
         self._waiting: dict[int, tuple[float, Job]] = {}
         self._by_due: list[tuple[float, int]] = []
         self._by_age: list[tuple[float, int]] = []
+        # Those that are put off, by age.
+        self._put_off: list[tuple[float, int]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
@@ -135,12 +143,19 @@ class RetryPark:
         number = self._first(self._by_age)
         return None if number is None else self._waiting[number][1]
 
+    def has_put_off(self, now: float) -> bool:
+        """Whether the oldest of those that are put off is due."""
+        number = self._first(self._put_off) if self._put_off else None
+        return number is not None and self._waiting[number][0] <= now
+
     def park(self, job: Job, due: float) -> None:
         """Keep `job` until `due`."""
         self._sequence += 1
         self._waiting[self._sequence] = (due, job)
         heapq.heappush(self._by_due, (due, self._sequence))
         heapq.heappush(self._by_age, (job.due, self._sequence))
+        if job.put_off:
+            heapq.heappush(self._put_off, (job.due, self._sequence))
         if max(len(self._by_due), len(self._by_age)) > 2 * len(self._waiting) + _GONE_MIN:
             self._tidy()
 
@@ -152,6 +167,10 @@ class RetryPark:
     def take_oldest(self) -> Job | None:
         """The job whose first attempt was due first, due again or not."""
         return self._taken(self._by_age)
+
+    def take_put_off(self) -> Job | None:
+        """The oldest of those that are put off, due or not."""
+        return self._taken(self._put_off)
 
     def remove(self, unwanted: Callable[[Job], bool]) -> None:
         """Forget the jobs that are `unwanted`."""
@@ -170,5 +189,8 @@ class RetryPark:
     def _tidy(self) -> None:
         self._by_due = [(due, number) for number, (due, _) in self._waiting.items()]
         self._by_age = [(job.due, number) for number, (_, job) in self._waiting.items()]
-        heapq.heapify(self._by_due)
-        heapq.heapify(self._by_age)
+        self._put_off = [
+            (job.due, number) for number, (_, job) in self._waiting.items() if job.put_off
+        ]
+        for heap in (self._by_due, self._by_age, self._put_off):
+            heapq.heapify(heap)

@@ -1,14 +1,14 @@
 """What an attempt's answer means for the message."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Final
 
 from app.domain.circuit import ErrorType
 from app.domain.delivery import (
     GONE,
     Answer,
+    Answered,
     Delivered,
     Discarded,
     Outcome,
@@ -19,29 +19,31 @@ from app.domain.delivery import (
 from app.domain.subscription import Subscription
 from workers.delivery.retry_after import retry_after
 
-_WITH_RETRY_AFTER: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-
 
 def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outcome:
     """What becomes of the message; `now` (aware) is when the answer came, for Retry-After dates.
 
     2xx is a delivery. A client error is final unless the subscription retries it, except 429,
     which asks for patience; 410 asks for no more messages. Everything else is tried again: 3xx
-    (never followed), 5xx, no answer. Where nothing may be sent to, nothing is tried again.
+    (never followed), 5xx, no answer; never earlier than the answer's Retry-After asks. Where
+    nothing may be sent to, nothing is tried again.
     """
     if isinstance(answer, Unanswered):
         return _unanswered(answer)
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004 - the 2xx class
         return delivered(status)
-    if status in _WITH_RETRY_AFTER:
-        asked = retry_after(answer.headers.get("retry-after", ""), now)
-        return Retry(reason=status_reason(status), status=status, retry_after=asked)
     if status == HTTPStatus.GONE and subscription.suspend_on_gone:
         return Discarded(reason=status_reason(status), status=status, suspension=GONE)
     if _is_final(status, subscription):
         return Discarded(reason=status_reason(status), status=status)
-    return Retry(reason=status_reason(status), status=status)
+    asked = asked_for(answer, now)
+    return Retry(reason=status_reason(status), status=status, retry_after=asked)
+
+
+def asked_for(answer: Answered, now: datetime) -> timedelta | None:
+    """For how long the subscriber is to get nothing, if it asks for that."""
+    return retry_after(answer.headers.get("retry-after", ""), now)
 
 
 def _unanswered(answer: Unanswered) -> Outcome:
@@ -52,7 +54,7 @@ def _unanswered(answer: Unanswered) -> Outcome:
 
 
 def _is_final(status: int, subscription: Subscription) -> bool:
-    if not 400 <= status < 500:  # noqa: PLR2004 - the 4xx class
+    if status == HTTPStatus.TOO_MANY_REQUESTS or not 400 <= status < 500:  # noqa: PLR2004 - the 4xx class
         return False
     return not subscription.policy.retry_client_errors and (
         status not in subscription.retryable_codes

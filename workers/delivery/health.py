@@ -15,9 +15,11 @@ SLOWER_BY: Final = 2.0
 def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
     """Whether the subscriber can take what it gets; None when that cannot be said of it.
 
-    A subscriber that says when to come back, or that a message is wrong, is healthy. One that
-    times out, fails, breaks connections or only says "too many" is not. One of several addresses
-    that fails says nothing of the others, unless the subscriber is known to be `ill`.
+    A subscriber that says that a message is wrong is healthy. One that times out, fails, breaks
+    connections or only says "too many" is not. One that says when to come back says nothing of how
+    fast it may be sent to (`workers.delivery.deferral` learns from it), unless it is known to be
+    `ill`: then it is not any more. One of several addresses that fails says nothing of the others,
+    unless the subscriber is `ill`.
     """
     match outcome:
         case Delivered():
@@ -25,8 +27,11 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
         case Retry():
             if outcome.others_well:
                 return True
-            says_nothing = outcome.blameless or (outcome.others_well is False and not ill)
-            return None if says_nothing else outcome.retry_after is not None
+            if outcome.blameless or (outcome.others_well is False and not ill):
+                return None
+            if outcome.retry_after is None:
+                return False
+            return True if ill else None
         case Discarded():
             return True if outcome.status is not None else None
 

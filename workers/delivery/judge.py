@@ -9,7 +9,7 @@ from app.domain.delivery import Answer, Answered, Outcome, Retry, Unanswered, fa
 from app.domain.errors import ValidationFailedError
 from app.domain.subscription import Subscription
 from app.expressions import AnswerCondition, EvaluationError
-from workers.delivery.classification import classify
+from workers.delivery.classification import asked_for, classify
 
 _log = structlog.get_logger()
 
@@ -42,7 +42,12 @@ class Judge:
             return outcome
         if self._is_failed(expression, answer):
             reason = failed_reason(answer.status)
-            return Retry(reason=reason, status=answer.status, error=ErrorType.EXPRESSION)
+            return Retry(
+                reason=reason,
+                status=answer.status,
+                retry_after=asked_for(answer, now),
+                error=ErrorType.EXPRESSION,
+            )
         return outcome
 
     def _is_failed(self, expression: AnswerCondition, answer: Answered) -> bool:

@@ -93,6 +93,11 @@ class Pace:
         return True
 
     @property
+    def rate(self) -> float:
+        """Requests per second, at most, as they leave now."""
+        return self._limiter.rate
+
+    @property
     def cautious(self) -> bool:
         """Whether the subscriber was down: new messages tell more than those that failed."""
         return self._adaptive is not None and self._adaptive.mode is not Mode.NORMAL

@@ -239,3 +239,23 @@ def test_a_clock_that_stood_before_its_message_is_opened_again_goes_on_later() -
     again.go_on(8_000)
     assert again.committable().oldest_opened_ms == 4_000
     assert again.open(0, 9_000) == 4_000
+
+
+def test_a_message_whose_turn_comes_late_begins_its_time_to_live_then() -> None:
+    tracker = a_tracker()
+    tracker.open(0, 1_000)
+    tracker.open(1, 1_000)
+    assert tracker.begin(1, 9_000) == 9_000
+    tracker.close(0)
+    assert (tracker.ran_ms(1, 10_000), tracker.committable().oldest_opened_ms) == (1_000, 9_000)
+
+
+def test_a_clock_that_ran_before_a_restart_does_not_begin_anew() -> None:
+    tracker = a_tracker(oldest_opened_ms=1_000)
+    tracker.open(0, 5_000)
+    assert tracker.begin(0, 9_000) is None
+    assert tracker.ran_ms(0, 9_000) == 8_000
+
+
+def test_what_is_not_open_has_no_clock_to_begin() -> None:
+    assert a_tracker().begin(0, 9_000) is None

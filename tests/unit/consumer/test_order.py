@@ -29,9 +29,9 @@ def test_messages_of_a_key_go_one_after_the_other() -> None:
     first, second, third = [opened(cursor, offset, b"k") for offset in range(3)]
     assert [order.admit(each) for each in (first, second, third)] == [first, None, None]
     assert order.finished(cursor, second.message) is None  # it is not its turn
-    assert order.finished(cursor, first.message) is second
+    assert order.finished(cursor, first.message) == second._replace(kept=True)
     assert order.finished(cursor, first.message) is None  # it is over
-    assert order.finished(cursor, second.message) is third
+    assert order.finished(cursor, second.message) == third._replace(kept=True)
     assert order.finished(cursor, third.message) is None
     assert order.admit(opened(cursor, 3, b"k"))
 
@@ -135,3 +135,14 @@ def test_what_waits_behind_a_failing_key_is_not_in_the_way_of_other_keys() -> No
     for offset in range(4):
         order.admit(opened(cursor, offset, b"k"))
     assert not order.may_open()
+
+
+def test_what_waited_behind_its_key_begins_its_time_to_live_unless_that_failed() -> None:
+    order, cursor = KeyOrder(DeliveryPolicy(), FetchPolicy()), a_cursor()
+    first, second, third = [opened(cursor, offset, b"k") for offset in range(3)]
+    for each in (first, second, third):
+        order.admit(each)
+    freed = order.finished(cursor, first.message)
+    assert freed == second._replace(kept=True)
+    order.failed(cursor, second.message)
+    assert order.finished(cursor, second.message) == third

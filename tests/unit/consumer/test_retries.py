@@ -77,3 +77,24 @@ def test_forgets_the_unwanted_and_keeps_the_order_of_the_others() -> None:
     unwanted = jobs[1].cursor
     park.remove(lambda job: job.cursor is unwanted)
     assert [park.take(9.0) for _ in range(5)] == [jobs[3], jobs[4], jobs[2], jobs[0], None]
+
+
+def test_of_what_was_put_off_gives_the_oldest_first_and_of_the_rest_nothing() -> None:
+    park, jobs = parked()
+    for number, put_off in ((3, True), (1, False), (2, True)):
+        jobs.append(Job(Message(a_record(number), ORDERS), a_cursor(), 1e9))
+        jobs[-1].due, jobs[-1].put_off = float(number), put_off
+        park.park(jobs[-1], 10.0)
+    assert (park.has_put_off(9.9), park.has_put_off(10.0)) == (False, True)
+    assert [park.take_put_off() for _ in range(3)] == [jobs[2], jobs[0], None]
+    assert not park.has_put_off(10.0)
+    assert park.take(10.0) is jobs[1]
+
+
+def test_what_was_put_off_is_forgotten_with_its_cursor() -> None:
+    park, jobs = parked()
+    jobs.append(Job(Message(a_record(1), ORDERS), a_cursor(), 1e9))
+    jobs[0].put_off = True
+    park.park(jobs[0], 1.0)
+    park.remove(lambda job: job is jobs[0])
+    assert (park.has_put_off(1.0), park.take_put_off()) == (False, None)

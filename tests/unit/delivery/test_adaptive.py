@@ -266,8 +266,8 @@ def test_what_was_quick_a_minute_ago_is_no_measure() -> None:
     ("outcome", "healthy"),
     [
         (Delivered(status=200), True),
-        (Retry(reason="", status=429, retry_after=timedelta(seconds=1)), True),
-        (Retry(reason="", status=503, retry_after=timedelta()), True),
+        (Retry(reason="", status=429, retry_after=timedelta(seconds=1)), None),
+        (Retry(reason="", status=503, retry_after=timedelta()), None),
         (Discarded(reason="", status=404), True),
         (Retry(reason="", status=429), False),
         (Retry(reason="", status=503), False),

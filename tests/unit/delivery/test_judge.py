@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -60,6 +60,12 @@ def test_an_answer_of_which_the_expression_is_true_is_retried(
 def test_when_nothing_can_be_said_of_an_answer_its_status_decides(expression: str) -> None:
     assert judged(expression, Answered(200, {}, b"?")) == Delivered(status=200)
     assert isinstance(judged(expression, Answered(404, {}, b"?")), Discarded)
+
+
+def test_an_answer_that_the_expression_fails_is_retried_when_it_asks_for_that() -> None:
+    outcome = judged("status == 202", Answered(202, {"retry-after": "3"}))
+    assert isinstance(outcome, Retry)
+    assert outcome.retry_after == timedelta(seconds=3)
 
 
 def test_what_is_retried_anyway_keeps_its_reason_and_its_delay() -> None:

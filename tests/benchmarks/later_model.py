@@ -1,0 +1,182 @@
+"""A subscriber that asks to come later, and a sender with a backlog, in simulated time."""
+
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from app.domain.backoff import retry_delay
+from app.domain.commit import Progress
+from app.domain.delivery import Delivered, Outcome, Retry
+from app.domain.message import Message, Partition, Record
+from app.domain.subscription import DeliveryPolicy
+from workers.consumer.cursor import Cursor
+from workers.consumer.retries import Job, RetryPark
+from workers.delivery.deferral import Deferral
+from workers.delivery.pace import Landed, Pace
+from workers.delivery.share import Share
+
+# For how many seconds a request that comes at that time is to wait; None: it is taken.
+Later = Callable[[float], float | None]
+
+
+class Owner:
+    """Takes no notice."""
+
+    def readable(self, cursor: Cursor) -> None:
+        del cursor
+
+    def moved(self, cursor: Cursor) -> None:
+        del cursor
+
+
+@dataclass(slots=True)
+class Sent:
+    """Requests by when they left and whether they were taken, and what became of messages."""
+
+    requests: list[tuple[float, bool]] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
+    discarded: list[int] = field(default_factory=list)
+    opened: int = 0
+
+    def taken_ratio(self, since: float) -> float:
+        """The part of the requests since then that was taken."""
+        late = [taken for at, taken in self.requests if at >= since]
+        return sum(late) / max(1, len(late))
+
+    def taken_between(self, start: float, end: float) -> int:
+        """Requests in that time that were taken."""
+        return sum(taken and start <= at < end for at, taken in self.requests)
+
+
+def one_in(seconds: float, *, after: float = 1.0) -> Later:
+    """Takes a request if it took none for so long, and asks all others to come `after` that."""
+    last = float("-inf")
+
+    def reply(now: float) -> float | None:
+        nonlocal last
+        if now < last + seconds:
+            return after
+        last = now
+        return None
+
+    return reply
+
+
+def a_bucket(per_second: float, *, burst: float) -> Later:
+    """Takes so many a second, and up to `burst` at once; asks all others to come a second later."""
+    tokens, last = burst, 0.0
+
+    def reply(now: float) -> float | None:
+        nonlocal tokens, last
+        tokens, last = min(burst, tokens + (now - last) * per_second), now
+        if tokens < 1:
+            return 1.0
+        tokens -= 1
+        return None
+
+    return reply
+
+
+def a_window_of(count: int, seconds: float) -> Later:
+    """Takes so many in each window of that length, and asks others to come in the next one."""
+    windows: dict[int, int] = {}
+
+    def reply(now: float) -> float | None:
+        window = int(now // seconds)
+        if windows.get(window, 0) >= count:
+            return (window + 1) * seconds - now
+        windows[window] = windows.get(window, 0) + 1
+        return None
+
+    return reply
+
+
+def closed(start: float, end: float, *, after: float) -> Later:
+    """Takes all, but asks whatever comes between the two to come `after` that."""
+    return lambda now: after if start <= now < end else None
+
+
+class _Line:
+    """What is known of messages: those that wait, and how many of the backlog are left."""
+
+    def __init__(self, policy: DeliveryPolicy, messages: int) -> None:
+        self.park = RetryPark()
+        self._policy = policy
+        self._left = messages
+        self._cursor = Cursor(Owner(), Partition("t", 0), Progress(subscription_id="s", offset=0))
+        self.sent = Sent()
+
+    def next(self, now: float, deferral: Deferral) -> Job | None:
+        if self.park.has_put_off(now) and not deferral.tries_another:
+            return self.park.take_put_off()
+        if self.sent.opened == self._left:
+            return self.park.take(now)
+        message = Message(Record(self.sent.opened, 0, None, b"", []), self._cursor.partition)
+        self.sent.opened += 1
+        job = Job(message, self._cursor, now + self._policy.message_ttl.total_seconds())
+        job.due = now
+        return job
+
+    def retry(self, job: Job, after: float, now: float) -> None:
+        asked = timedelta(seconds=after)
+        delay = retry_delay(self._policy, backoffs=0, retry_after=asked, jitter=0.5)
+        due = now + delay.total_seconds()
+        if due > job.deadline:
+            self.sent.discarded.append(job.message.offset)
+        else:
+            self.park.park(job, due)
+
+
+def send(
+    later: Later,
+    *,
+    messages: int,
+    seconds: float,
+    rate: int = 400,
+    ttl_s: float = 10.0,
+    latency_s: float = 0.005,
+) -> Sent:
+    """What a subscription with a backlog sends in that time."""
+    policy = DeliveryPolicy(rate=rate, message_ttl=timedelta(seconds=ttl_s))
+    pace, deferral, line = Pace(policy, 0.0), Deferral(), _Line(policy, messages)
+    pace.share(Share.owned(rate, {0}, 1), 0.0)
+    dice, now = random.Random(1), 0.0
+    in_air: list[tuple[float, int, Job, float | None]] = []
+    while now < seconds:
+        wait = max(deferral.wait(now) if deferral.active else 0.0, pace.wait(now))
+        job = line.next(now, deferral) if wait <= 0 else None
+        if job is None:
+            # Timers are late by up to a millisecond.
+            at = now + max(wait, 1e-3) + dice.uniform(0, 1e-3)
+            now = min(at, in_air[0][0]) if in_air else at
+        else:
+            job.sent_at, job.epoch = now, pace.sent(now)
+            deferral.sent(now)
+            arrives = now + latency_s * dice.uniform(0.4, 0.6)
+            asked = later(arrives)
+            line.sent.requests.append((now, asked is None))
+            entry = (now + latency_s, len(line.sent.requests), job, asked)
+            heapq.heappush(in_air, entry)
+        while in_air and in_air[0][0] <= now:
+            _, _, job, asked = heapq.heappop(in_air)
+            _land(line, job, asked, now=now, pace=pace, deferral=deferral)
+    return line.sent
+
+
+def _land(
+    line: _Line, job: Job, asked: float | None, *, now: float, pace: Pace, deferral: Deferral
+) -> None:
+    outcome: Outcome = Delivered(status=200)
+    if asked is not None:
+        outcome = Retry(reason="busy", status=503, retry_after=timedelta(seconds=asked))
+    pace.landed(Landed(job.epoch, outcome, 0.0, job.attempts > 0, full=False), now)
+    job.attempts += 1
+    if asked is None:
+        deferral.taken(sent_at=job.sent_at, now=now, limit=pace.part(now))
+        line.sent.taken.append(job.message.offset)
+        return
+    job.alone += deferral.later(asked, sent_at=job.sent_at, now=now, rate=pace.rate)
+    job.put_off = True
+    line.retry(job, asked, now)
