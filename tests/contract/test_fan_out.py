@@ -25,9 +25,21 @@ async def test_a_topic_with_fifty_subscriptions_is_read_once(world: World) -> No
     topic = await world.topic(partitions=2)
     subscriptions = [await world.subscribe(topic, f"s{n}") for n in range(SUBSCRIPTIONS)]
     async with world.worker():
-        await world.plane.until_applied()
+        await world.plane.until(lambda: len(world.plane.statuses) == 2 * SUBSCRIPTIONS)
         before = world.log.stats.fetched_bytes
         await publish(world, topic)
+        await world.plane.until(lambda: all(has_all(world, s.id) for s in subscriptions))
+        fetched = world.log.stats.fetched_bytes - before
+    topic_bytes = await size_of(world, topic)
+    assert topic_bytes <= fetched <= 1.25 * topic_bytes
+
+
+async def test_what_waits_when_a_worker_starts_is_read_once_for_all(world: World) -> None:
+    topic = await world.topic(partitions=2)
+    subscriptions = [await world.subscribe(topic, f"s{n}") for n in range(SUBSCRIPTIONS)]
+    await publish(world, topic)
+    before = world.log.stats.fetched_bytes
+    async with world.worker():
         await world.plane.until(lambda: all(has_all(world, s.id) for s in subscriptions))
         fetched = world.log.stats.fetched_bytes - before
     topic_bytes = await size_of(world, topic)
