@@ -148,7 +148,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._refusal, self._unread, self._waiting_since = reason, b"", None
         self.flow.pause_reading()
         if not self._in_body:
-            if self.cycle is None or self.cycle.response_complete:
+            # None before the first request, whatever uvicorn declares.
+            if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
                 self.send_400_response(reason)
         elif self.pipeline:
             # The newest one, of which the body cannot be read.

@@ -112,8 +112,7 @@ async def test_requests_before_garbage_get_their_own_answers(garbage: bytes, ahe
         connection = ApiConnection()
         connection.hold()
         await connection.say(parts)
-        assert connection.statuses == []
-        assert not connection.closed
+        assert (connection.statuses, connection.closed) == ([], False)
         connection.release()
         await connection.settle()
         assert connection.statuses == [*[201] * ahead, 400]
