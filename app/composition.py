@@ -86,7 +86,7 @@ from app.services.searching import MessageSearch
 from app.services.seeking import SeekService
 from app.services.simulating import SimulationService
 from app.services.subscriptions import SubscriptionService
-from app.services.topics import TopicService
+from app.services.topics import SETTLE_EVERY, TopicService
 from app.services.traces import TraceService
 from app.services.undelivered import UndeliveredService
 from app.services.volumes import TELL_EVERY, Volumes
@@ -233,6 +233,7 @@ def _chores(core: _Core, announce: Announce) -> Iterator[Coroutine[Any, Any, Non
     yield repeat(ArchiveSchedule(database).look, every=ASK_EVERY, name="ask_for_archive")
     ledgers = LedgerSchedule(database, LedgerService(database, core.log))
     yield repeat(ledgers.look, every=LEDGER_EVERY, name="ask_for_ledgers")
+    yield repeat(core.topics.settle_all, every=SETTLE_EVERY, name="settle_topics_in_log")
     yield repeat(core.activity.look, every=LOOK_EVERY, name="look_for_activity")
     yield repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids")
     yield repeat(KeyUse(database, core.keys).note, every=USED_EVERY, name="note_keys_used")
@@ -252,7 +253,7 @@ def _services(core: _Core) -> Services:
         activity=core.activity,
         previews=PreviewService(database, log),
         archives=ArchiveService(database),
-        consistency=ConsistencyService(database, log),
+        consistency=ConsistencyService(database, log, topics),
         consumer_groups=ConsumerGroupService(database, log, namespace=settings.namespace),
         catalogue_figures=CatalogueFigures(database, log, describes=_FIGURES, volumes=core.volumes),
         catalogue=CatalogueService(

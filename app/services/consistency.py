@@ -5,19 +5,15 @@ that ended in between, and what others did to the log.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from app.domain.audit import Action, Change
-from app.domain.errors import TopicNotFoundError, ValidationFailedError
+from app.domain.errors import TopicNotFoundError
 from app.domain.names import is_topic_name
 from app.domain.streams import OWN
 from app.log.interface import MessageLog
-from app.services.audit import note
-from app.services.topics import log_topic
-from app.storage.audit import AuditRepository
-from app.storage.changes import ChangeFeed
+from app.services.topics import TopicService
 from app.storage.database import Database
 from app.storage.topics import TopicRepository
 
@@ -36,9 +32,10 @@ class Disagreement:
 class ConsistencyService:
     """Compares the topics of the database with those of the log, and brings one up to the other."""
 
-    def __init__(self, database: Database, log: MessageLog) -> None:
+    def __init__(self, database: Database, log: MessageLog, topics: TopicService) -> None:
         self._database = database
         self._log = log
+        self._topics = topics
 
     async def topics(self) -> Disagreement:
         """Where they disagree; LogUnavailableError.
@@ -61,28 +58,15 @@ class ConsistencyService:
         """
         if not _is_ours(name) or name not in await self._log.topic_names():
             raise TopicNotFoundError(f"Topic {name} is not in the log")
-        async with self._database.transaction() as session:
-            # Nobody makes it before this has ended.
-            await ChangeFeed(session).hold()
-            with suppress(TopicNotFoundError):
-                topic = await TopicRepository(session).get(name)
-                raise ValidationFailedError.of("topicName", f"{topic.name} is not inconsistent")
-            event = Change(action=Action.REMOVED, kind=_KIND, name=name)
-            await note(AuditRepository(session), event)
-            await self._log.delete_topic(name)
+        event = Change(action=Action.REMOVED, kind=_KIND, name=name)
+        await self._topics.remove_from_log(name, event)
 
     async def restore(self, name: str) -> None:
         """Make the topic in the log again, empty, if only the database has it.
 
         TopicNotFoundError: it is not in the database. LogUnavailableError: it may be made.
         """
-        async with self._database.transaction() as session:
-            topic = await TopicRepository(session).get(name, for_update=True)
-            if name in await self._log.topic_names():
-                return
-            event = Change(action=Action.CREATED, kind=_KIND, name=name)
-            await note(AuditRepository(session), event)
-            await self._log.create_topic(log_topic(topic))
+        await self._topics.restore(name, Change(action=Action.CREATED, kind=_KIND, name=name))
 
 
 def _is_ours(name: str) -> bool:

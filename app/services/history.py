@@ -48,6 +48,7 @@ class Opening:
     ends: Mapping[Partition, int] = field(hash=False)
     request: Request | None = None
     gone: int = 0
+    beginning: Beginning = Edge.LATEST
 
     def cursors(self, subscription: Subscription) -> Sequence[CursorStatus]:
         """Where it stands before any worker has reported of it."""
@@ -106,7 +107,8 @@ async def opened(
     # Once more: what retention took meanwhile is before the log, and so in the archive's part.
     bounds = await bounds_of(log, partitions)
     begins = {each: max(at, bounds[each].start) for each, at in begins.items()}
-    opening = Opening(begins=begins, ends={each: bounds[each].end for each in begins})
+    ends = {each: bounds[each].end for each in begins}
+    opening = Opening(begins=begins, ends=ends, beginning=beginning)
     if not isinstance(beginning, datetime) or beginning >= now:
         return opening
     if not any(_is_cut(at, bounds[each]) for each, at in begins.items()):
@@ -120,8 +122,8 @@ async def opened(
     ]
     found = found_spans(spans, starts=starts, archive=archive)
     gone = sum(_gone(span, archive, log_start=starts[span.partition]) for span in spans)
-    ends = tuple(bounds[each].end for each in sorted(bounds))
-    return replace(opening, request=_request(wanted, found, now=now, ends=ends), gone=gone)
+    log_ends = tuple(bounds[each].end for each in sorted(bounds))
+    return replace(opening, request=_request(wanted, found, now=now, ends=log_ends), gone=gone)
 
 
 def _is_cut(at: int, bounds: Bounds) -> bool:

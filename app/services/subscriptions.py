@@ -19,6 +19,7 @@ from app.domain.errors import (
     UnavailableError,
     ValidationFailedError,
 )
+from app.domain.log_claims import Intent
 from app.domain.message import Partition
 from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.schema import ContentType
@@ -28,7 +29,8 @@ from app.log.interface import Committed, MessageLog
 from app.services.applied import LIVE_WITHIN, AppliedChanges
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
-from app.services.history import History, asked_for, opened
+from app.services.history import History, Opening, asked_for, opened
+from app.services.log_claims import Claimed, LogClaims
 from app.services.oauth import require_provider
 from app.services.retransmission_changes import RetransmissionChanges
 from app.storage.audit import AuditRepository
@@ -46,6 +48,8 @@ APPLIED_WITHIN: Final = timedelta(seconds=2)
 # A new subscription is correct from its first offset on, whenever a worker takes it up.
 CREATED_WITHIN: Final = timedelta(milliseconds=500)
 
+# Before the groups whose first offsets are committed.
+_GROUP: Final = "group "
 _HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS"
 
 
@@ -67,7 +71,10 @@ class Acknowledged:
 
 
 class SubscriptionService:
-    """Create, look up, change and delete subscriptions; each method is one transaction."""
+    """Create, look up, change and delete subscriptions; a change is one transaction.
+
+    The log is asked outside of it: nobody else waits for a log that does not answer.
+    """
 
     def __init__(
         self,
@@ -79,6 +86,7 @@ class SubscriptionService:
         describe: Describe[Subscription],
     ) -> None:
         self._database = database
+        self._claims = LogClaims(database)
         self._describe = describe
         self._log = log
         self._applied = applied
@@ -109,28 +117,44 @@ class SubscriptionService:
         nothing is created.
         """
         self._require_allowed(draft.endpoint)
+        # Its name is claimed before the commit to the log, which would else move the offsets of one
+        # that exists.
+        async with self._claims.claimed(_GROUP + draft.group, Intent.COMMIT) as claim:
+            topic = await self._require_creatable(draft)
+            # Read before anyone can see the row: what is published after the answer lies behind
+            # these places, and so belongs to it.
+            opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
+            await self._commit_start(draft, opening.begins)
+            created, history = await self._add(draft, opening, topic=topic, claim=claim)
+        applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
+        return Acknowledged(subscription=created, applied=applied, history=history)
+
+    async def _require_creatable(self, draft: Subscription) -> Topic:
+        """Its topic; what is raised here is raised before the log is touched."""
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
-        require_content(draft, topic)
-        # Read before anyone can see the row: what is published after the answer lies behind these
-        # places, and so belongs to it.
-        opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
+            require_content(draft, topic)
+            await require_dead_letter(draft, TopicRepository(session))
+            await require_provider(draft, OAuthProviderRepository(session))
+            await SubscriptionRepository(session).require_new(draft.topic, draft.name)
+        return topic
+
+    async def _add(
+        self, draft: Subscription, opening: Opening, *, topic: Topic, claim: Claimed
+    ) -> tuple[Subscription, History | None]:
         start = {partition.index: offset for partition, offset in opening.begins.items()}
         async with self._database.transaction() as session:
-            # Its unique name comes before the commit to the log, which would else move the offsets
-            # of one that exists.
             created = await SubscriptionRepository(session).add(replace(draft, start=start))
             await require_dead_letter(created, TopicRepository(session))
             await require_provider(created, OAuthProviderRepository(session))
             event = self._change(Action.CREATED, after=created)
-            await note(AuditRepository(session), _with_beginning(event, beginning))
+            await note(AuditRepository(session), _with_beginning(event, opening.beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
             history = await asked_for(session, created, opening)
             # Figures are of places that were reported: its lag counts before a worker has it, too.
             await StatusRepository(session).write(opening.cursors(created), [])
-            await self._commit_start(created, opening.begins)
-        applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
-        return Acknowledged(subscription=created, applied=applied, history=history)
+            await claim.give_up(session)
+        return created, history
 
     async def change(
         self, topic: str, name: str, edit: Callable[[Subscription], Subscription]

@@ -81,6 +81,11 @@ class SubscriptionRepository:
         rows = await self._session.execute(query)
         return {row.topic: row.subscriptions for row in rows}
 
+    async def require_new(self, topic: str, name: str) -> None:
+        """Return if there is none of that name; SubscriptionExistsError."""
+        if await self._session.scalar(select(exists(_named(topic, name)))):
+            raise _there_already(topic, name)
+
     async def add(self, subscription: Subscription) -> Subscription:
         """Add it, its `start` included; its times and change are set here.
 
@@ -102,9 +107,7 @@ class SubscriptionRepository:
         )
         row = await self._session.scalar(added)
         if row is None:
-            raise SubscriptionExistsError(
-                f"Subscription {subscription.name} of {subscription.topic} already exists"
-            )
+            raise _there_already(subscription.topic, subscription.name)
         return subscription_of(row, self._vault)
 
     async def update(self, subscription: Subscription) -> Subscription:
@@ -179,6 +182,10 @@ def _named(topic: str, name: str) -> Select[SubscriptionRow]:
     return select(SubscriptionRow).where(
         SubscriptionRow.topic == topic, SubscriptionRow.name == name
     )
+
+
+def _there_already(topic: str, name: str) -> SubscriptionExistsError:
+    return SubscriptionExistsError(f"Subscription {name} of {topic} already exists")
 
 
 def _no_topic(topic: str) -> TopicNotFoundError:

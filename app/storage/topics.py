@@ -38,6 +38,11 @@ class TopicRepository:
             raise _not_found(name)
         return topic_of(row)
 
+    async def exists(self, name: str) -> bool:
+        """Whether there is a topic of that name."""
+        found = await self._session.scalar(select(exists().where(TopicRow.name == name)))
+        return bool(found)
+
     async def names(
         self, group: str | None = None, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> list[str]:

@@ -210,6 +210,21 @@ def vague_names(module: Module) -> Iterator[Finding]:
             yield _finding(module, node, "name it for what it does", name=node.name)
 
 
+def log_in_transactions(module: Module) -> Iterator[Finding]:
+    """The message log in the block of a transaction, which others wait for (decision 0003)."""
+    if not module.path.startswith("app/services/"):
+        return
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.AsyncWith) and any(map(_is_transaction, node.items)):
+            for found in (each for line in node.body for each in ast.walk(line)):
+                if _dotted(found, aliases={}) in {"log", "self._log"}:
+                    yield _finding(module, found, "ask the log between transactions: LogClaims")
+
+
+def _is_transaction(item: ast.withitem) -> bool:
+    return ast.unparse(item.context_expr).endswith(".transaction()")
+
+
 RULES: Final[tuple[Callable[[Module], Iterator[Finding]], ...]] = (
     long_functions,
     long_modules,
@@ -222,6 +237,7 @@ RULES: Final[tuple[Callable[[Module], Iterator[Finding]], ...]] = (
     skipped_tests,
     unexplained_suppressions,
     vague_names,
+    log_in_transactions,
 )
 
 

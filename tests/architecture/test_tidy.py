@@ -111,9 +111,19 @@ OFFENCES: Final = (
     (rules.unexplained_suppressions, "app/a.py", "x = 1  # type: ig" + "nore[misc]"),
     (rules.vague_names, "app/utils.py", "x = 1"),
     (rules.vague_names, "app/a.py", "class TaskManager: ..."),
+    (
+        rules.log_in_transactions,
+        "app/services/a.py",
+        "async def f(self):\n    async with self.db.transaction(): await self._log.ping()",
+    ),
 )
 
 DECENCIES: Final = (
+    (
+        rules.log_in_transactions,
+        "app/services/a.py",
+        "async def f(self):\n    async with self.db.transaction(): ...\n    await self._log.ping()",
+    ),
     (rules.many_positional, "app/a.py", "def f(a, b, c, *, d, e): ..."),
     (rules.many_positional, "tests/a.py", "def test_f(a, b, c, d): ..."),
     (rules.banned_calls, "tests/a.py", "import asyncio\nasync def f(): await asyncio.sleep(0)"),

@@ -143,16 +143,6 @@ async def test_a_topic_that_the_log_does_not_make_leaves_nothing(
     assert (await api.post("/topics", json={"name": "shop.orders"})).status_code == 201
 
 
-async def test_a_topic_that_the_log_does_not_delete_stays(
-    api: httpx.AsyncClient, topic: str, log: MemoryLog
-) -> None:
-    log.go_down()
-    assert (await api.delete(f"/topics/{topic}")).status_code == 503
-    assert (await api.get(f"/topics/{topic}")).status_code == 200
-    log.come_back()
-    assert (await api.delete(f"/topics/{topic}")).status_code == 200
-
-
 async def test_the_figures_of_a_topic_say_what_is_known(
     api: httpx.AsyncClient, topic: str, subscription: str, log: MemoryLog
 ) -> None:

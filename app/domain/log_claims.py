@@ -1,0 +1,38 @@
+"""What a request does in the log beside the database: claimed, so that one at a time does it.
+
+A claim is no lock: nobody else waits while the log does not answer. It outlives a process that
+dies, and then says what may be half done.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+
+class Intent(StrEnum):
+    """What is done in the log."""
+
+    CREATE = "create"
+    ALTER = "alter"
+    DELETE = "delete"
+    COMMIT = "commit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """`subject` is the claimant's, who is known by a `token`, until it is given up or too old."""
+
+    subject: str
+    intent: Intent
+    token: str
+
+    @property
+    def holder(self) -> str:
+        """As it is stored: who has it, and what for."""
+        return f"{self.intent}:{self.token}"
+
+    @classmethod
+    def of(cls, subject: str, holder: str) -> Self:
+        """The claim that was stored so."""
+        intent, _, token = holder.partition(":")
+        return cls(subject=subject, intent=Intent(intent), token=token)

@@ -1,0 +1,115 @@
+"""Changes of the log that belong to a change of the database, without a lock held meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from uuid import uuid4
+
+from app.domain.errors import LogUnavailableError, StorageUnavailableError
+from app.domain.log_claims import Claim, Intent
+from app.storage.database import Database, Session
+from app.storage.log_claims import LogClaimRepository
+
+# What the log is asked within a claim ends before the claim does.
+LOG_WITHIN: Final = timedelta(seconds=25)
+CLAIMED_FOR: Final = timedelta(seconds=30)
+# Whoever wants the same waits so long, and looks so often whether it is free.
+WAIT_MAX: Final = timedelta(seconds=10)
+_LOOK_EVERY: Final = timedelta(milliseconds=50)
+_LEFT_MAX: Final = 100
+
+
+@dataclass(slots=True)
+class Claimed:
+    """A claim that is held. `unsettled` while the log may have what the database has not."""
+
+    claim: Claim
+    unsettled: bool = False
+    given_up: bool = False
+
+    async def give_up(self, session: Session) -> None:
+        """Give it up in the transaction that says what came of it."""
+        await LogClaimRepository(session).give_up(self.claim)
+        self.given_up = True
+
+
+class LogClaims:
+    """Lets one request at a time change what the log has of a subject.
+
+    What the log is asked for stands between two transactions: the first one claims the subject, the
+    second one writes what came of it. Nobody but those who want the same subject waits for the log.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def claimed(self, subject: str, intent: Intent) -> AsyncIterator[Claimed]:
+        """Have the subject inside the block; LogUnavailableError.
+
+        When the block ends `unsettled`, or the process dies within, it is left to be taken over.
+        """
+        claim = Claim(subject=subject, intent=intent, token=uuid4().hex)
+        await self._take(claim)
+        async with self._held(Claimed(claim)) as held:
+            yield held
+
+    @asynccontextmanager
+    async def taken_over(self, subject: str) -> AsyncIterator[Intent | None]:
+        """What was begun with the subject and not ended, to be ended in the block; None: nothing.
+
+        When the block raises, it is left to be taken over again.
+        """
+        async with self._database.transaction() as session:
+            claims = LogClaimRepository(session)
+            claim = await claims.take_over(subject, uuid4().hex, CLAIMED_FOR)
+        if claim is None:
+            yield None
+            return
+        async with self._held(Claimed(claim, unsettled=True)) as held:
+            yield claim.intent
+            held.unsettled = False
+
+    async def left(self) -> Sequence[str]:
+        """The subjects of what was begun and not ended."""
+        async with self._database.transaction() as session:
+            return await LogClaimRepository(session).left(at_most=_LEFT_MAX)
+
+    @asynccontextmanager
+    async def _held(self, held: Claimed) -> AsyncIterator[Claimed]:
+        try:
+            async with asyncio.timeout(LOG_WITHIN.total_seconds()):
+                yield held
+        except TimeoutError as error:
+            message = f"The log did not answer within {LOG_WITHIN.total_seconds():g} s"
+            raise LogUnavailableError(message) from error
+        finally:
+            await self._let_go(held)
+
+    async def _take(self, claim: Claim) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + WAIT_MAX.total_seconds()
+        while not await self._taken(claim):
+            if loop.time() > end:
+                message = f"Another request changes {claim.subject} in the log, and has not ended"
+                raise LogUnavailableError(message)
+            await asyncio.sleep(_LOOK_EVERY.total_seconds())
+
+    async def _taken(self, claim: Claim) -> bool:
+        async with self._database.transaction() as session:
+            return await LogClaimRepository(session).take(claim, CLAIMED_FOR)
+
+    async def _let_go(self, held: Claimed) -> None:
+        if held.given_up:
+            return
+        # A database that is down says the same later: the claim grows too old.
+        with suppress(StorageUnavailableError):
+            async with self._database.transaction() as session:
+                claims = LogClaimRepository(session)
+                if held.unsettled:
+                    await claims.abandon(held.claim)
+                else:
+                    await claims.give_up(held.claim)

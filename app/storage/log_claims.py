@@ -1,0 +1,66 @@
+"""Claims to change what the log has: leases of the database, told by its clock for all alike."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.log_claims import Claim, Intent
+from app.storage.health_models import LeaseRow as Row
+from app.storage.leases import LeaseRepository
+
+_PREFIX: Final = "log/"
+
+
+class LogClaimRepository:
+    """Who changes what in the log, and what was begun there and not ended."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+        self._leases = LeaseRepository(session)
+
+    async def take(self, claim: Claim, length: timedelta) -> bool:
+        """Have it for `length`, unless somebody else has it, or a deletion is to be ended first."""
+        there = await self._stored(claim.subject)
+        deleting = there is not None and there.intent is Intent.DELETE
+        if deleting and claim.intent is not Intent.DELETE:
+            return False
+        return await self._leases.take(_PREFIX + claim.subject, claim.holder, length)
+
+    async def take_over(self, subject: str, token: str, length: timedelta) -> Claim | None:
+        """What somebody began and did not end: the taker ends it. None: there is nothing to end."""
+        there = await self._stored(subject)
+        if there is None:
+            return None
+        claim = replace(there, token=token)
+        taken = await self._leases.take(_PREFIX + subject, claim.holder, length)
+        return claim if taken else None
+
+    async def give_up(self, claim: Claim) -> None:
+        """All of it is done, or nothing."""
+        await self._leases.give_up(_PREFIX + claim.subject, claim.holder)
+
+    async def abandon(self, claim: Claim) -> None:
+        """It may be half done: whoever takes it over ends it."""
+        mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
+        await self._session.execute(update(Row).where(mine).values(until=func.clock_timestamp()))
+
+    async def left(self, *, at_most: int) -> Sequence[str]:
+        """The subjects of what was begun and not ended, the oldest first."""
+        found = select(Row.name).where(Row.name.startswith(_PREFIX), _is_over())
+        names = await self._session.scalars(found.order_by(Row.until).limit(at_most))
+        return [name.removeprefix(_PREFIX) for name in names]
+
+    async def _stored(self, subject: str) -> Claim | None:
+        holder = await self._session.scalar(
+            select(Row.holder).where(Row.name == _PREFIX + subject).with_for_update()
+        )
+        return None if holder is None else Claim.of(subject, holder)
+
+
+def _is_over() -> ColumnElement[bool]:
+    over: ColumnElement[bool] = Row.until < func.clock_timestamp()
+    return over

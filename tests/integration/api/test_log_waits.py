@@ -1,0 +1,205 @@
+"""Requests that wait for the log: nobody else waits with them, and nothing is left half done."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from app.config import Settings
+from app.domain.message import Partition
+from app.log.interface import Committed, LogTopic
+from app.log.kafka import kafka_log
+from app.main import create_app
+from app.services.topics import TopicService
+from app.storage.database import Database, open_database
+from tests.fakes.memory_log import MemoryLog
+from tests.integration.api.server import given, serving
+from tests.servers.kafka import KafkaBroker
+
+PATIENCE_S = 60.0
+TOPICS = "/consistency/inconsistencies/topics"
+UNANSWERED = (503, "SENDING_TO_KAFKA_TIMEOUT")
+FOREIGN = LogTopic(
+    name="shop.foreign", partitions=1, retention=timedelta(days=1), message_size_max=1 << 20
+)
+
+
+class HangingLog(MemoryLog):
+    """Does what changes it only while it `answers`; says when it was `asked`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.asked = asyncio.Event()
+
+    async def create_topic(self, topic: LogTopic) -> None:
+        await self._wait()
+        await super().create_topic(topic)
+
+    async def alter_topic(self, topic: LogTopic) -> None:
+        await self._wait()
+        await super().alter_topic(topic)
+
+    async def delete_topic(self, name: str) -> None:
+        await self._wait()
+        await super().delete_topic(name)
+
+    async def commit(
+        self, offsets: Mapping[str, Mapping[Partition, Committed]]
+    ) -> Mapping[tuple[str, Partition], str]:
+        await self._wait()
+        return await super().commit(offsets)
+
+    async def _wait(self) -> None:
+        self.asked.set()
+        await self.answers.wait()
+
+
+@pytest.fixture
+def log() -> HangingLog:
+    return HangingLog()
+
+
+Ask = Callable[[httpx.AsyncClient], Coroutine[object, object, httpx.Response]]
+ASKED: Mapping[str, Ask] = {
+    "create a topic": lambda api: api.post("/topics", json={"name": "shop.new"}),
+    "change a topic": lambda api: api.put(
+        "/topics/shop.other", json={"name": "shop.other", "maxMessageSize": 4096}
+    ),
+    "delete a topic": lambda api: api.delete("/topics/shop.other"),
+    "create a subscription": lambda api: api.post(
+        "/topics/shop.other/subscriptions",
+        json={"name": "new", "endpoint": "http://new.test/", "supportTeam": "B"},
+    ),
+    "make it again": lambda api: api.post("/consistency/sync/topics/shop.gone"),
+    "remove it": lambda api: api.delete(f"{TOPICS}?topicName={FOREIGN.name}"),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+async def test_others_go_on_while_a_request_waits_for_the_log(
+    api: httpx.AsyncClient, subscription: str, log: HangingLog, asked: str
+) -> None:
+    for name in ("shop.other", "shop.gone"):
+        (await api.post("/topics", json={"name": name})).raise_for_status()
+    await log.delete_topic("shop.gone")
+    await log.create_topic(FOREIGN)
+    log.asked.clear()
+    log.answers.clear()
+    async with asyncio.TaskGroup() as tasks:
+        pending = tasks.create_task(ASKED[asked](api))
+        async with asyncio.timeout(PATIENCE_S):
+            await log.asked.wait()
+        suspended = await api.put(f"{subscription}/state", json="SUSPENDED")
+        changed = await api.put(
+            "/topics/shop.orders",
+            json={"name": "shop.orders", "maxMessageSize": 2048, "description": "changed"},
+        )
+        assert (suspended.status_code, changed.status_code) == (200, 200)
+        assert not pending.done()
+        log.answers.set()
+    assert pending.result().status_code in {200, 201}
+
+
+async def test_a_deletion_that_the_log_did_not_answer_is_ended_later(
+    api: httpx.AsyncClient, log: HangingLog, topic: str, postgres_url: str
+) -> None:
+    await api.post(f"/topics/{topic}", content=b"old")
+    log.go_down()
+    assert (await api.delete(f"/topics/{topic}")).status_code == 200
+    assert (await api.get(f"/topics/{topic}")).status_code == 404
+    refused = await api.post("/topics", json={"name": topic})
+    assert (refused.status_code, refused.json()["code"]) == UNANSWERED
+    log.come_back()
+    assert (await api.get(TOPICS)).json() == [topic]
+    async with open_database(postgres_url) as database:
+        service = TopicService(database, log, take_in=_nothing, describe=lambda _: {})
+        await service.settle_all()
+    assert (await api.get(TOPICS)).json() == []
+    assert topic not in log.topics
+
+
+async def test_a_topic_made_again_has_nothing_of_one_whose_deletion_was_not_ended(
+    api: httpx.AsyncClient, log: HangingLog, topic: str
+) -> None:
+    await api.post(f"/topics/{topic}", content=b"old")
+    log.go_down()
+    await api.delete(f"/topics/{topic}")
+    log.come_back()
+    assert (await api.post("/topics", json={"name": topic})).status_code == 201
+    await api.post(f"/topics/{topic}", content=b"new")
+    assert [record.value for record in log.records(topic)] == [b"new"]
+
+
+async def test_a_change_that_the_log_did_not_answer_is_undone_in_the_log(
+    api: httpx.AsyncClient, log: HangingLog, topic: str, postgres_url: str
+) -> None:
+    log.go_down()
+    refused = await api.put(f"/topics/{topic}", json={"name": topic, "maxMessageSize": 4096})
+    assert (refused.status_code, refused.json()["code"]) == UNANSWERED
+    assert (await api.get(f"/topics/{topic}")).json()["maxMessageSize"] == 2048
+    log.come_back()
+    # As if it had been done, too late for the answer.
+    log.topics[topic] = LogTopic(
+        name=topic, partitions=2, retention=timedelta(days=1), message_size_max=4096
+    )
+    async with open_database(postgres_url) as database:
+        service = TopicService(database, log, take_in=_nothing, describe=lambda _: {})
+        await service.settle_all()
+    assert log.topics[topic].message_size_max == 2048
+
+
+async def _nothing() -> None:
+    return
+
+
+async def test_thirty_topics_that_are_created_at_once_are_all_created(
+    settings: Settings, postgres_url: str, kafka_broker: KafkaBroker, kafka_namespace: str
+) -> None:
+    async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as log:
+        app = create_app(settings, database_url=postgres_url, log=given(log))
+        async with serving(app) as api:
+            bodies = [{"name": f"shop.orders{number}"} for number in range(30)]
+            answers = await asyncio.gather(
+                *(api.post("/topics", json=body, timeout=PATIENCE_S) for body in bodies)
+            )
+    assert [answer.status_code for answer in answers] == [201] * 30, answers[-1].text
+
+
+async def test_a_frozen_broker_keeps_nobody_waiting_but_who_asks_it_and_is_named(
+    settings: Settings, postgres_url: str, kafka_broker: KafkaBroker, kafka_namespace: str
+) -> None:
+    async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as log:
+        app = create_app(settings, database_url=postgres_url, log=given(log))
+        async with serving(app) as api, asyncio.TaskGroup() as tasks:
+            (await api.post("/topics", json={"name": "shop.orders"})).raise_for_status()
+            billing = {"name": "billing", "endpoint": "http://h.test/", "supportTeam": "B"}
+            path = "/topics/shop.orders/subscriptions"
+            (await api.post(path, json=billing)).raise_for_status()
+            kafka_broker.pause()
+            try:
+                new = {"name": "shop.new"}
+                pending = tasks.create_task(api.post("/topics", json=new, timeout=PATIENCE_S))
+                async with open_database(postgres_url) as database:
+                    await _claimed(database, "topic shop.new")
+                suspended = await api.put(f"{path}/billing/state", json="SUSPENDED")
+                assert (suspended.status_code, pending.done()) == (200, False)
+                refused = await pending
+            finally:
+                kafka_broker.resume()
+    assert (refused.status_code, refused.json()["code"]) == UNANSWERED
+    assert "Kafka did not answer" in refused.json()["message"]
+
+
+async def _claimed(database: Database, subject: str) -> None:
+    """Return when a request has claimed to change that in the log."""
+    held = text("SELECT count(*) FROM leases WHERE name = :name")
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            async with database.transaction() as session:
+                if await session.scalar(held, {"name": f"log/{subject}"}):
+                    return
