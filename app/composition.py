@@ -92,6 +92,7 @@ from app.services.undelivered import UndeliveredService
 from app.services.volumes import TELL_EVERY, Volumes
 from app.services.waiting import Waiters
 from app.services.watching import Watch, watch_settings
+from app.services.writability import Writability
 from app.storage.access import USED_EVERY
 from app.storage.database import Database, open_database
 from app.storage.keyring import open_vault
@@ -165,6 +166,7 @@ class _Core:
     refresher: Refresher
     publisher: TracedPublisher
     counts: PublishCounts
+    writability: Writability
     volumes: Volumes
     otlp: Otlp | None
     pings: PingService
@@ -194,7 +196,9 @@ async def _core(
     counts = PublishCounts()
     directory = TopicDirectory(topics.get, deleted=counts.forget)
     otlp = await stack.enter_async_context(open_otlp(settings, _process_name()))
-    publisher = await stack.enter_async_context(_publisher(database_url, log, counts))
+    writability = Writability()
+    published = Publisher(log, counts=counts, writability=writability)
+    publisher = await stack.enter_async_context(_publisher(database_url, log, published))
     pings = PingService(database)
     channels = (CHANGES, APPLIED, ACCESS, pings.channel)
     notices = await stack.enter_async_context(listen(database_url, channels, hear=pings.hear))
@@ -217,6 +221,7 @@ async def _core(
         refresher=refresher,
         publisher=publisher,
         counts=counts,
+        writability=writability,
         volumes=await stack.enter_async_context(_volumes(database, counts)),
         otlp=otlp,
         pings=pings,
@@ -280,7 +285,7 @@ def _services(core: _Core) -> Services:
         undelivered=UndeliveredService(database),
         traces=TraceService(database),
         searching=MessageSearch(database, log),
-        readiness=ReadinessService(database, log),
+        readiness=ReadinessService(database, log, core.writability),
         jobs=JobService(database),
         analytics=AnalyticsService(database),
         simulating=SimulationService(database, log),
@@ -367,11 +372,11 @@ async def _volumes(database: Database, counts: PublishCounts) -> AsyncIterator[V
 
 @asynccontextmanager
 async def _publisher(
-    database_url: str, log: MessageLog, counts: PublishCounts
+    database_url: str, log: MessageLog, untraced: Publisher
 ) -> AsyncIterator[TracedPublisher]:
     async with (
         _traces(log) as traces,
-        Publisher(log, counts=counts) as publisher,
+        untraced as publisher,
         # Connections of its own: publishers that wait for each other leave the others alone.
         open_database(database_url) as claims,
     ):

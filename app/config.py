@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, DirectoryPath, Field, FilePath, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.domain.egress import LOOPBACK, EgressPolicy, Network
@@ -18,16 +18,36 @@ from app.vault import Vault
 
 
 def _authorities(path: Path) -> Path:
+    # Unlike those of `Path`, this takes whatever text a variable may have.
+    if not os.path.isfile(path):  # noqa: PTH113 - see above
+        raise ValueError("must be the path of a file that exists")
     try:
         ssl.create_default_context(cafile=path)
     except ssl.SSLError as error:
-        raise ValueError(f"{path} holds no certificates in PEM form") from error
+        raise ValueError(f"must have certificates in PEM form, and {path} has none") from error
+    return path
+
+
+def _folder(path: Path) -> Path:
+    if not os.path.isdir(path):  # noqa: PTH112 - as above
+        raise ValueError("must be the path of a folder that exists")
     return path
 
 
 def _unless_empty(value: object) -> object:
     """None for an empty text, which is how some ways to set an environment leave one out."""
     return None if value == "" else value
+
+
+def _of_form(pattern: str, words: str) -> AfterValidator:
+    """A text that matches the pattern; `words` say of which form that is."""
+
+    def validate(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(words)
+        return text
+
+    return AfterValidator(validate)
 
 
 def _keys(text: SecretStr) -> SecretStr:
@@ -106,11 +126,13 @@ class Settings(BaseSettings):
     kafka_bootstrap: str | None = Field(
         default=None, description="host:port,… of Kafka; without it the log is kept in PostgreSQL"
     )
-    namespace: str = Field(
-        default="",
-        pattern=r"^[a-zA-Z0-9_.-]{0,30}$",
-        description="prefix of every log topic and group",
-    )
+    namespace: Annotated[
+        str,
+        _of_form(
+            r"[a-zA-Z0-9_.-]{0,30}",
+            "must be at most 30 letters, digits, dots, dashes and underscores",
+        ),
+    ] = Field(default="", description="prefix of every log topic and group")
     host: str = Field(default="127.0.0.1", description="address the API listens on")
     port: int = Field(default=8090, ge=0, le=65535, description="port the API listens on")
     only: Literal["all", "publish", "management"] = Field(
@@ -134,9 +156,11 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe event that is logged"
     )
-    worker_address: Annotated[str | None, BeforeValidator(_unless_empty)] = Field(
+    worker_address: Annotated[
+        Annotated[str, _of_form(r".+:[0-9]{1,5}", "must be host:port")] | None,
+        BeforeValidator(_unless_empty),
+    ] = Field(
         default=None,
-        pattern=r"^.+:[0-9]{1,5}$",
         description="host:port where a worker answers `/metrics` and `/status/ready`"
         " (docs/metrics.md); of several on a machine the next ones have the ports after it",
     )
@@ -153,9 +177,14 @@ class Settings(BaseSettings):
         description="http(s)://user:password@host of a registry as Confluent's, which then numbers"
         " the schemas of topics; without it they are kept here",
     )
-    schema_subject_suffix: str = Field(
+    schema_subject_suffix: Annotated[
+        str,
+        _of_form(
+            r"[a-zA-Z0-9_.-]{0,100}",
+            "must be at most 100 letters, digits, dots, dashes and underscores",
+        ),
+    ] = Field(
         default="",
-        pattern=r"^[a-zA-Z0-9_.-]{0,100}$",
         description="what the registry's subjects have behind the names of their topics: -value",
     )
     otlp_endpoint: Annotated[
@@ -231,7 +260,7 @@ class Settings(BaseSettings):
             description="networks beside the public ones that endpoints may be in: 10.0.0.0/8,…",
         )
     )
-    ca_file: Annotated[FilePath, AfterValidator(_authorities)] | None = Field(
+    ca_file: Annotated[Path, AfterValidator(_authorities)] | None = Field(
         default=None,
         description="PEM file of authorities that endpoints' certificates may be from, too",
     )
@@ -271,9 +300,11 @@ class Settings(BaseSettings):
         default="local[*]",
         description="where Spark jobs run: this machine, or the master of a cluster",
     )
-    spark_memory: str = Field(
+    spark_memory: Annotated[
+        str,
+        _of_form(r"[1-9][0-9]{0,5}[mg]", "must be a whole number of MiB or GiB: 512m, 2g"),
+    ] = Field(
         default="1g",
-        pattern=r"^[1-9][0-9]{0,5}[mg]$",
         description="memory of the Spark runner: on this machine, that of its jobs too",
     )
     spark_output: Annotated[str | None, AfterValidator(_without_credentials)] = Field(
@@ -281,7 +312,7 @@ class Settings(BaseSettings):
         description="folder or URI (s3a://…) for Parquet results; without it `spark` in the home",
     )
 
-    spark_jars: DirectoryPath | None = Field(
+    spark_jars: Annotated[Path, AfterValidator(_folder)] | None = Field(
         default=None,
         description="folder of Spark's connectors (Kafka, S3); without it Maven Central has them",
     )

@@ -15,7 +15,7 @@ from app.composition import OpenLog, Part, Parts, running
 from app.config import Settings
 from app.log.factory import open_log
 from app.services.first_key import Announce
-from app.storage.configured import database_url as opened_database_url
+from app.storage.configured import database_url_or_exit
 from app.telemetry import configure_logging
 
 _log = structlog.get_logger(__name__)
@@ -90,7 +90,7 @@ def serve(settings: Settings) -> None:
     configure_logging(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
-    with opened_database_url(settings) as url:
+    with database_url_or_exit(settings) as url:
         _spare_the_collector()
         uvicorn.run(
             create_app(settings, database_url=url, only=settings.only),

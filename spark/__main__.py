@@ -7,7 +7,7 @@ import sys
 import structlog
 
 from app.config import Settings
-from app.storage.configured import database_url
+from app.storage.configured import database_url_or_exit
 from app.telemetry import configure_logging
 from spark.errors import EngineLostError
 from spark.main import run
@@ -21,7 +21,7 @@ def main() -> None:
     configure_logging(settings.log_level)
     # It tells of every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    with database_url(settings) as url:
+    with database_url_or_exit(settings) as url:
         try:
             asyncio.run(run(settings, database_url=url))
         except* EngineLostError:

@@ -38,7 +38,8 @@ _LATER: Final = frozenset({429, 503})
 
 IGNORED_HEADER: Final = {
     "Angelia-Ignored-Fields": {
-        "description": "fields of the request that had no effect",
+        "description": "fields of the request that had no effect, with commas between them;"
+        " behind a misspelt one `; did-you-mean=` and the nearest field",
         "schema": {"type": "string"},
     }
 }

@@ -43,6 +43,7 @@ from app.domain.errors import (
     UnroutableError,
     ValidationFailedError,
 )
+from app.field_errors import error_text
 
 _log = structlog.get_logger(__name__)
 
@@ -184,7 +185,7 @@ async def _on_parameter_error(_request: Request, error: Exception) -> JSONRespon
     return error_response(
         ValidationFailedError(
             [
-                FieldProblem(path=str(item["loc"][-1]), message=str(item["msg"]))
+                FieldProblem(path=str(item["loc"][-1]), message=error_text(item))
                 for item in error.errors()
             ]
         )

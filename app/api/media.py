@@ -10,15 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.body import read_json
-from app.api.schemas.base import JsonObject, Schema, json_object
+from app.api.schemas.base import NEAREST_MAX, Ignored, JsonObject, Schema, json_object
 from app.domain.errors import FormatInvalidError, ValidationFailedError
 
 TEXT: Final = "text/plain"
 _JSON: Final = "application/json"
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1000
-# Of the ignored fields, a header names this many, each up to this length.
-_NAMES_SHOWN_MAX: Final = 50
+# Of the name of an ignored field, a header has this much.
 _NAME_SHOWN_MAX: Final = 100
 
 
@@ -38,14 +37,14 @@ class AnswerNotes:
     the change in.
     """
 
-    ignored: Sequence[str] = ()
+    ignored: Sequence[Ignored] = ()
     applied: bool | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def headers(self) -> dict[str, str]:
         """The headers that say it."""
         headers = dict(self.extra)
-        if names := ", ".join(_header_safe(name) for name in self.ignored[:_NAMES_SHOWN_MAX]):
+        if names := ", ".join(_shown(each) for each in self.ignored[:NEAREST_MAX]):
             headers["Angelia-Ignored-Fields"] = names
         if self.applied is not None:
             headers["Angelia-Applied"] = "true" if self.applied else "false"
@@ -114,6 +113,12 @@ def prefers_text(request: Request) -> bool:
     """Whether the request accepts plain text, and no JSON."""
     accepted = request.headers.get("accept", "*/*").lower()
     return TEXT in accepted and _JSON not in accepted
+
+
+def _shown(field: Ignored) -> str:
+    """A field as the header names it, with the one that may have been meant."""
+    meant = f"; did-you-mean={field.meant}" if field.meant else ""
+    return f"{_header_safe(field.path)}{meant}"
 
 
 def _header_safe(name: str) -> str:

@@ -97,7 +97,7 @@ def _parts(settings: Settings) -> Sequence[Part]:
 
 def _masked_database(settings: Settings) -> str:
     if settings.database_url is None:
-        return f"embedded, in {settings.home.resolve()}"
+        return f"embedded, in {settings.home.absolute()}"
     return _masked(settings.database_url.get_secret_value())
 
 
@@ -142,7 +142,7 @@ async def _log(settings: Settings, *, url: str) -> Part:
 def _secret_key(settings: Settings) -> Part:
     where = "ANGELIA_SECRET_KEY"
     if settings.secret_key is None and settings.embedded_database:
-        where = str(settings.home.resolve() / KEY_FILE)
+        where = str(settings.home.absolute() / KEY_FILE)
     try:
         known = open_vault(settings).key_ids
         problem = "" if known else f"no secret can be stored: {HOW_TO_SET}"

@@ -8,6 +8,7 @@ from app.cli.addresses import url_of
 from app.cli.errors import CliError
 from app.config import Settings
 from app.domain.errors import FieldProblem
+from app.field_errors import error_text
 
 
 def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has a type of its own
@@ -20,7 +21,7 @@ def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has 
         return Settings(**given)
     except ValidationError as exc:
         problems = [
-            FieldProblem(path=f"ANGELIA_{each['loc'][0]}".upper(), message=each["msg"])
+            FieldProblem(path=f"ANGELIA_{each['loc'][0]}".upper(), message=error_text(each))
             for each in exc.errors()
         ]
         raise CliError("These settings cannot be used:", details=problems) from exc

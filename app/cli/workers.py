@@ -11,6 +11,7 @@ from app.cli import output
 from app.cli.up.child import Child
 from app.cli.up.restart import RestartPolicy
 from app.config import Settings
+from app.storage.home import require_usable
 
 PROCESSES_MAX: Final = 256
 # Half a minute of trying: whoever runs us is to know that it does not work.
@@ -23,6 +24,9 @@ async def keep_running(count: int, settings: Settings) -> None:
     Each is a member of its own in the groups of the log. One that ends is started again, later each
     time; when it keeps ending, the others are stopped and CliError says so.
     """
+    if settings.embedded_database:
+        # They would each say so, time after time.
+        require_usable(settings.home)
     environment = settings.environment()
     workers = [
         Child(

@@ -25,6 +25,7 @@ from app.log.interface import MessageLog
 from app.log.patience import Patience
 from app.metrics.publishing import PublishCounts
 from app.services.publish_quota import ThroughputQuotas
+from app.services.writability import Writability
 
 _log = structlog.get_logger(__name__)
 
@@ -86,9 +87,11 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         *,
         timeout: timedelta = APPEND_TIMEOUT,
         counts: PublishCounts | None = None,
+        writability: Writability | None = None,
     ) -> None:
         self._log = log
         self._counts = counts or PublishCounts()
+        self._writability = writability or Writability()
         self._quotas = ThroughputQuotas()
         self._patience = Patience(timeout)
         self._stack = AsyncExitStack()
@@ -158,9 +161,13 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         try:
             with self._patience.limit():
                 await self._log.append(topic.name, records, ack=topic.ack)
+        except LogUnavailableError as error:
+            self._writability.failed(error.message)
+            return error
         except AngeliaError as error:
             return error
         except TimeoutError:
+            self._writability.failed(_LATE)
             return _unavailable(_LATE)
         except Exception:  # noqa: BLE001 - a defect of an adapter is this message's alone
             _log.exception("append_broke", topic=topic.name)
@@ -168,6 +175,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         finally:
             self._waiting_records -= len(records)
             self._waiting_bytes -= size
+        self._writability.stored_at = began
         self._counts.of(topic).add(len(records), size, began)
         return None
 

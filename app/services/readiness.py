@@ -8,6 +8,7 @@ from typing import Final
 
 from app.domain.errors import UnavailableError
 from app.log.interface import MessageLog
+from app.services.writability import Writability
 from app.storage.database import Database
 from app.storage.operations import DatacenterRepository
 
@@ -17,15 +18,18 @@ ANSWER_WITHIN: Final = timedelta(seconds=1)
 class ReadinessService:
     """Asks the parts this process needs."""
 
-    def __init__(self, database: Database, log: MessageLog) -> None:
+    def __init__(
+        self, database: Database, log: MessageLog, writability: Writability | None = None
+    ) -> None:
         self._database = database
         self._log = log
+        self._writability = writability or Writability()
 
     async def waits(self) -> Mapping[str, str]:
         """Per part what is waited for, within a second; nothing where it is as it should be.
 
-        The parts are log, database, migrations, and the datacenter, which operators may take out
-        of service.
+        The parts are log, logWritable (whether it took what was published last, here), database,
+        migrations, and the datacenter, which operators may take out of service.
         """
         log, migrated, in_service = await asyncio.gather(
             _answered(self._log.ping()),
@@ -34,6 +38,7 @@ class ReadinessService:
         )
         return {
             "log": _reason(log),
+            "logWritable": self._writability.problem,
             "database": _reason(migrated),
             "migrations": "" if migrated is True else _reason(migrated) or _NOT_MIGRATED,
             "datacenter": "" if in_service is not False else _OUT_OF_SERVICE,

@@ -1,11 +1,18 @@
 """The database of the settings: the one that is configured, or the home's own."""
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+
+import structlog
 
 from app.config import Settings
+from app.domain.errors import AngeliaError
 from app.storage.embedded import embedded_postgres
+from app.storage.keyring import open_vault
 from app.storage.migrate import upgrade
+
+_log = structlog.get_logger(__name__)
 
 
 @contextmanager
@@ -20,4 +27,21 @@ def database_url(settings: Settings) -> Iterator[str]:
         return
     with embedded_postgres(settings.home) as url:
         upgrade(url)
+        yield url
+
+
+@contextmanager
+def database_url_or_exit(settings: Settings) -> Iterator[str]:
+    """As `database_url`, for a process of its own.
+
+    What keeps it from starting, also an unusable key file, is one line of its log; then it ends
+    with exit code 1.
+    """
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(database_url(settings))
+            open_vault(settings)
+        except AngeliaError as exc:
+            _log.error("cannot_start", problem=exc.message)
+            sys.exit(1)
         yield url

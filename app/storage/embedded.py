@@ -20,6 +20,7 @@ import structlog
 
 from app.domain.errors import StorageUnavailableError
 from app.storage.embedded_cluster import Cluster
+from app.storage.home import usable_home
 
 # One process may be creating the database, on a slow disk, while others wait for it.
 TURN_TIMEOUT_S: Final = 90.0
@@ -37,7 +38,7 @@ def embedded_postgres(home: Path) -> Iterator[str]:
     reached by its user only (a Unix socket in a private directory). StorageUnavailableError says
     what is wrong with the directory or the server.
     """
-    with _usable(home) as place:
+    with usable_home(home) as place:
         users = _users(place)
         with _locked(place / "postgres.start", fcntl.LOCK_EX):
             ours = _taken(users, fcntl.LOCK_SH)
@@ -52,18 +53,6 @@ def embedded_postgres(home: Path) -> Iterator[str]:
     finally:
         ours.close()
         _stop_if_unused(cluster, users)
-
-
-@contextmanager
-def _usable(home: Path) -> Iterator[Path]:
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        yield home.resolve()
-    except OSError as exc:
-        raise StorageUnavailableError(
-            f"The embedded database cannot be kept in {home}: {exc};"
-            " set ANGELIA_HOME to a directory of your own, or ANGELIA_DATABASE_URL"
-        ) from exc
 
 
 def _ensure_running(cluster: Cluster, place: Path) -> None:

@@ -74,7 +74,7 @@ class Cluster:
                 f" -c max_connections={CONNECTIONS_MAX}",
             )
         except StorageUnavailableError as exc:
-            raise StorageUnavailableError(f"{exc.message}\n{_tail(log)}") from exc
+            raise StorageUnavailableError(f"{exc.message}; {_tail(log)}") from exc
 
     def stop(self) -> None:
         """Stop the server, cutting its connections."""
@@ -122,6 +122,11 @@ class Cluster:
             return self.data
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
         directory = Path(tempfile.gettempdir()) / f"angelia-{digest}"
+        if len(os.fsencode(directory / _SOCKET)) > _SOCKET_PATH_MAX:
+            raise StorageUnavailableError(
+                f"ANGELIA_HOME is too long a path for a socket ({self.data}), and so is that of the"
+                " temporary folder: set one of ANGELIA_HOME and TMPDIR to a shorter path"
+            )
         if not directory.exists():
             self._make_private(directory)
         found = directory.lstat()
@@ -162,4 +167,4 @@ def _command_line(pid: int) -> str:
 def _tail(log: Path) -> str:
     if not log.exists():
         return ""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+    return "; ".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])

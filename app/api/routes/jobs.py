@@ -9,7 +9,6 @@ from starlette.responses import Response
 from app.api.access import CallerOf, requires
 from app.api.dependencies import Services, ServicesOf
 from app.api.documented import (
-    IGNORED_HEADER,
     LINK_HEADER,
     QUEUE_FULL,
     answers,
@@ -23,7 +22,6 @@ from app.api.pages import next_link
 from app.api.schemas.job import (
     JobBody,
     JobRead,
-    ignored_in_job,
     job_body,
     job_state_of,
     jobs_read,
@@ -49,7 +47,7 @@ JobId = Annotated[str, Path(description="id of the job")]
     "",
     dependencies=[requires(Role.CREATOR)],
     status_code=202,
-    responses=answers(JobRead, status=202, headers=IGNORED_HEADER)
+    responses=answers(JobRead, status=202)
     | errors(400, 413, 415, TopicNotFoundError, SubscriptionNotFoundError)
     | QUEUE_FULL,
     openapi_extra=takes(JobBody, {"kind": "UNDELIVERED_ANALYTICS", "from": "2026-01-31T00:00:00Z"}),
@@ -57,11 +55,11 @@ JobId = Annotated[str, Path(description="id of the job")]
 async def request_job(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
     """Ask for a job, which a Spark runner takes as soon as one is free; `Location` leads to it."""
     asked = await json_request(request)
-    body = job_body(asked.body, strict=asked.strict)
+    body = job_body(asked.body)
     await _require_owner(services, caller, body.topic)
     seen = await services.jobs.request(JobKind(body.kind), _scope(body, datetime.now(UTC)))
     [job] = jobs_read(seen)
-    notes = AnswerNotes(ignored=ignored_in_job(asked.body), extra={"Location": f"/jobs/{job.id}"})
+    notes = AnswerNotes(extra={"Location": f"/jobs/{job.id}"})
     return answer(job, 202, notes)
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf
-from app.api.documented import IGNORED_HEADER, LINK_HEADER, answers, errors, takes
+from app.api.documented import LINK_HEADER, answers, errors, takes
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import next_link
 from app.api.schemas.key import (
@@ -16,7 +16,6 @@ from app.api.schemas.key import (
     KeyBody,
     KeyRead,
     MadeKeyRead,
-    ignored_in_key,
     key_body,
     key_read,
     made_key_read,
@@ -35,17 +34,17 @@ KeyId = Annotated[str, Path(description="id of the key: 12 characters")]
     "",
     dependencies=[requires(Role.ADMIN)],
     status_code=201,
-    responses=answers(MadeKeyRead, status=201, headers=IGNORED_HEADER) | errors(400, 413, 415),
+    responses=answers(MadeKeyRead, status=201) | errors(400, 413, 415),
     openapi_extra=takes(KeyBody, EXAMPLE),
 )
 async def create_key(request: Request, services: ServicesOf) -> Response:
     """Make a key. Its token, `key`, is in this answer and nowhere else."""
     asked = await json_request(request)
-    wanted = key_body(asked.body, strict=asked.strict)
+    wanted = key_body(asked.body)
     draft = KeyDraft(name=wanted.name, scopes=scopes_of(wanted), expires_at=_expiry(wanted))
     made = await services.keys.create(draft)
     location = {"Location": f"/keys/{made.key.id}", "Cache-Control": "no-store"}
-    notes = AnswerNotes(ignored=ignored_in_key(asked.body), extra=location)
+    notes = AnswerNotes(extra=location)
     return answer(made_key_read(made), 201, notes)
 
 

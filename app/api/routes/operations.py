@@ -9,7 +9,7 @@ from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import IGNORED_HEADER, answers, errors, takes
 from app.api.media import AnswerNotes, JsonRequest, answer, json_request
-from app.api.schemas.base import SchemaT
+from app.api.schemas.base import Ignored, SchemaT
 from app.api.schemas.operations import (
     DatacenterRead,
     InactiveTopicRead,
@@ -23,7 +23,6 @@ from app.api.schemas.operations import (
 from app.domain.access import Role
 from app.domain.errors import (
     ClusterNotFoundError,
-    FieldProblem,
     SubscriptionNotFoundError,
     SubscriptionUnconstrainedError,
     TopicNotFoundError,
@@ -35,7 +34,7 @@ router = APIRouter(tags=["operations"])
 
 _CONSTRAINTS = {"consumersNumber": 4, "reason": "a lot of traffic"}
 # It is answered to who asks, and has no effect.
-_KEPT_ONLY = ("constraints.consumersNumber",)
+_KEPT_ONLY = Ignored("constraints.consumersNumber")
 _SET = (
     answers(None, description="Changed", headers=IGNORED_HEADER)
     | answers(None, status=201, description="Set for the first time", headers=IGNORED_HEADER)
@@ -159,10 +158,10 @@ def _constraints(model: type[SchemaT], asked: JsonRequest) -> SchemaT:
     body = body_of(model, asked.body, strict=asked.strict)
     if asked.strict:
         message = "has no effect: all live workers share each topic"
-        raise ValidationFailedError([FieldProblem(path=p, message=message) for p in _KEPT_ONLY])
+        raise ValidationFailedError.of(_KEPT_ONLY.path, message)
     return body
 
 
 def _kept(model: type[SchemaT], asked: JsonRequest, *, made: bool) -> Response:
-    notes = AnswerNotes(ignored=(*_KEPT_ONLY, *ignored_in(model, asked.body)))
+    notes = AnswerNotes(ignored=(_KEPT_ONLY, *ignored_in(model, asked.body)))
     return answer(None, 201 if made else 200, notes)

@@ -19,7 +19,7 @@ from app.api.documented import (
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, JsonRequest, answer
 from app.api.routes.retransmissions import requested
-from app.api.schemas.base import JsonObject, OtherFields, Rules, ignored_paths, parse
+from app.api.schemas.base import Ignored, JsonObject, OtherFields, Rules, ignored_fields, parse
 from app.api.schemas.moments import instant_of, moment_of
 from app.api.schemas.redrive import (
     RedriveBody,
@@ -219,5 +219,5 @@ async def _sought(
     return await services.seeking.seek(*named, to=moment, dry_run=looks)
 
 
-def _ignored(asked: JsonRequest) -> tuple[str, ...]:
-    return ignored_paths(RetransmissionBody, asked.body, OtherFields())
+def _ignored(asked: JsonRequest) -> tuple[Ignored, ...]:
+    return ignored_fields(RetransmissionBody, asked.body, OtherFields())

@@ -8,12 +8,11 @@ from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import APPLIED_HEADER, IGNORED_HEADER, answers, errors, takes
+from app.api.documented import APPLIED_HEADER, answers, errors, takes
 from app.api.media import AnswerNotes, answer, json_request_or_none
 from app.api.schemas.signing import (
     SigningSecretBody,
     SigningSecretRead,
-    ignored_in_signing,
     signing_body,
     signing_read,
 )
@@ -29,7 +28,6 @@ router = APIRouter(tags=["signing secrets"])
 
 _LONG = "/topics/{topic}/subscriptions/{name}/secrets"
 _SHORT = "/subscriptions/{topic}/{name}/secrets"
-_NOTED = APPLIED_HEADER | IGNORED_HEADER
 _SECRET = (SecretKeyMissingError, SecretUnreadableError)
 
 SecretId = Annotated[str, Path(description="id of the secret")]
@@ -39,7 +37,7 @@ SecretId = Annotated[str, Path(description="id of the secret")]
     _SHORT,
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=201,
-    responses=answers(SigningSecretRead, status=201, headers=_NOTED)
+    responses=answers(SigningSecretRead, status=201, headers=APPLIED_HEADER)
     | errors(400, 404, 413, 415, *_SECRET),
     openapi_extra=takes(SigningSecretBody, {"overlap": 3600}, required=False),
 )
@@ -47,7 +45,7 @@ SecretId = Annotated[str, Path(description="id of the secret")]
     _LONG,
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=201,
-    responses=answers(SigningSecretRead, status=201, headers=_NOTED)
+    responses=answers(SigningSecretRead, status=201, headers=APPLIED_HEADER)
     | errors(400, 404, 413, 415, *_SECRET),
     openapi_extra=takes(SigningSecretBody, {"overlap": 3600}, required=False),
 )
@@ -56,7 +54,7 @@ async def add_secret(
 ) -> Response:
     """Sign with a new secret; it is in this answer and nowhere else."""
     asked = await json_request_or_none(request)
-    wanted = signing_body(asked.body, strict=asked.strict)
+    wanted = signing_body(asked.body)
     added = await services.signing.add(
         topic,
         name,
@@ -66,7 +64,6 @@ async def add_secret(
     )
     location = f"/topics/{topic}/subscriptions/{name}/secrets/{added.secret.id}"
     notes = AnswerNotes(
-        ignored=ignored_in_signing(asked.body),
         applied=added.applied,
         extra={"Location": location, "Cache-Control": "no-store"},
     )

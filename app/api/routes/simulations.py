@@ -8,14 +8,13 @@ from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import IGNORED_HEADER, QUEUE_FULL, answers, errors, takes
+from app.api.documented import QUEUE_FULL, answers, errors, takes
 from app.api.idempotency import RepeatableRoute
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request_or_none, limit_of
 from app.api.schemas.job import JobRead, jobs_read
 from app.api.schemas.simulation import (
     SimulateBody,
     SimulationRead,
-    ignored_in_simulation,
     simulation_read,
     wanted_of,
 )
@@ -33,7 +32,7 @@ router = APIRouter(
     "/simulate",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
     status_code=202,
-    responses=answers(JobRead, status=202, headers=IGNORED_HEADER)
+    responses=answers(JobRead, status=202)
     | errors(400, 404, 413, 415, LogUnavailableError)
     | QUEUE_FULL,
     openapi_extra=takes(SimulateBody, {"from": "-6h", "rate": 50}),
@@ -43,11 +42,10 @@ async def simulate(
 ) -> Response:
     """Have Spark try other filters and another rate on what was published; `Location` has it."""
     asked = await json_request_or_none(request)
-    wanted = wanted_of(asked.body, strict=asked.strict, now=datetime.now(UTC))
+    wanted = wanted_of(asked.body, now=datetime.now(UTC))
     [job] = jobs_read(await services.simulating.request(topic, name, wanted))
     where = f"/topics/{topic}/subscriptions/{name}/simulations/{job.id}"
-    ignored = ignored_in_simulation(asked.body)
-    return answer(job, 202, AnswerNotes(ignored=ignored, extra={"Location": where}))
+    return answer(job, 202, AnswerNotes(extra={"Location": where}))
 
 
 @router.get(

@@ -18,6 +18,7 @@ from app.api.documented import (
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request, json_string
 from app.api.pages import NamePageOf, TrackedOnly, names_answer
+from app.api.schemas.base import Ignored
 from app.api.schemas.beginning import beginning_in
 from app.api.schemas.history import CreatedSubscriptionRead, created_subscription_read
 from app.api.schemas.metrics import LifetimeRead, SubscriptionMetricsRead
@@ -221,7 +222,7 @@ async def persistent_metrics(
     return answer(LifetimeRead.of(await services.metrics.subscription(topic, name)))
 
 
-def _noted(changed: Acknowledged, ignored: tuple[str, ...] = ()) -> Response:
+def _noted(changed: Acknowledged, ignored: tuple[Ignored, ...] = ()) -> Response:
     said = etag(changed.subscription)
     notes = AnswerNotes(ignored=ignored, applied=changed.applied, extra=said)
     return answer(subscription_read(changed.subscription, changed.state), notes=notes)

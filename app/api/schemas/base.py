@@ -2,16 +2,21 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, TypeVar
+from itertools import islice
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from app.api.schemas.nearest import nearest_field
 from app.api.schemas.problems import problems_of, schema_in
 from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailedError
 
 JsonObject = dict[str, Any]
+
+# So many unknown fields of a body are compared with those that there are: a body can have many.
+NEAREST_MAX: Final = 50
 
 
 class Schema(BaseModel):
@@ -30,7 +35,17 @@ class Schema(BaseModel):
         return self.model_dump(mode="json", exclude_none=True)
 
 
+class OwnSchema(Schema):
+    """An object that Hermes does not have: a field that it does not know is refused.
+
+    Hermes ignores unknown fields of its own objects, and clients send them.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
+
+
 SchemaT = TypeVar("SchemaT", bound=Schema)
+OwnT = TypeVar("OwnT", bound=OwnSchema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +82,14 @@ def never(_given: object) -> bool:
 
 
 UNKNOWN: Final = Unsupported(harmless=never)
+UNKNOWN_HERE: Final = Unsupported(harmless=never, refused=True)
+
+
+class Ignored(NamedTuple):
+    """A field that had no effect, and the field that its sender may have meant."""
+
+    path: str
+    meant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,17 +164,15 @@ class Rules:
 def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> SchemaT:
     """`body` as `model`; ValidationFailedError with every problem it has."""
     problems = [
-        FieldProblem(path=path, message=_refusal(path, rules.others))
-        for path, verdict in _judged(model, body, rules.others)
-        if verdict.refused or rules.strict
-    ]
-    problems += [
-        FieldProblem(path=name, message=f"must be {value}, as in the path, or absent")
-        for name, value in rules.fixed.items()
-        if body.get(name, value) != value
+        *_refusals(model, body, rules),
+        *(
+            FieldProblem(path=name, message=f"must be {value}, as in the path, or absent")
+            for name, value in rules.fixed.items()
+            if body.get(name, value) != value
+        ),
     ]
     try:
-        valid = model.model_validate(body)
+        valid = model.model_validate(body, by_alias=True, by_name=False)
     except ValidationError as exc:
         raise ValidationFailedError([*problems_of(model, exc), *problems]) from exc
     if problems:
@@ -159,41 +180,85 @@ def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> Schema
     return valid
 
 
-def ignored_paths(
+def parse_own(model: type[OwnT], body: Mapping[str, Any]) -> OwnT:
+    """`body` as an object of ours, of which nothing is ignored; ValidationFailedError."""
+    return parse(model, body, Rules(others=OtherFields()))
+
+
+def ignored_fields(
     model: type[Schema], body: Mapping[str, Any], others: OtherFields
-) -> tuple[str, ...]:
-    """The fields of `body` that have no effect, for the header `Angelia-Ignored-Fields`."""
-    given = merged({}, body)
-    return tuple(path for path, verdict in _judged(model, given, others) if not verdict.refused)
+) -> tuple[Ignored, ...]:
+    """The fields of `body` that have no effect, for the header `Angelia-Ignored-Fields`.
+
+    The first of them with the nearest names.
+    """
+    judged = _judged(model, merged({}, body), others)
+    found = (other for other, verdict in judged if not verdict.refused)
+    named = [Ignored(each.path, _meant(model, each, others)) for each in islice(found, NEAREST_MAX)]
+    return (*named, *(Ignored(each.path) for each in found))
+
+
+class _Other(NamedTuple):
+    """A field of a body that its object, `model`, does not read."""
+
+    path: str
+    value: object
+    model: type[BaseModel]
+
+
+def _refusals(model: type[Schema], body: Mapping[str, Any], rules: Rules) -> Iterator[FieldProblem]:
+    judged = _judged(model, body, rules.others)
+    refused = (other for other, verdict in judged if verdict.refused or rules.strict)
+    for number, other in enumerate(refused):
+        meant = _meant(model, other, rules.others) if number < NEAREST_MAX else None
+        yield FieldProblem(path=other.path, message=_refusal(other.path, meant, rules.others))
+
+
+def _refusal(path: str, meant: str | None, others: OtherFields) -> str:
+    if path in others.unsupported:
+        return "is not supported yet with this value"
+    return f"is not a known field: did you mean {meant}?" if meant else "is not a known field"
+
+
+def _meant(model: type[Schema], other: _Other, others: OtherFields) -> str | None:
+    known = other.path in others.unsupported
+    return None if known else nearest_field(model, other.model, other.path)
 
 
 def _judged(
     model: type[Schema], body: Mapping[str, Any], others: OtherFields
-) -> Iterator[tuple[str, Unsupported]]:
-    for path, value in _other_values(model, body):
-        if verdict := _verdict(path, value, others):
-            yield path, verdict
+) -> Iterator[tuple[_Other, Unsupported]]:
+    for other in _other_values(model, body):
+        if verdict := _verdict(other, others):
+            yield other, verdict
 
 
-def _verdict(path: str, value: object, others: OtherFields) -> Unsupported | None:
-    if path in others.read_only:
+def _verdict(other: _Other, others: OtherFields) -> Unsupported | None:
+    if other.path in others.read_only:
         return None
-    entry = others.unsupported.get(path, UNKNOWN)
-    return None if entry.harmless(value) else entry
-
-
-def _refusal(path: str, others: OtherFields) -> str:
-    known = path in others.unsupported
-    return "is not supported yet with this value" if known else "is not a known field"
+    unknown = UNKNOWN_HERE if issubclass(other.model, OwnSchema) else UNKNOWN
+    entry = others.unsupported.get(other.path, unknown)
+    return None if entry.harmless(other.value) else entry
 
 
 def _other_values(
     model: type[BaseModel], body: Mapping[str, Any], prefix: str = ""
-) -> Iterator[tuple[str, object]]:
+) -> Iterator[_Other]:
     read = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
     for key, value in body.items():
         path = f"{prefix}{key}"
         if key not in read:
-            yield path, value
-        elif isinstance(value, dict) and (below := schema_in(read[key])):
-            yield from _other_values(below, value, f"{path}.")
+            yield _Other(path, value, model)
+        elif isinstance(value, dict | list) and (below := schema_in(read[key])):
+            for place, each in _objects(path, value):
+                yield from _other_values(below, each, f"{place}.")
+
+
+def _objects(path: str, value: JsonObject | list[Any]) -> Iterator[tuple[str, JsonObject]]:
+    """The object that a field holds, or those in its list, with their paths."""
+    if isinstance(value, dict):
+        yield path, value
+        return
+    for index, each in enumerate(value):
+        if isinstance(each, dict):
+            yield f"{path}.{index}", each

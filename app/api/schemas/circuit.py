@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import Schema
+from app.api.schemas.base import OwnSchema
 from app.domain.circuit import ERRORS_THRESHOLD_MAX, CircuitBreaker, ErrorType, TimeUnit
 from app.domain.names import NAME_LENGTH_MAX
 
@@ -16,7 +16,7 @@ CircuitName = Annotated[
 ]
 
 
-class CircuitBreakerBody(Schema):
+class CircuitBreakerBody(OwnSchema):
     """When nothing is sent for a while, because too much failed in a row."""
 
     error_types: list[ErrorTypeName] = Field(

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from app.api.schemas.base import JsonObject, Schema, checked
+from app.api.schemas.base import JsonObject, OwnSchema, Schema, checked
 from app.certificates import certificate_chain, client_certificate
 from app.certificates import private_key as checked_key
 from app.domain.client_certificate import PEM_LENGTH_MAX, ClientCertificate
@@ -17,7 +17,7 @@ READ_ONLY: Final = frozenset({"subject", "expiresAt", "warning"})
 _LENGTH: Final[dict[str, Any]] = {"minLength": 1, "maxLength": PEM_LENGTH_MAX}
 
 
-class ClientCertificateBody(Schema):
+class ClientCertificateBody(OwnSchema):
     """A certificate and its key, in PEM."""
 
     certificate: Annotated[str, checked(certificate_chain)] = Field(

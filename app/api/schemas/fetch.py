@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import Schema
+from app.api.schemas.base import OwnSchema
 from app.domain.fetch import (
     FETCH_SIZE_MAX,
     FETCH_TIMEOUT_MS,
@@ -19,7 +19,7 @@ from app.domain.fetch import (
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-class FetchBody(Schema):
+class FetchBody(OwnSchema):
     """When messages are taken out of the log, and how many before they are sent."""
 
     mode: Literal["PREFETCH", "POLLING"] = Field(

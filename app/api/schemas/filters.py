@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, parse
+from app.api.schemas.base import JsonObject, OtherFields, OwnSchema, Rules, Schema, parse
 from app.domain.errors import FieldProblem, ValidationFailedError
 from app.domain.filters import EXPRESSION_LENGTH_MAX, Filter, FilterType, MatchingStrategy
 from app.domain.message import HEADER_ID, HEADER_PROPAGATED_PREFIX, Message, Partition, Record
@@ -16,13 +16,11 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain, Verdict, check_filters
 
 
-class FilterBody(Schema):
+class FilterBody(OwnSchema):
     """One filter: `path` belongs to jsonpath filters, `header` to header filters.
 
     Both have a `matcher`; cel filters have an `expression`, and nothing else.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["jsonpath", "header", "cel", "avropath"] = Field(
         description="avropath: Hermes' `.a.b[*].c` is the jsonpath `$.a.b[*].c`, and kept as that"

@@ -5,11 +5,12 @@ from typing import Final
 from pydantic import Field
 
 from app.api.schemas.base import (
+    Ignored,
     JsonObject,
     OtherFields,
     Rules,
     Schema,
-    ignored_paths,
+    ignored_fields,
     merged,
     parse,
 )
@@ -30,6 +31,6 @@ def new_group(body: JsonObject, *, strict: bool, fixed: str | None = None) -> st
     return parse(GroupBody, merged({}, body), rules).group_name
 
 
-def ignored_in_group(body: JsonObject) -> tuple[str, ...]:
+def ignored_in_group(body: JsonObject) -> tuple[Ignored, ...]:
     """The fields of a group body that have no effect."""
-    return ignored_paths(GroupBody, body, OTHER_FIELDS)
+    return ignored_fields(GroupBody, body, OTHER_FIELDS)

@@ -5,21 +5,12 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import (
-    JsonObject,
-    OtherFields,
-    Rules,
-    Schema,
-    Text,
-    ignored_paths,
-    parse,
-)
+from app.api.schemas.base import OwnSchema, Schema, Text, parse_own
 from app.domain.errors import ValidationFailedError
 from app.domain.job import Job, JobState, Scope
 from app.domain.latency import SLO_MAX, SLO_MIN
 from app.services.jobs import JobsSeen
 
-OTHER_FIELDS: Final = OtherFields()
 NO_RUNNER: Final = (
     "No Spark runner is live, so the job waits: run `angelia spark` (it needs Java 17 or newer and"
     " PySpark, and says how to install what is missing)"
@@ -29,7 +20,7 @@ Kind = Literal["UNDELIVERED_ANALYTICS", "LATENCY_ANALYTICS", "ARCHIVE"]
 State = Literal["REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED"]
 
 
-class JobBody(Schema):
+class JobBody(OwnSchema):
     """A job that is asked for; without times, the last 24 hours. ARCHIVE takes what is new."""
 
     kind: Kind
@@ -85,9 +76,9 @@ class JobRead(Schema):
     log: list[str] | None = Field(default=None, description="its last lines")
 
 
-def job_body(body: Mapping[str, Any], *, strict: bool) -> JobBody:
+def job_body(body: Mapping[str, Any]) -> JobBody:
     """What a body asks for; ValidationFailedError."""
-    asked = parse(JobBody, body, Rules(others=OTHER_FIELDS, strict=strict))
+    asked = parse_own(JobBody, body)
     if asked.kind == "ARCHIVE":
         _require_none(asked)
     if asked.slo_seconds is not None and asked.kind != "LATENCY_ANALYTICS":
@@ -101,11 +92,6 @@ def _require_none(asked: JobBody) -> None:
     for path, value in given:
         if value is not None:
             raise ValidationFailedError.of(path, "must not be given: ARCHIVE takes all that is new")
-
-
-def ignored_in_job(body: JsonObject) -> tuple[str, ...]:
-    """The fields of a body that have no effect."""
-    return ignored_paths(JobBody, body, OTHER_FIELDS)
 
 
 def job_state_of(text: str | None) -> JobState | None:

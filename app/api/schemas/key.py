@@ -6,21 +6,11 @@ from typing import Final
 
 from pydantic import Field
 
-from app.api.schemas.base import (
-    JsonObject,
-    OtherFields,
-    Rules,
-    Schema,
-    Text,
-    ignored_paths,
-    merged,
-    parse,
-)
+from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text, merged, parse_own
 from app.domain.access import KEY_NAME_LENGTH_MAX, SCOPES_MAX, ApiKey, Scope
 from app.domain.errors import ValidationFailedError
 from app.services.keys import MadeKey
 
-OTHER_FIELDS: Final = OtherFields()
 EXAMPLE: Final[Mapping[str, object]] = {
     "name": "shop",
     "scopes": ["publish:shop.*", "group:shop"],
@@ -28,7 +18,7 @@ EXAMPLE: Final[Mapping[str, object]] = {
 }
 
 
-class KeyBody(Schema):
+class KeyBody(OwnSchema):
     """A key to make: for whom, and what it may do."""
 
     name: Text = Field(
@@ -69,9 +59,9 @@ class MadeKeyRead(KeyRead):
     key: str = Field(description="the token: it is shown this once")
 
 
-def key_body(body: JsonObject, *, strict: bool) -> KeyBody:
+def key_body(body: JsonObject) -> KeyBody:
     """What a body asks for; ValidationFailedError with every problem."""
-    wanted = parse(KeyBody, merged({}, body), Rules(others=OTHER_FIELDS, strict=strict))
+    wanted = parse_own(KeyBody, merged({}, body))
     if wanted.expires_in is not None and wanted.expires_at is not None:
         raise ValidationFailedError.of("expiresIn", "must be absent when expiresAt is given")
     return wanted
@@ -82,11 +72,6 @@ def scopes_of(wanted: KeyBody) -> tuple[Scope, ...]:
     named = enumerate(wanted.scopes)
     scopes = (Scope.parse(text, path=f"scopes.{index}") for index, text in named)
     return tuple(dict.fromkeys(scopes))
-
-
-def ignored_in_key(body: JsonObject) -> tuple[str, ...]:
-    """The fields of a key body that have no effect."""
-    return ignored_paths(KeyBody, body, OTHER_FIELDS)
 
 
 def key_read(key: ApiKey) -> KeyRead:

@@ -7,12 +7,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from app.api.schemas.base import (
+    Ignored,
     JsonObject,
     OtherFields,
     Rules,
     Schema,
     checked,
-    ignored_paths,
+    ignored_fields,
     merged,
     parse,
 )
@@ -185,9 +186,9 @@ def provider_described(provider: OAuthProvider) -> JsonObject:
     return OAuthProviderBody.of(provider).answered()
 
 
-def ignored_in_provider(body: JsonObject) -> tuple[str, ...]:
+def ignored_in_provider(body: JsonObject) -> tuple[Ignored, ...]:
     """The fields of a provider body that have no effect."""
-    return ignored_paths(OAuthProviderBody, body, OTHER_FIELDS)
+    return ignored_fields(OAuthProviderBody, body, OTHER_FIELDS)
 
 
 def _unmasked(given: str | None, current: str | None, *, path: str) -> str | None:

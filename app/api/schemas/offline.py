@@ -6,7 +6,16 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, Text, ignored_paths, parse
+from app.api.schemas.base import (
+    Ignored,
+    JsonObject,
+    OtherFields,
+    Rules,
+    Schema,
+    Text,
+    ignored_fields,
+    parse,
+)
 from app.api.schemas.job import NO_RUNNER, State
 from app.api.schemas.moments import instant_of
 from app.domain.errors import ValidationFailedError
@@ -89,9 +98,9 @@ def wanted_task(body: Mapping[str, Any], *, strict: bool) -> WantedTask:
     )
 
 
-def ignored_in_task(body: JsonObject) -> tuple[str, ...]:
+def ignored_in_task(body: JsonObject) -> tuple[Ignored, ...]:
     """The fields of a body that have no effect."""
-    return ignored_paths(OfflineTaskBody, body, _OTHER_FIELDS)
+    return ignored_fields(OfflineTaskBody, body, _OTHER_FIELDS)
 
 
 def tasks_read(seen: TasksSeen) -> Sequence[OfflineTaskRead]:

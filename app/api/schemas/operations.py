@@ -5,13 +5,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.api.schemas.base import (
+    Ignored,
     JsonObject,
     OtherFields,
     Rules,
     Schema,
     SchemaT,
     Text,
-    ignored_paths,
+    ignored_fields,
     merged,
     parse,
 )
@@ -126,6 +127,6 @@ def body_of(model: type[SchemaT], body: JsonObject, *, strict: bool) -> SchemaT:
     return parse(model, merged({}, body), Rules(others=_OTHER_FIELDS, strict=strict))
 
 
-def ignored_in(model: type[Schema], body: dict[str, Any]) -> tuple[str, ...]:
+def ignored_in(model: type[Schema], body: dict[str, Any]) -> tuple[Ignored, ...]:
     """The fields of a body that have no effect."""
-    return ignored_paths(model, body, _OTHER_FIELDS)
+    return ignored_fields(model, body, _OTHER_FIELDS)

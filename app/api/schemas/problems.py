@@ -1,26 +1,17 @@
 """What is wrong with a body, field by field, in words that say what would be right."""
 
-import re
 from functools import cache
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from app.domain.errors import FieldProblem
+from app.field_errors import error_text
 
 _OUT_OF_RANGE: Final = {"greater_than_equal", "less_than_equal"}
 _NOT_WHOLE: Final = {"int_type", "int_from_float", "int_parsing", "int_parsing_size"}
 _NO_NUMBER: Final = {"float_type", "float_parsing", "finite_number"}
-_SAID: Final = {
-    "missing": "must be given",
-    "bool_type": "must be true or false",
-    "string_type": "must be a string",
-    "list_type": "must be a list",
-    "model_type": "must be an object",
-    "dict_type": "must be an object",
-    "extra_forbidden": "is not a known field",
-}
-_SHOULD: Final = re.compile(r"^(?:Input|String|List|Value|Dictionary) should ")
 
 
 def problems_of(model: type[BaseModel], error: ValidationError) -> list[FieldProblem]:
@@ -28,9 +19,9 @@ def problems_of(model: type[BaseModel], error: ValidationError) -> list[FieldPro
     return [
         FieldProblem(
             path=".".join(str(part) for part in item["loc"]) or "body",
-            message=_message(model, item["loc"], item["type"]) or _SHOULD.sub("must ", item["msg"]),
+            message=_message(model, item),
         )
-        for item in error.errors(include_url=False, include_context=False, include_input=False)
+        for item in error.errors(include_url=False, include_input=False)
     ]
 
 
@@ -41,14 +32,14 @@ def schema_in(annotation: object) -> type[BaseModel] | None:
     return next(filter(None, map(schema_in, get_args(annotation))), None)
 
 
-def _message(model: type[BaseModel], path: tuple[int | str, ...], kind: str) -> str | None:
-    """What a value at that path must be; None, when the library's words are as good."""
+def _message(model: type[BaseModel], error: ErrorDetails) -> str:
+    """What a value must be; of a number also both of its bounds."""
+    kind, path = error["type"], error["loc"]
     if kind in _OUT_OF_RANGE and (span := _range_of(model, path)):
         return f"must be {span}"
     if kind in _NOT_WHOLE | _NO_NUMBER:
-        number = "a whole number" if kind in _NOT_WHOLE else "a number"
-        return ", ".join(filter(None, (f"must be {number}", _range_of(model, path))))
-    return _SAID.get(kind)
+        return ", ".join(filter(None, (error_text(error), _range_of(model, path))))
+    return error_text(error)
 
 
 def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from app.api.schemas.base import Schema, Text
+from app.api.schemas.base import OwnSchema, Schema, Text
 from app.api.schemas.retransmission_fields import parsed, way_of
 from app.api.schemas.undelivered import epoch_ms
 from app.domain.redrive import Redrivable
@@ -30,7 +30,7 @@ def _only_discarded(text: str) -> str:
 Only = Annotated[str, AfterValidator(_only_discarded)]
 
 
-class RedriveBody(Schema):
+class RedriveBody(OwnSchema):
     """Which of the undelivered messages are sent again: those that pass all that is given."""
 
     only: Only = Field(description=_ONLY, examples=[_ONLY])

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from app.api.schemas.base import JsonObject, Schema, Text
+from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text
 from app.api.schemas.retransmission_fields import Way, parsed
 from app.domain.errors import ValidationFailedError
 from app.domain.operations import DATACENTER
@@ -24,16 +24,14 @@ class RetransmissionBody(Schema):
     dry_run: bool = Field(default=False, description="only say where it would go on")
 
 
-class PlaceBody(Schema):
+class PlaceBody(OwnSchema):
     """Where to go on in one partition."""
-
-    model_config = ConfigDict(extra="forbid")
 
     partition: int = Field(ge=0, le=100_000)
     offset: Annotated[int, Field(ge=0, le=2**62)]
 
 
-class SeekBody(Schema):
+class SeekBody(OwnSchema):
     """Where a subscription goes on: from a time, or at offsets, one of each partition."""
 
     mode: Literal["seek"]

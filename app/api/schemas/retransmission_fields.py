@@ -5,9 +5,9 @@ A field that chooses messages, and is ignored, sends too many of them: so none i
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from app.api.schemas.base import OtherFields, Rules, Schema, parse
+from app.api.schemas.base import OwnT, parse_own
 from app.domain.errors import FieldProblem, ValidationFailedError
 
 
@@ -33,11 +33,6 @@ TAKEN: Final[Mapping[Way, frozenset[str]]] = {
     Way.DATE: frozenset({"retransmissionDate", "dryRun"}),
 }
 
-# Fields of another program are ignored in Hermes' form alone, which others send, too.
-_NONE_IGNORED: Final = Rules(others=OtherFields(), strict=True)
-
-SchemaT = TypeVar("SchemaT", bound=Schema)
-
 
 def way_of(body: Mapping[str, Any]) -> Way | None:
     """How it asks for messages; None: it does not say so."""
@@ -49,13 +44,13 @@ def way_of(body: Mapping[str, Any]) -> Way | None:
     return next((way for way in Way if f"only: {only}" == way), None)
 
 
-def parsed(model: type[SchemaT], body: Mapping[str, Any], way: Way | None) -> SchemaT:
+def parsed(model: type[OwnT], body: Mapping[str, Any], way: Way | None) -> OwnT:
     """`body`, all of which has an effect, as `model`; ValidationFailedError with every problem."""
     misplaced = list(_misplaced(body, way))
     elsewhere = _elsewhere(body, way)
     fitting = {name: value for name, value in body.items() if name not in elsewhere}
     try:
-        asked = parse(model, fitting, _NONE_IGNORED)
+        asked = parse_own(model, fitting)
     except ValidationFailedError as exc:
         raise ValidationFailedError([*misplaced, *exc.details]) from exc
     if misplaced:

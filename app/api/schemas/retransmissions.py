@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from app.api.schemas.base import JsonObject, Schema, Text
+from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.job import NO_RUNNER
 from app.api.schemas.retransmission import TopicNameRead
@@ -28,17 +28,15 @@ State = Literal["REQUESTED", "READING", "SENDING", "DONE", "CANCELLED", "FAILED"
 Offset = Annotated[int, Field(ge=0, le=2**62)]
 
 
-class OffsetsBody(Schema):
+class OffsetsBody(OwnSchema):
     """Messages of one partition."""
-
-    model_config = ConfigDict(extra="forbid")
 
     partition: int = Field(ge=0, le=100_000)
     offset: Offset = Field(description="the first")
     to_offset: Offset | None = Field(default=None, description="before which it ends; now")
 
 
-class RetransmitBody(Schema):
+class RetransmitBody(OwnSchema):
     """Which messages are sent again, beside live traffic: those that pass all that is given."""
 
     only: OnlyText = Field(description="all, undelivered (and not sent again since), missing")

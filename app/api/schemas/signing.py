@@ -5,16 +5,14 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, ignored_paths, parse
+from app.api.schemas.base import JsonObject, OwnSchema, Schema, parse_own
 from app.domain.secrets import MASK
 from app.domain.signing import OVERLAP_DEFAULT, OVERLAP_MAX, SigningKind, SigningSecret
-
-OTHER_FIELDS: Final = OtherFields()
 
 _SECOND: Final = timedelta(seconds=1)
 
 
-class SigningSecretBody(Schema):
+class SigningSecretBody(OwnSchema):
     """A signing secret to make, or one that is given."""
 
     type: Literal["v1", "v1a"] = Field(
@@ -44,14 +42,9 @@ class SigningSecretRead(Schema):
     expires_at: str | None = Field(default=None, description="it signs until then")
 
 
-def signing_body(body: JsonObject, *, strict: bool) -> SigningSecretBody:
+def signing_body(body: JsonObject) -> SigningSecretBody:
     """What a body asks for; ValidationFailedError with every problem."""
-    return parse(SigningSecretBody, body, Rules(others=OTHER_FIELDS, strict=strict))
-
-
-def ignored_in_signing(body: JsonObject) -> tuple[str, ...]:
-    """The fields of such a body that have no effect."""
-    return ignored_paths(SigningSecretBody, body, OTHER_FIELDS)
+    return parse_own(SigningSecretBody, body)
 
 
 def signing_read(secret: SigningSecret, *, shown: bool = False) -> SigningSecretRead:

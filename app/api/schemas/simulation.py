@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from app.api.schemas.base import JsonObject, OtherFields, Rules, Schema, Text, ignored_paths, parse
+from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text, parse_own
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.job import NO_RUNNER, State
 from app.api.schemas.moments import moment_of
@@ -18,10 +18,9 @@ from app.domain.subscription import IN_FLIGHT_MAX, RATE_MAX
 from app.services.simulating import SimulationSeen, Wanted
 
 WINDOW_DEFAULT: Final = timedelta(days=1)
-_OTHER_FIELDS: Final = OtherFields()
 
 
-class SimulateBody(Schema):
+class SimulateBody(OwnSchema):
     """What is to be tried on what was published; what is absent is as the subscription has it."""
 
     from_: Text | None = Field(
@@ -112,9 +111,9 @@ class SimulationRead(Schema):
     reason: str | None = Field(default=None, description="why it FAILED")
 
 
-def wanted_of(body: JsonObject, *, strict: bool, now: datetime) -> Wanted:
+def wanted_of(body: JsonObject, *, now: datetime) -> Wanted:
     """What a body asks for; ValidationFailedError."""
-    asked = parse(SimulateBody, body, Rules(others=_OTHER_FIELDS, strict=strict))
+    asked = parse_own(SimulateBody, body)
     until = now if asked.to is None else moment_of(asked.to, now=now, path="to")
     since = until - WINDOW_DEFAULT
     if asked.from_ is not None:
@@ -128,11 +127,6 @@ def wanted_of(body: JsonObject, *, strict: bool, now: datetime) -> Wanted:
         in_flight_max=asked.inflight_size,
         request_time=None if took is None else timedelta(milliseconds=took),
     )
-
-
-def ignored_in_simulation(body: JsonObject) -> tuple[str, ...]:
-    """The fields of a body that have no effect."""
-    return ignored_paths(SimulateBody, body, _OTHER_FIELDS)
 
 
 def simulation_read(seen: SimulationSeen) -> SimulationRead:

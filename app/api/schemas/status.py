@@ -9,9 +9,10 @@ from app.api.schemas.base import Schema
 
 
 class ReadinessRead(Schema):
-    """Whether this process can do its work, and per part (log, database, migrations).
+    """Whether this process can do its work, and per part whether that is as it should be.
 
-    `waitingFor` says of each part that is not as it should be what is wrong with it.
+    Parts: log, logWritable (whether it took what was published last), database, migrations,
+    datacenter. `waitingFor` says of each part that is not as it should be what is wrong with it.
     """
 
     status: Literal["READY", "NOT_READY"]

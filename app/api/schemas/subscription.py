@@ -8,14 +8,16 @@ from pydantic import Field
 
 from app.api.schemas import policy as policy_schema
 from app.api.schemas.base import (
+    Ignored,
     JsonObject,
     OtherFields,
+    OwnSchema,
     Rules,
     Schema,
     Text,
     Unsupported,
     checked,
-    ignored_paths,
+    ignored_fields,
     merged,
     off,
     only,
@@ -98,7 +100,7 @@ def _failure_expression(text: str) -> str:
 ErrorCode = Annotated[int, Field(json_schema_extra={"minimum": 400, "maximum": 599})]
 
 
-class DeadLetterBody(Schema):
+class DeadLetterBody(OwnSchema):
     """Where discarded messages are published, too."""
 
     topic: Annotated[str, checked(topic_name)] = Field(
@@ -469,10 +471,10 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
     return parse(SubscriptionBody, wanted, rules).to_domain(current)
 
 
-def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[str, ...]:
+def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[Ignored, ...]:
     """The fields of a subscription body, or of that of a `new` one, that have no effect."""
     model = NewSubscriptionBody if new else SubscriptionBody
-    return ignored_paths(model, body, OTHER_FIELDS)
+    return ignored_fields(model, body, OTHER_FIELDS)
 
 
 def _with_defaults(body: JsonObject) -> JsonObject:

@@ -8,14 +8,16 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from app.api.schemas.base import (
+    Ignored,
     JsonObject,
     OtherFields,
+    OwnSchema,
     Rules,
     Schema,
     Text,
     Unsupported,
     checked,
-    ignored_paths,
+    ignored_fields,
     merged,
     off,
     only,
@@ -106,7 +108,7 @@ def _id_expression(text: str) -> str:
     return checked_message_expression(text, path="deduplication.expression")
 
 
-class DeduplicationBody(Schema):
+class DeduplicationBody(OwnSchema):
     """Messages are not stored again under an id that their publisher gave before."""
 
     expression: Annotated[str, checked(_id_expression)] | None = Field(
@@ -411,6 +413,6 @@ def _versions(
     return changed.schemas
 
 
-def ignored_in_topic(body: JsonObject) -> tuple[str, ...]:
+def ignored_in_topic(body: JsonObject) -> tuple[Ignored, ...]:
     """The fields of a topic body that have no effect."""
-    return ignored_paths(TopicBody, body, OTHER_FIELDS)
+    return ignored_fields(TopicBody, body, OTHER_FIELDS)

@@ -7,15 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.cli.errors import CliError
+from app.storage.home import require_usable
 
 
 @contextmanager
 def only_one(home: Path, url: str) -> Iterator[None]:
     """Hold `home` for this process; CliError when another holds it, with its address.
 
+    StorageUnavailableError: nothing can be kept there.
+
     The lock is the kernel's and ends with its holder, however that ends; the file stays.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    require_usable(home)
     with (home / "up.lock").open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

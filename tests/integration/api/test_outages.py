@@ -60,10 +60,17 @@ async def test_a_log_that_is_down_is_a_503_and_the_api_stays_up(
     assert (await api.get("/status/health")).text == "UP"
     ready = await api.get("/status/ready")
     assert ready.status_code == 503
+    down = "the log in memory is down"
     assert ready.json() == {
         "status": "NOT_READY",
-        "parts": {"log": False, "database": True, "migrations": True, "datacenter": True},
-        "waitingFor": {"log": "the log in memory is down"},
+        "parts": {
+            "log": False,
+            "logWritable": False,
+            "database": True,
+            "migrations": True,
+            "datacenter": True,
+        },
+        "waitingFor": {"log": down, "logWritable": down},
     }
     log.come_back()
     assert (await api.post(f"/topics/{topic}", content=b"x")).status_code == 201
@@ -84,6 +91,20 @@ async def test_a_log_that_does_not_answer_is_a_503_within_two_seconds_and_stores
         log.answers.set()
         assert (await api.post("/topics/shop.orders", content=b"again")).status_code == 201
     assert [record.value for record in log.records("shop.orders")] == [b"again"]
+
+
+async def test_a_log_that_answers_and_takes_nothing_is_said_not_to_be_writable(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    log.refusing.add(topic)
+    assert (await api.post(f"/topics/{topic}", content=b"x")).status_code == 503
+    ready = await api.get("/status/ready")
+    assert (ready.status_code, ready.json()["status"]) == (503, "NOT_READY")
+    parts = ready.json()["parts"]
+    assert (parts["log"], parts["logWritable"]) == (True, False)
+    log.refusing.clear()
+    assert (await api.post(f"/topics/{topic}", content=b"x")).status_code == 201
+    assert (await api.get("/status/ready")).json()["parts"]["logWritable"]
 
 
 async def test_a_client_that_goes_away_does_not_cut_its_append_short(
@@ -119,6 +140,7 @@ async def test_known_topics_take_messages_while_the_database_is_down(
         ready = (await api.get("/status/ready")).json()["parts"]
         assert ready == {
             "log": True,
+            "logWritable": True,
             "database": False,
             "migrations": False,
             "datacenter": True,

@@ -104,7 +104,8 @@ async def test_a_field_that_is_not_known_may_have_been_meant_to_choose(
         refused = await api.post(path, json=asked)
         assert refused.status_code == httpx.codes.BAD_REQUEST, asked
         [problem] = refused.json()["details"]
-        assert (problem["path"], problem["message"]) == (unknown, "is not a known field")
+        assert problem["path"] == unknown
+        assert problem["message"].startswith("is not a known field")
     assert await done_by(database) == (0, None)
     # Nothing is said by a null.
     looked = await api.post(path, json={"only": "discarded", "keys": None, "dryRun": True})

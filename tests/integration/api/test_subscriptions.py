@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from app.domain.commit import initial_metadata
 from app.domain.message import Partition
@@ -13,6 +14,7 @@ from app.storage.database import Database
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.workers import WorkerRepository
 from tests.fakes.memory_log import MemoryLog
+from tests.integration.storage.builders import a_worker
 
 ENDPOINT = "http://user:secret@subscriber.test/"
 STRICT = {"Prefer": "handling=strict"}
@@ -286,6 +288,31 @@ async def test_is_pending_until_a_worker_has_taken_it_up(
     assert (await api.get(f"{subscription}/state")).json() == "ACTIVE"
 
 
+async def test_stays_active_while_the_worker_that_took_it_up_pauses_and_when_it_has_ended(
+    api: httpx.AsyncClient, subscription: str, database: Database
+) -> None:
+    async def states() -> set[str]:
+        query = {"query": {"name": "billing"}}
+        [found] = (await api.post("/query/subscriptions", json=query)).json()
+        return {
+            (await api.get(f"{subscription}/state")).json(),
+            (await api.get(subscription)).json()["state"],
+            found["state"],
+        }
+
+    await beat(database, await last_change(database))
+    async with database.transaction() as session:
+        # As by a pause of a minute: nobody heard of it meanwhile.
+        await session.execute(text("UPDATE workers SET seen_at = now() - interval '1 minute'"))
+    assert await states() == {"ACTIVE"}
+    async with database.transaction() as session:
+        await WorkerRepository(session).remove("w1")
+    assert await states() == {"ACTIVE"}
+    async with database.transaction() as session:
+        await WorkerRepository(session).beat(a_worker("w-new", applied=0))
+    assert await states() == {"ACTIVE"}
+
+
 async def test_says_at_once_that_no_worker_has_applied_a_change(
     api: httpx.AsyncClient, subscription: str
 ) -> None:
@@ -340,10 +367,14 @@ async def test_can_be_deleted_while_the_log_is_down(
 async def test_names_what_it_ignored_and_refuses_it_when_asked_to_be_strict(
     api: httpx.AsyncClient, subscription: str
 ) -> None:
-    patch = {"color": "red", "profilingEnabled": True, "subscriptionPolicy": {"zeal": 9}}
+    patch = {"color": "red", "profilingEnabled": True, "subscriptionPolicy": {"maxRetry": 9}}
     ignored = await api.put(subscription, json=patch)
-    names = {"color", "profilingEnabled", "subscriptionPolicy.zeal"}
-    assert set(ignored.headers["Angelia-Ignored-Fields"].split(", ")) == names
+    names = {"color", "profilingEnabled", "subscriptionPolicy.maxRetry"}
+    assert ignored.headers["Angelia-Ignored-Fields"].split(", ") == [
+        "color",
+        "profilingEnabled",
+        "subscriptionPolicy.maxRetry; did-you-mean=maxRetries",
+    ]
     refused = await api.put(subscription, json=patch, headers=STRICT)
     assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")
     assert {item["path"] for item in refused.json()["details"]} == names

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from app.api.schemas.base import Ignored
 from app.api.schemas.subscription import (
     changed_subscription,
     ignored_in_subscription,
@@ -32,7 +33,7 @@ def path_of(body: dict[str, Any]) -> str:
 def test_what_has_no_effect_is_named_or_strictly_refused(extra: dict[str, Any]) -> None:
     body = SUBSCRIPTION | extra
     new_subscription("a.b", body, strict=False)
-    assert ignored_in_subscription(body) == (path_of(extra),)
+    assert [each.path for each in ignored_in_subscription(body)] == [path_of(extra)]
     with pytest.raises(ValidationFailedError) as refused:
         new_subscription("a.b", body, strict=True)
     assert [problem.path for problem in refused.value.details] == [path_of(extra)]
@@ -70,4 +71,4 @@ def test_what_would_change_publishing_is_refused_and_named(extra: dict[str, Any]
 
 def test_a_topics_fields_without_effect_are_named() -> None:
     body = TOPIC | {"jsonToAvroDryRun": True, "labels": [], "x": {"y": 1}}
-    assert ignored_in_topic(body) == ("jsonToAvroDryRun", "x")
+    assert ignored_in_topic(body) == (Ignored("jsonToAvroDryRun"), Ignored("x"))

@@ -1,0 +1,58 @@
+"""The home: the folder in which this machine keeps the embedded database."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from app.domain.errors import StorageUnavailableError
+
+# With less room than this PostgreSQL does not even start; its log, too, is on that device.
+_ROOM_LEAST: Final = 1 << 20
+_SHOWN_MAX: Final = 120
+_ADVICE: Final = "set ANGELIA_HOME to a folder of your own, or set ANGELIA_DATABASE_URL"
+
+
+def _room_of(place: Path) -> int:
+    return shutil.disk_usage(place).free
+
+
+@contextmanager
+def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Iterator[Path]:
+    """The folder, which is made where it does not exist; something can be written there.
+
+    Raises:
+        StorageUnavailableError: why not, in one line; also for what fails in the block, where the
+            system refuses it or no room is left.
+    """
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        place = home.resolve()
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(b"room")
+        yield place
+    except OSError as exc:
+        raise StorageUnavailableError(_words(home, exc)) from exc
+    except StorageUnavailableError as exc:
+        if room_of(home) >= _ROOM_LEAST:
+            raise
+        message = f"ANGELIA_HOME cannot be used: {_shown(home)}: No space left on device; {_ADVICE}"
+        raise StorageUnavailableError(message) from exc
+
+
+def require_usable(home: Path) -> None:
+    """StorageUnavailableError: see `usable_home`."""
+    with usable_home(home):
+        pass
+
+
+def _words(home: Path, error: OSError) -> str:
+    reason = "It is not a folder" if isinstance(error, FileExistsError) else error.strerror
+    return f"ANGELIA_HOME cannot be used: {_shown(home)}: {reason or error}; {_ADVICE}"
+
+
+def _shown(path: object) -> str:
+    text = str(path)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
