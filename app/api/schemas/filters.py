@@ -29,7 +29,7 @@ class FilterBody(OwnSchema):
         default=None,
         max_length=EXPRESSION_LENGTH_MAX,
         description=(
-            "JSONPath (RFC 9535) into the body. Without `$` it is read as Hermes reads it: `name` is"
+            "JSONPath (RFC 9535) into the body. Without `$` it is read as in Hermes: `name` is"
             " `$.name`, `.name` is `$..name`"
         ),
         examples=["$.customer.country"],
