@@ -126,9 +126,7 @@ async def test_a_killed_worker_leaves_how_often_messages_were_tried(
         Subscriber(Reply(status=500)) as receiver,
     ):
         await service.topic(TOPIC)
-        path = await service.subscribe(
-            TOPIC, "s", receiver.url, maxRetries=3, messageBackoff=1_500
-        )
+        path = await service.subscribe(TOPIC, "s", receiver.url, maxRetries=3, messageBackoff=1_500)
         first = await service.worker()
         await service.publish(TOPIC, b'{"n": 1}')
         # What the second has come to is committed long before the third leaves.

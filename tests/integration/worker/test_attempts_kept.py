@@ -36,17 +36,19 @@ def tried(world: World, subscription: Subscription) -> int:
     return sum(count for each in found if each for _, count in each.attempts)
 
 
+async def until_tried(world: World, subscription: Subscription, count: int) -> None:
+    await until(world.memory.changed, lambda: tried(world, subscription) == count)
+
+
 @pytest.mark.parametrize("ordering", Ordering)
 async def test_after_a_kill_attempts_are_counted_on(world: World, ordering: Ordering) -> None:
     topic = await world.topic(partitions=1)
     made = await world.subscribe(topic, max_retries=2, message_backoff=NEVER)
     known = world.plane.put(replace(made, ordering=ordering))
     await world.publish(topic, b"x", key=b"k")
-    for counted in (1, 2):
-        async with world.doomed_worker(f"w{counted}"):
-            await until(
-                world.memory.changed, lambda counted=counted: tried(world, known) == counted
-            )
+    for name, count in (("w1", 1), ("w2", 2)):
+        async with world.doomed_worker(name):
+            await until_tried(world, known, count)
     async with world.worker("w3"):
         await world.plane.until(lambda: bool(world.plane.undelivered))
     assert [each.retry_count for each in world.endpoints.attempts] == [0, 1, 2]
@@ -61,7 +63,7 @@ async def test_after_a_kill_a_batch_is_tried_as_often_as_it_may(world: World) ->
     )
     await world.publish(topic, *batching.numbers(3))
     async with world.doomed_worker("w1"):
-        await until(world.memory.changed, lambda: tried(world, made) == 1)
+        await until_tried(world, made, 1)
     async with world.worker("w2"):
         await world.plane.until(lambda: len(world.plane.undelivered) == 3)
     assert [each.retry_count for each in world.endpoints.attempts] == [0, 1]
