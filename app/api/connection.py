@@ -237,4 +237,6 @@ def _reason(error: httptools.HttpParserError) -> str:
     """What the client is told, who may have sent anything."""
     if isinstance(error.__context__, _HeadRefusedError):
         return str(error.__context__)
-    return "Invalid HTTP request received."
+    if isinstance(error, httptools.HttpParserCallbackError):
+        return "The target must be a path, or a URL."
+    return f"This is no HTTP: {error}."

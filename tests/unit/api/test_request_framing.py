@@ -75,6 +75,7 @@ REFUSED = {
     "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "chunks in 1.0": request(CHUNKS, version=b"HTTP/1.0"),
     "an unknown coding": request(CHUNKS.replace(b"chunked", b"gzip, chunked")),
+    "two codings": request(b"Transfer-Encoding: identity\r\n" + CHUNKS),
     "chunks and a length": request(b"Content-Length: 5\r\n" + CHUNKS),
     "a length and an upgrade to 2.0": request(UPGRADES["java"] + LENGTH, version=b"HTTP/2.0"),
     "two lengths": request(b"Content-Length: 1\r\n" + LENGTH),
