@@ -93,6 +93,12 @@ async def test_what_could_be_read_in_two_ways_is_refused_and_ends_the_connection
         assert await served(parts) == ([], [400], True)
 
 
+async def test_a_trailer_that_says_to_close_ends_the_connection_behind_the_answer() -> None:
+    said = request(CHUNKS[:-2] + b"Connection: close\r\n\r\n")
+    for parts in splits(said + NEXT):
+        assert await served(parts) == ([Request("POST", "/a", SMUGGLED)], [201], True)
+
+
 async def test_a_request_of_the_old_version_needs_no_host() -> None:
     said = b"POST /a HTTP/1.0\r\n" + LENGTH
     assert await served([said]) == ([Request("POST", "/a", SMUGGLED)], [201], True)
