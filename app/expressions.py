@@ -43,6 +43,10 @@ _FUNCTIONS: Final = {
     "double": "double",
     "string": "string",
 }
+_NO_DATAWEAVE: Final = (
+    "must be CEL: `#[…]` is how Mule writes DataWeave; without `#[` and `]` most conditions on"
+    " body and headers are CEL, too (docs/coming-from.md)"
+)
 _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): ([^\n]*)")
 # What the library raises when a value has the wrong type, is missing, or cannot be converted.
 _EVALUATION_ERRORS: Final = (TypeError, ValueError, RuntimeError, LookupError, ArithmeticError)
@@ -128,6 +132,8 @@ def _compiled(text: str, path: str) -> Program:
         raise ValidationFailedError.of(path, f"must be 1 to {LENGTH_MAX} characters")
     if "\0" in text:
         raise ValidationFailedError.of(path, "must be without zero characters")
+    if text.lstrip().startswith("#["):
+        raise ValidationFailedError.of(path, _NO_DATAWEAVE)
     try:
         return compile_cel(text)
     except ValueError as exc:

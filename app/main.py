@@ -4,15 +4,13 @@ import gc
 import signal
 import sys
 from contextlib import AbstractAsyncContextManager
-from functools import partial
-from typing import Final, NoReturn, cast
+from typing import Final, NoReturn
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.connection import BoundedConnection
-from app.api.open_connections import OpenConnections, connections_allowed
 from app.composition import OpenLog, Part, Parts, running
 from app.config import Settings
 from app.log.factory import open_log
@@ -94,13 +92,12 @@ def serve(settings: Settings) -> None:
         signal.signal(number, _end)
     with database_url_or_exit(settings) as url:
         _spare_the_collector()
-        among = OpenConnections(connections_allowed(settings.connections_max))
         uvicorn.run(
             create_app(settings, database_url=url, only=settings.only),
             host=settings.host,
             port=settings.port,
             loop="uvloop",
-            http=cast("type[BoundedConnection]", partial(BoundedConnection, among=among)),
+            http=BoundedConnection,
             ws="none",
             log_config=None,
             access_log=False,

@@ -15,6 +15,7 @@ EXPOSED: Final = (
     "Angelia-Ignored-Fields",
     "Angelia-Repeated",
     "Angelia-Subscriptions",
+    "Angelia-Trace",
     "Angelia-Traces-Lost",
     "ETag",
     "Hermes-Message-Id",

@@ -11,6 +11,7 @@ from app.api.body import BODY_TIMEOUT_S, BodyReader, ClientGoneError
 from app.api.message_ids import MessageIds
 from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_events import (
+    BATCHED,
     NO_EVENT,
     STRUCTURED,
     Event,
@@ -21,7 +22,7 @@ from app.api.publish_headers import PublishHeaders, media_type, own_id
 from app.api.publish_topic import publish_topic, said_of_topic
 from app.api.publish_typed import SchemaCheck
 from app.api.publish_wait import stored_status, wait_of, waited, waiting_for
-from app.domain.errors import TopicNotFoundError, UnroutableError
+from app.domain.errors import FormatInvalidError, TopicNotFoundError, UnroutableError
 from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
 from app.services.access import Gate
@@ -31,6 +32,7 @@ from app.services.publishing import Publication, record_of
 from app.services.waiting import Waiters, Waiting
 
 DUPLICATE: Final = (b"angelia-duplicate", b"true")
+_NO_BATCH: Final = f"{BATCHED} is a batch: POST it to /topics/{{topic}}/batch"
 _PREFIX: Final = "/topics/"
 # `POST /topics/query` looks for topics; no topic is called so, for want of a group.
 _NO_TOPIC: Final = frozenset({"", "query"})
@@ -147,8 +149,11 @@ class PublishRoute:
 def _event(
     headers: PublishHeaders, propagated: Sequence[tuple[bytes, bytes]], body: bytes
 ) -> Event:
-    if media_type(headers.content_type) == STRUCTURED:
+    media = media_type(headers.content_type)
+    if media == STRUCTURED:
         return event_of(body)
+    if media == BATCHED:
+        raise FormatInvalidError(_NO_BATCH)
     return event_in_binary_mode(propagated) if propagated else NO_EVENT
 
 

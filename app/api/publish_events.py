@@ -9,6 +9,7 @@ from app.api.publish_headers import is_own_id
 from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailedError
 
 STRUCTURED: Final = "application/cloudevents+json"
+BATCHED: Final = "application/cloudevents-batch+json"
 
 _BINARY_ID: Final = b"ce-id"
 _BINARY_KEY: Final = b"ce-partitionkey"

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from app.api.errors import RequestRefusedError
-from app.api.publish_events import STRUCTURED, event_of
+from app.api.publish_events import BATCHED, STRUCTURED, event_of
 from app.api.publish_headers import OWN_ID_RULE, is_own_id
 from app.domain.errors import AngeliaError, FormatInvalidError, ValidationFailedError
 from app.domain.json_text import members, skip_space, value_end
@@ -29,7 +29,7 @@ _FORMS: Final = {
     "application/json": Form.ARRAY,
     "application/x-ndjson": Form.LINES,
     "application/ndjson": Form.LINES,
-    "application/cloudevents-batch+json": Form.EVENTS,
+    BATCHED: Form.EVENTS,
 }
 
 

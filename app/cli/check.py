@@ -16,7 +16,7 @@ from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, settings_with
 from app.config import Settings
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
-from app.log.factory import open_log
+from app.log.factory import open_log, what_listens_instead
 from app.storage.configured import database_url
 from app.storage.database import Database, open_database
 from app.storage.keyring import KEY_FILE, open_vault
@@ -135,7 +135,7 @@ async def _log(settings: Settings, *, url: str) -> Part:
         async with open_log(settings, database_url=url) as log:
             await log.ping()
     except AngeliaError as exc:
-        problem = exc.message
+        problem = await what_listens_instead(settings) or exc.message
     return Part(name="message log", where=where, problem=problem)
 
 

@@ -11,7 +11,10 @@ _UNITS: Final = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
-RULE: Final = "must be a time as 2026-01-31T12:00 (UTC unless it has an offset), or -30m, -6h, -2d"
+RULE: Final = (
+    "must be a time as 2026-01-31T12:00 (UTC unless it has an offset), ms since the epoch,"
+    " or -30s, -30m, -6h, -2d"
+)
 
 
 def moment_of(text: str, *, now: datetime) -> datetime:
@@ -19,7 +22,9 @@ def moment_of(text: str, *, now: datetime) -> datetime:
     try:
         if ago := _AGO.fullmatch(text):
             return now - int(ago[1]) * _UNITS[ago[2]]
+        if text.isascii() and text.isdigit():
+            return datetime.fromtimestamp(int(text) / 1000, UTC)
         parsed = datetime.fromisoformat(text)
-    except (ValueError, OverflowError) as exc:
+    except (ValueError, OverflowError, OSError) as exc:
         raise ValueError(RULE) from exc
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

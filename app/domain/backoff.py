@@ -5,7 +5,7 @@ from typing import Final
 
 from app.domain.subscription import DeliveryPolicy
 
-# Retries of messages that failed together are spread this far to either side of the delay.
+# Retries of messages that failed together are spread this far beyond the delay, which is a minimum.
 JITTER: Final = 0.1
 
 
@@ -14,15 +14,15 @@ def backoff_delay(policy: DeliveryPolicy, *, attempt: int, jitter: float) -> tim
 
     `attempt` is the number of the attempt that has failed, from 1. The first delay is
     `message_backoff`; each next one is `backoff_multiplier` times as long, up to
-    `backoff_interval_max`; the result is that ±10 %. With `first_retry_immediate` all this begins
-    one retry later, and the first has no delay.
+    `backoff_interval_max`; the result is that and up to 10 % more. With `first_retry_immediate` all
+    this begins one retry later, and the first has no delay.
     """
     if policy.first_retry_immediate:
         attempt -= 1
     if attempt == 0:
         return timedelta()
     delay = min(_grown(policy, attempt - 1), policy.backoff_interval_max)
-    return delay * (1 - JITTER + 2 * JITTER * jitter)
+    return delay * (1 + JITTER * jitter)
 
 
 def retry_delay(

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from app.config import Settings
 from app.log.interface import MessageLog
 from app.log.kafka import Compression, kafka_log
+from app.log.kafka.probe import what_listens
 from app.log.postgres import postgres_log
 
 
@@ -18,6 +19,14 @@ def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextMa
             compression=Compression[settings.kafka_compression.upper()],
         )
     return postgres_log(database_url, namespace=settings.namespace)
+
+
+async def what_listens_instead(settings: Settings) -> str:
+    """What listens where the log should, if that is something else; empty: nothing is known.
+
+    For a log that does not answer.
+    """
+    return await what_listens(settings.kafka_bootstrap) if settings.kafka_bootstrap else ""
 
 
 def log_at(

@@ -1,11 +1,17 @@
-"""Where a span belongs, as requests carry it: W3C Trace Context, level 1, `traceparent`."""
+"""Where a span belongs, as requests carry it: `traceparent` and `tracestate`.
+
+W3C Trace Context, level 1.
+"""
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 TRACEPARENT: Final = b"traceparent"
+TRACESTATE: Final = b"tracestate"
+# The standard has no more of it passed on than this.
+_STATE_LENGTH_MAX: Final = 512
 
 _SAMPLED: Final = 1
 # Versions to come may add fields behind the flags; ff is none.
@@ -16,11 +22,15 @@ _FORM: Final = re.compile(
 
 
 class SpanContext(NamedTuple):
-    """A span of a trace: 16 bytes, and 8; whether the trace is recorded."""
+    """A span of a trace: 16 bytes, and 8; whether the trace is recorded.
+
+    `state` is what the systems that trace say to each other in `tracestate`.
+    """
 
     trace_id: bytes
     span_id: bytes
     sampled: bool
+    state: str = ""
 
     @classmethod
     def root(cls) -> "SpanContext":
@@ -51,11 +61,28 @@ def parsed(value: bytes) -> SpanContext | None:
 
 
 def context_in(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
-    """What the first `traceparent` among the headers says."""
+    """What the first `traceparent` among the headers says, with `tracestate`."""
+    parents: list[bytes] = []
+    states: list[bytes] = []
     for name, value in headers:
-        if name.lower() == TRACEPARENT:
-            return parsed(value)
-    return None
+        lowered = name.lower()
+        if lowered == TRACEPARENT:
+            parents.append(value)
+        elif lowered == TRACESTATE:
+            states.append(value)
+    context = parsed(parents[0]) if parents else None
+    if context is None or not states:
+        return context
+    return context._replace(state=_state(states))
+
+
+def _state(values: Sequence[bytes]) -> str:
+    """The list that repeated headers are; empty where it is none that may be passed on."""
+    joined = b",".join(values).strip()
+    if len(joined) > _STATE_LENGTH_MAX or not joined.isascii():
+        return ""
+    text = joined.decode("ascii")
+    return text if text.isprintable() else ""
 
 
 def with_context(

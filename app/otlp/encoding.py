@@ -119,6 +119,7 @@ def _span(span: Span) -> OtlpSpan:
     made = OtlpSpan(
         trace_id=span.context.trace_id,
         span_id=span.context.span_id,
+        trace_state=span.context.state,
         parent_span_id=span.parent.span_id if span.parent else b"",
         name=span.name,
         kind=OtlpSpan.SpanKind.ValueType(span.kind),
@@ -127,7 +128,7 @@ def _span(span: Span) -> OtlpSpan:
         attributes=_attributes(span.attributes),
     )
     for linked in span.links:
-        made.links.add(trace_id=linked.trace_id, span_id=linked.span_id)
+        made.links.add(trace_id=linked.trace_id, span_id=linked.span_id, trace_state=linked.state)
     if span.error:
         made.status.code = Status.StatusCode.STATUS_CODE_ERROR
         made.status.message = span.error

@@ -1,12 +1,14 @@
 """What happened to a message, as far as it was traced or recorded."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.trace import TraceEntry, TraceStatus, timeline, traced_id
+from app.domain.trace import TraceEntry, TraceStatus, TrackingMode, timeline, traced_id
 from app.storage.database import Database
+from app.storage.subscriptions import SubscriptionRepository
+from app.storage.topics import TopicRepository
 from app.storage.trace_lookup import TraceLookup, TraceQuestion
 
 # Of Hermes, too; each attempt makes two of them.
@@ -18,10 +20,14 @@ _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The entries of a message, oldest first, and how many of any message are lost of that time."""
+    """The entries of a message, oldest first, and how many of any message are lost of that time.
+
+    `tracked` is False where there are none, and could not be: the topic asked for is not tracked.
+    """
 
     entries: Sequence[TraceEntry]
     lost: int
+    tracked: bool = True
 
 
 class TraceService:
@@ -40,9 +46,21 @@ class TraceService:
         """
         found_as = traced_id(message_id.encode("utf-8", "replace"))
         asked = TraceQuestion(message_id=found_as, topic=topic, subscription=subscription)
-        return await self._database.read(
+        trace = await self._database.read(
             lambda reading: _told(TraceLookup(reading, asked, limit=ENTRIES_MAX))
         )
+        if trace.entries or topic is None:
+            return trace
+        return replace(trace, tracked=await self._is_tracked(topic, subscription))
+
+    async def _is_tracked(self, topic: str, subscription: str | None) -> bool:
+        """Whether anything of the topic is traced: its publications, or some deliveries."""
+        async with self._database.transaction() as session:
+            subscriptions = SubscriptionRepository(session)
+            if (await TopicRepository(session).get(topic)).tracking is not TrackingMode.OFF:
+                return True
+            tracked = await subscriptions.names(topic, tracked=True)
+        return subscription in tracked if subscription else bool(tracked)
 
 
 async def _told(lookup: TraceLookup) -> Trace:

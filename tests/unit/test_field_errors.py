@@ -75,8 +75,8 @@ def test_each_constraint_of_a_body_is_told_in_our_words() -> None:
 
 def said_of_parameters() -> Iterator[tuple[str, str]]:
     routes = [route for router in ROUTERS for route in router.routes]
-    for route in routes:
-        for field in get_flat_params(route.dependant) if isinstance(route, APIRoute) else ():
+    for route in (each for each in routes if isinstance(each, APIRoute)):
+        for field in get_flat_params(route.dependant):
             for value in TEXTS:
                 errors: Any = field.validate(value, {}, loc=("query",))[1] or ()
                 yield from ((f"{route.path} {field.alias}", error_text(each)) for each in errors)

@@ -69,7 +69,6 @@ class Fate:
             self._choice.breaker.failed(job, now)
         if reason := self._given_up(job, due):
             return Discard(job, Discarded(reason=reason, status=outcome.status))
-        job.cursor.tried(job.message, job.attempts)
         if job.cursor.closing:
             return None
         if not job.put_off:

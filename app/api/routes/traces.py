@@ -22,7 +22,12 @@ _LOST: Final = {
     "Angelia-Traces-Lost": {
         "description": "entries, of any message, that are missing of that time",
         "schema": {"type": "integer"},
-    }
+    },
+    "Angelia-Trace": {
+        "description": "why there are no entries: no message of that id was traced, or nothing of"
+        " that topic or subscription is (see trackingMode)",
+        "schema": {"type": "string", "enum": ["unknown-id", "not-tracked"]},
+    },
 }
 
 
@@ -77,5 +82,7 @@ async def trace_anywhere(
 
 def _answer(trace: Trace) -> Response:
     extra = {"Angelia-Traces-Lost": str(trace.lost)} if trace.lost else {}
+    if not trace.entries:
+        extra["Angelia-Trace"] = "unknown-id" if trace.tracked else "not-tracked"
     entries = [trace_answered(entry) for entry in trace.entries]
     return answer(entries, notes=AnswerNotes(extra=extra))

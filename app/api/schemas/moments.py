@@ -6,36 +6,40 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-_AGO: Final = re.compile(r"-([0-9]{1,6})([mhd])")
+_AGO: Final = re.compile(r"-([0-9]{1,6})([smhd])")
 _UNITS: Final = {
+    "s": timedelta(seconds=1),
     "m": timedelta(minutes=1),
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
 
 
+_RULE: Final = (
+    "must be a time like 2026-01-31T12:00:00Z, milliseconds since the epoch, or how long ago: -30s,"
+    " -30m, -6h, -2d"
+)
+
+
 def moment_of(text: str, *, now: datetime, path: str) -> datetime:
-    """The time that a text names: RFC 3339, ms, or `-30m`, `-6h`, `-2d`; ValidationFailedError."""
+    """The time that a text names; ValidationFailedError.
+
+    RFC 3339 (UTC unless it has an offset), ms since the epoch, or `-30s`, `-30m`, `-6h`, `-2d`.
+    """
     if ago := _AGO.fullmatch(text):
         try:
             return now - int(ago[1]) * _UNITS[ago[2]]
         except OverflowError:
             return datetime.min.replace(tzinfo=UTC)
-    moment = instant_of(text, path=path)
-    if moment is None:
-        raise ValidationFailedError.of(path, "must not be empty")
-    return moment
-
-
-def instant_of(text: str | None, *, path: str) -> datetime | None:
-    """A query parameter that is an RFC 3339 time (UTC unless it has an offset) or epoch ms."""
-    if text is None:
-        return None
     try:
         return _instant(text)
     except (ValueError, OverflowError, OSError) as exc:
-        message = "must be a time like 2026-01-31T12:00:00Z, or milliseconds since the epoch"
-        raise ValidationFailedError.of(path, message) from exc
+        raise ValidationFailedError.of(path, _RULE) from exc
+
+
+def instant_of(text: str | None, *, path: str) -> datetime | None:
+    """As `moment_of`, from now; None where nothing is given."""
+    return None if text is None else moment_of(text, now=datetime.now(UTC), path=path)
 
 
 def _instant(text: str) -> datetime:

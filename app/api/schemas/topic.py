@@ -54,6 +54,7 @@ from app.domain.topic import (
 )
 from app.domain.trace import TrackingMode
 from app.filtering.expressions import checked_message_expression
+from app.filtering.header_names import require_propagated
 from app.schemata.versions import Registered, first_schema, with_schema, without_schema
 
 Unit = Literal["SECONDS", "MINUTES", "HOURS", "DAYS"]
@@ -66,6 +67,7 @@ _UNITS: Final[Mapping[Unit, timedelta]] = {
 }
 _RETENTION_DAYS_MAX: Final = 3650
 _TEXT_MAX: Final = 10_000
+_ID_FIELD: Final = "deduplication.expression"
 
 
 def _chaos_off(given: object) -> bool:
@@ -105,7 +107,7 @@ class RetentionBody(Schema):
 
 
 def _id_expression(text: str) -> str:
-    return checked_message_expression(text, path="deduplication.expression")
+    return checked_message_expression(text, path=_ID_FIELD)
 
 
 class DeduplicationBody(OwnSchema):
@@ -277,6 +279,7 @@ class TopicBody(Schema):
 
     def to_domain(self) -> Topic:
         """The topic it describes; ValidationFailedError. Hermes treats NONE as LEADER."""
+        self._require_id_headers()
         return Topic(
             name=self.name,
             description=self.description,
@@ -296,6 +299,12 @@ class TopicBody(Schema):
             tracking=tracking_of(self.tracking_mode, self.tracking_enabled),
             offline_storage=self.offline_storage.to_domain(),
         )
+
+    def _require_id_headers(self) -> None:
+        """Without them every message would be refused: none has an id."""
+        if self.deduplication and self.deduplication.expression:
+            expression = self.deduplication.expression
+            require_propagated(expression, self.propagated_headers, path=_ID_FIELD)
 
     def _schemas(self) -> tuple[TopicSchema, ...]:
         if not self.schema_text:

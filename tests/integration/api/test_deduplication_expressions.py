@@ -83,6 +83,45 @@ async def test_a_message_without_the_header_is_refused(
     assert "there is no 'x-tenant'" in refused.json()["message"]
 
 
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        (BY_ORDER, "names the header x-tenant, which propagatedHeaders must have"),
+        ("headers.tenant", "names the header tenant,"),
+        ("'x-tenant' in headers ? 1 : null", "names the header x-tenant,"),
+        ('headers["X-Other"]', "in lower case here, x-other"),
+    ],
+)
+async def test_a_header_that_no_message_has_is_refused_when_the_topic_is_created_or_changed(
+    api: httpx.AsyncClient, expression: str, says: str
+) -> None:
+    wanted = {"propagatedHeaders": ["X-Other"], "deduplication": {"expression": expression}}
+    refused = await api.post("/topics", json={"name": "shop.refused", **wanted})
+    assert refused.status_code == 400
+    [problem] = refused.json()["details"]
+    assert problem["path"] == "deduplication.expression"
+    assert says in problem["message"]
+    (await api.post("/topics", json={"name": "shop.refused"})).raise_for_status()
+    assert (await api.put("/topics/shop.refused", json=wanted)).status_code == 400
+
+
+async def test_a_header_that_an_expression_names_stays_propagated(
+    api: httpx.AsyncClient, by_order: Publish
+) -> None:
+    del by_order
+    refused = await api.put(f"/topics/{TOPIC}", json={"propagatedHeaders": []})
+    assert refused.status_code == 400
+    assert "x-tenant" in refused.json()["message"]
+
+
+async def test_traces_and_attributes_of_events_need_not_be_propagated(
+    api: httpx.AsyncClient,
+) -> None:
+    expression = "[headers['ce-id'], headers['traceparent']]"
+    body = {"name": "shop.events", "deduplication": {"expression": expression}}
+    assert (await api.post("/topics", json=body)).status_code == 201
+
+
 async def test_what_is_null_is_always_stored(api: httpx.AsyncClient, log: MemoryLog) -> None:
     await a_topic(api, "has(body.order) ? body.order : null")
     sent = ['{"order":7}', "{}", "{}", '{"order":7}', '{"order":null}', '{"order":null}']

@@ -67,3 +67,17 @@ async def test_refuses_what_is_no_event_but_says_it_is(
     answer = await api.post(f"/topics/{topic}", content=body, headers=STRUCTURED)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
     assert log.records(topic) == []
+
+
+async def test_a_batch_of_events_is_told_where_batches_go(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    headers = {"Content-Type": "application/cloudevents-batch+json; charset=utf-8"}
+    body = orjson.dumps([EVENT])
+    refused = await api.post(f"/topics/{topic}", content=body, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (400, "FORMAT_ERROR")
+    assert "/topics/{topic}/batch" in refused.json()["message"]
+    assert log.records(topic) == []
+    sent = await api.post(f"/topics/{topic}/batch", content=body, headers=headers)
+    assert sent.is_success
+    assert [record.header(b"id") for record in log.records(topic)] == [b"e-1"]

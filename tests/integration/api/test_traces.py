@@ -161,6 +161,27 @@ async def test_what_is_lost_is_said_by_number(
     assert answer.headers["Angelia-Traces-Lost"] == "42"
 
 
+async def test_a_trace_without_entries_says_why(
+    api: httpx.AsyncClient, subscription: str, topic: str
+) -> None:
+    paths = (f"{subscription}/events/none/trace", f"/topics/{topic}/events/none/trace")
+    for path in paths:
+        assert (await api.get(path)).headers["Angelia-Trace"] == "not-tracked"
+    (await api.put(subscription, json={"trackingMode": "trackingAll"})).raise_for_status()
+    for path in (*paths, "/events/none/trace"):
+        answer = await api.get(path)
+        assert (answer.json(), answer.headers["Angelia-Trace"]) == ([], "unknown-id")
+
+
+async def test_a_trace_with_entries_has_nothing_to_explain(
+    api: httpx.AsyncClient, database: Database, source: TraceSource, subscription: str
+) -> None:
+    await recorded(database, [source], a_row(0, micros_ago(1)))
+    answer = await api.get(f"{subscription}/events/m-1/trace")
+    assert answer.json()
+    assert "Angelia-Trace" not in answer.headers
+
+
 async def test_who_is_not_there_has_no_traces(api: httpx.AsyncClient, subscription: str) -> None:
     none = await api.get(f"{subscription}-none/events/m/trace")
     assert (none.status_code, none.json()["code"]) == (400, "SUBSCRIPTION_NOT_EXISTS")

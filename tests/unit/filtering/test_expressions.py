@@ -10,7 +10,7 @@ from app.domain.filters import Filter, FilterType
 from app.domain.message import UNPARSED, Message, Partition, Record
 from app.expressions import EvaluationError, Expression
 from app.filtering.bodies import ParsedBodies
-from app.filtering.expressions import VARIABLES, MessageExpression
+from app.filtering.expressions import VARIABLES, MessageExpression, checked_message_expression
 from app.filtering.matching import FilterChain, Verdict, check_filters
 from app.filtering.selection import WEIGHT_MAX, Selection
 
@@ -83,6 +83,13 @@ def test_an_expression_that_is_none_is_refused_and_its_place_named() -> None:
     [problem] = refused.value.details
     assert problem.path == "filters.1.expression"
     assert problem.message.startswith("line 1, column ")
+
+
+@pytest.mark.parametrize("text", ["#[payload.amount > 100]", "  #[vars.a]"])
+def test_what_is_written_as_in_mule_is_told_to_be_cel(text: str) -> None:
+    with pytest.raises(ValidationFailedError, match="Mule writes DataWeave") as refused:
+        checked_message_expression(text, path="filters.0.expression")
+    assert refused.value.details[0].path == "filters.0.expression"
 
 
 def test_one_that_looks_at_no_body_has_none_parsed() -> None:

@@ -62,3 +62,23 @@ def test_a_context_takes_the_place_of_any_other() -> None:
     assert headers == [(b"a", b"1"), (b"traceparent", second.header())]
     assert context_in(headers) == second
     assert context_in([(b"a", b"1")]) is None
+
+
+def test_what_tracers_say_to_each_other_goes_with_their_trace() -> None:
+    context = SpanContext.root()
+    headers = [
+        (b"TraceState", b"vendor=1"),
+        (b"traceparent", context.header()),
+        (b"tracestate", b"other=2"),
+    ]
+    found = context_in(headers)
+    assert found is not None
+    assert found.state == "vendor=1,other=2"
+    assert found.child().state == "vendor=1,other=2"
+    assert context_in([(b"tracestate", b"vendor=1")]) is None
+
+
+@pytest.mark.parametrize("state", [b"x" * 513, b"a=\xff", b"a=1\r\nb: 2"])
+def test_what_may_not_be_passed_on_is_left_out(state: bytes) -> None:
+    context = SpanContext.root()
+    assert context_in([(b"traceparent", context.header()), (b"tracestate", state)]) == context

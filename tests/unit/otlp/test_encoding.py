@@ -37,7 +37,7 @@ async def shown(readings: Readings) -> Mapping[str, Metric]:
 
 def test_a_span_says_where_it_belongs_what_it_was_and_how_it_ended() -> None:
     parent = SpanContext.root()
-    links = (SpanContext.root(), SpanContext.root())
+    links = (SpanContext.root()._replace(state="vendor=2"), SpanContext.root())
     given = Span(
         name="deliver a.b/s",
         kind=SpanKind.CLIENT,
@@ -53,6 +53,7 @@ def test_a_span_says_where_it_belongs_what_it_was_and_how_it_ended() -> None:
     assert (span.trace_id, span.span_id) == (parent.trace_id, given.context.span_id)
     assert span.parent_span_id == parent.span_id
     assert [link.span_id for link in span.links] == [link.span_id for link in links]
+    assert [link.trace_state for link in span.links] == ["vendor=2", ""]
     assert (span.name, span.kind) == ("deliver a.b/s", OtlpSpan.SpanKind.SPAN_KIND_CLIENT)
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (10, 30)
     assert attributes(span.attributes) == given.attributes
