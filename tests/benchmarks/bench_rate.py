@@ -4,13 +4,16 @@ Simulated time. The figures of ours are asserted in tests/integration/sending/te
 the plot goes to build/bench/rate.png.
 """
 
+from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+import pytest
 
 from tests.benchmarks import rate_figures
-from tests.benchmarks.rate_figures import LIMIT, Makers
+from tests.benchmarks.rate_figures import LIMIT, Makers, PartialTrouble
 from tests.benchmarks.rate_hermes import HermesRate
 from tests.benchmarks.rate_makers import OURS
 from tests.benchmarks.rate_model import Curve, Subscriber, simulate
@@ -22,12 +25,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HERMES = Makers(
-    new=lambda: HermesRate(LIMIT),
-    warm=lambda: HermesRate(LIMIT, warm=True),
+    new=HermesRate,
+    warm=lambda limit: HermesRate(limit, warm=True),
     settled_s=40.0,
     patience_s=1_000.0,
 )
 BOTH = {"Angelia": OURS, "Hermes": HERMES}
+# The limit, and how many runs: chance matters where attempts are few.
+PARTIAL = [
+    ("Angelia", 10, 100),
+    ("Angelia", 100, 10),
+    ("Angelia", 400, 3),
+    ("Angelia", 5_000, 1),
+    ("Hermes", 400, 1),
+]
+PATIENCE_S = {"Angelia": 25.0, "Hermes": 600.0}
+SHARES = (0.1, 0.3, 1.0)
+LENGTHS_S = (10.0, 28.0, 120.0)
 PLOT = Path("build/bench/rate.png")
 
 
@@ -54,16 +68,33 @@ def test_figures_of_both() -> None:
             )
 
 
+@pytest.mark.parametrize(("name", "limit", "seeds"), PARTIAL)
+def test_partial_troubles(name: str, limit: int, seeds: int) -> None:
+    print("\nA share of all attempts fails at random: seconds until 90 % are taken again, at most,")
+    print("and the part of the limit that is sent meanwhile; simulated time")
+    for share, length in product(SHARES, LENGTHS_S):
+        case = PartialTrouble(limit=limit, share=share, length_s=length)
+        found = [
+            rate_figures.partial(BOTH[name], case, seed=seed, patience_s=PATIENCE_S[name])
+            for seed in range(seeds)
+        ]
+        recovery, sent = max(each.recovery_s for each in found), median(each.sent for each in found)
+        print(
+            f"  {name:8} limit {limit:5}/s, {share:4.0%} fail for {length:3.0f} s:"
+            f" {recovery:6.1f} s; {sent:.0%}"
+        )
+
+
 def test_curves_of_both() -> None:
     figure, rows = plt.subplots(3, 1, figsize=(10, 11), constrained_layout=True)
     for name, makers in BOTH.items():
-        new = simulate(makers.new(), Subscriber(), seconds=480)
+        new = simulate(makers.new(LIMIT), Subscriber(), seconds=480)
         _draw(rows[0], name, new, span=(0, 480))
         down = int(makers.settled_s)
         subscriber = Subscriber(outages=[(down, down + 60.0)])
-        after = simulate(makers.warm(), subscriber, seconds=down + 470)
+        after = simulate(makers.warm(LIMIT), subscriber, seconds=down + 470)
         _draw(rows[1], name, after, span=(down - 10, down + 470))
-        small = simulate(makers.new(), Subscriber(capacity=LIMIT / 4), seconds=480)
+        small = simulate(makers.new(LIMIT), Subscriber(capacity=LIMIT / 4), seconds=480)
         _draw(rows[2], name, small, span=(0, 480))
     titles = (
         "A new subscription",

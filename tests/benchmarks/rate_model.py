@@ -4,7 +4,7 @@ import heapq
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from app.domain.delivery import Delivered, Outcome, Retry
 from workers.delivery.pace import Landed
@@ -12,12 +12,21 @@ from workers.delivery.pace import Landed
 BACKOFF_S = 0.1
 
 
+class Trouble(NamedTuple):
+    """From `start` to `end` (seconds) each request fails with the probability `share`."""
+
+    start: float
+    end: float
+    share: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
     """Takes `capacity` requests a second, and refuses (or, if it `queues`, delays) what is more.
 
-    A tenth of a second's worth may come at once. In `outages` it refuses all; besides, it fails
-    every n-th request (`fails_each`). It gives up what would take longer than `patience_s`.
+    A tenth of a second's worth may come at once. In `outages` it refuses all, and in `troubles` a
+    share of all at random, by `seed`; besides, it fails every n-th request (`fails_each`). It gives
+    up what would take longer than `patience_s`.
     """
 
     capacity: float = 1e9
@@ -26,6 +35,8 @@ class Subscriber:
     fails_each: int = 0
     patience_s: float = 1.0
     outages: Sequence[tuple[float, float]] = ()
+    troubles: Sequence[Trouble] = ()
+    seed: int = 1
 
 
 class Sender(Protocol):
@@ -87,12 +98,15 @@ class _Model:
         self._it = subscriber
         self._free_at = 0.0
         self._count = 0
+        self._dice = random.Random(subscriber.seed)
 
     def take(self, now: float) -> tuple[bool, float]:
         """Whether a request that comes at `now` is taken, and after how long it is answered."""
         it = self._it
         self._count += 1
         if any(start <= now < end for start, end in it.outages):
+            return False, it.latency_s
+        if self._fails_by_chance(now):
             return False, it.latency_s
         if it.fails_each and self._count % it.fails_each == 0:
             return False, it.latency_s
@@ -105,6 +119,12 @@ class _Model:
             return False, it.latency_s
         self._free_at = now + busy + 1 / it.capacity
         return True, it.latency_s
+
+    def _fails_by_chance(self, now: float) -> bool:
+        return any(
+            start <= now < end and self._dice.random() < share
+            for start, end, share in self._it.troubles
+        )
 
 
 def simulate(

@@ -1,9 +1,10 @@
 """How much a subscriber gets, below its hard limit: as much as it takes without failing (pure).
 
 Like TCP's congestion control: doubling each second up to where it once failed, small steps from
-there, a fifth less when more than one attempt in twenty fails. When most fail for two seconds the
-subscriber is taken for down, and gets one message at a time, ever more rarely, until one arrives.
-Published figures come from `tests/benchmarks/bench_rate.py`.
+there, a fifth less when more than one attempt in twenty fails. Each rate is judged by what was sent
+at it. A rate that does not cause the failures hardly falls (`trouble`). When most fail for two
+seconds the subscriber is taken for down, and gets one message at a time, ever more rarely, until
+one arrives. Published figures come from `tests/benchmarks/bench_rate.py`.
 """
 
 from math import sqrt
@@ -11,6 +12,7 @@ from typing import Final
 
 from app.domain.status import Mode
 from workers.delivery.health import Attempts, Latency
+from workers.delivery.trouble import Judged, Trouble
 
 START: Final = 20.0
 FLOOR: Final = 1.0
@@ -26,8 +28,9 @@ ONE_IN: Final = 15
 # steps.
 STEP: Final = 0.02
 STEP_OF_RATE: Final = 0.1
-DECREASE: Final = 0.8
 THRESHOLD: Final = 0.9
+# The best rate counts for so much less after each window.
+BEST_KEPT: Final = 0.99
 DOWN_AFTER_S: Final = 2.0
 GAP_OF_OUTAGE: Final = 0.1
 GAP_MIN_S: Final = 1.0
@@ -65,18 +68,23 @@ class AdaptiveRate:
         self.since = now
         self._rate = min(limit, START)
         self._threshold = float("inf")
-        # The last rate that went well: what is returned to after an outage depends on it.
-        self._good = self._rate
+        # The highest rate that went well lately. The rate returns to a part of it after an outage,
+        # and to all of it after failures that the rate did not cause.
+        self._best = self._rate
         self._attempts = Attempts()
         self._latency = Latency()
-        self._window_start = self._last_landed = now
-        self._bad_since: float | None = None
+        self._trouble: Trouble | None = None
+        # None while nothing that was sent at this rate has landed.
+        self._window_start: float | None = None
+        self._last_landed = now
+        # The last attempts, as long as most of them failed.
+        self._bad: Judged | None = None
         self._outage_since = now
         self._probe_at = now
         self._probing = False
         self._clean = 0
-        # Results of what was sent in another mode say nothing about this one.
-        self._epoch = 0
+        # Results of what was sent in another mode, or at another rate, say nothing about this one.
+        self._epoch = self._mode_began = 0
 
     @property
     def rate(self) -> float:
@@ -112,24 +120,25 @@ class AdaptiveRate:
 
         `healthy` is as in `is_healthy`.
         """
-        if epoch != self._epoch:
+        if epoch < self._mode_began:
             return False
         if self.mode is not Mode.NORMAL:
             self._landed_alone(healthy=healthy, retried=retried, now=now)
             self._last_landed = now
             return True
-        if healthy is None:
+        if healthy is None or epoch != self._epoch:
             return False
         if now - self._last_landed > WINDOW_MAX_S:
             # What happened before such a pause says nothing about now.
             self._restart_window(now)
-            self._bad_since = None
+            self._bad = None
         self._last_landed = now
+        start = self._window_start = now if self._window_start is None else self._window_start
         self._attempts.add(healthy=healthy, retried=retried)
-        age = now - self._window_start
+        age = now - start
         if age < WINDOW_S or (self._attempts.total < ATTEMPTS_MIN and age < WINDOW_MAX_S):
             return False
-        self._decide(now)
+        self._decide(start, now)
         return True
 
     def took(self, seconds: float, *, full: bool) -> None:
@@ -138,55 +147,76 @@ class AdaptiveRate:
 
     # ---- NORMAL ---------------------------------------------------------------------------------
 
-    def _decide(self, now: float) -> None:
+    def _decide(self, start: float, now: float) -> None:
         failures, total = self._attempts.failures, self._attempts.total
+        window = Judged(self.rate, failures, total, start, now)
         queueing = self._latency.roll(now)
-        start = self._window_start
         self._restart_window(now)
-        if failures > total - failures:
-            self._most_failed(f"{failures} of {total} attempts failed", start, now)
+        if window.mostly_failed:
+            self._most_failed(window)
             return
-        self._bad_since = None
+        self._bad = None
         if are_many(failures, total):
-            self._fall(f"slowed down: {failures} of {total} attempts failed")
+            self._fall(window)
+            self._threshold = THRESHOLD * self._rate
             return
-        self._good = self.rate
+        self._best = max(self.rate, BEST_KEPT * self._best)
         # Where it once failed, chance is not believed in.
         sure = self.rate < self._threshold or failures <= RISE_BELOW * total
         if not (sure and are_few(failures, total)):
-            self.reason = f"holding: {failures} of {total} attempts failed"
+            self.reason = f"holding: {window.failed}"
         elif queueing:
             self.reason = "holding: answers get slow with all requests in the air"
         else:
-            self._rise()
+            self._went_well(window)
 
     def _restart_window(self, now: float) -> None:
         self._attempts.clear()
         self._window_start = now
+
+    def _went_well(self, window: Judged) -> None:
+        if self._trouble is not None and self._trouble.is_disproved(window):
+            self._threshold = self._trouble.safe_rate
+            self._trouble = None
+        self._rise()
 
     def _rise(self) -> None:
         rate = self.rate
         below = rate < self._threshold
         step = min(STEP * self.limit, STEP_OF_RATE * rate)
         raised = min(2 * rate, self._threshold) if below else rate + step
-        self._rate = min(self.limit, raised)
+        self._change(min(self.limit, raised))
         self.reason = "at its limit" if self._rate >= self.limit else "rising"
 
-    def _fall(self, reason: str) -> None:
-        self._rate = max(FLOOR, self.rate * DECREASE)
-        self._threshold = THRESHOLD * self._rate
-        self.reason = reason
+    def _fall(self, window: Judged) -> None:
+        trouble = self._trouble
+        if trouble is None or trouble.is_over:
+            safe_rate = max(self._best, self._threshold)
+            trouble = self._trouble = Trouble(window, safe_rate=safe_rate)
+        self._change(max(FLOOR, trouble.lowered(window)))
+        self.reason = f"slowed down: {window.failed}"
+        if trouble.slowly:
+            self.reason = f"slowed down a little: {window.failed}, whatever the rate"
 
-    def _most_failed(self, reason: str, start: float, now: float) -> None:
-        if self._bad_since is None:
-            self._bad_since = start
-        if now - self._bad_since >= DOWN_AFTER_S:
-            self._outage_since, self._bad_since = self._bad_since, None
-            self._go_down(reason, now)
+    def _most_failed(self, window: Judged) -> None:
+        self._bad = bad = window.after(self._bad)
+        by_chance = self._trouble is not None and self._trouble.explains(bad)
+        if bad.end - bad.start >= DOWN_AFTER_S and not by_chance:
+            self._bad, self._outage_since = None, bad.start
+            self._go_down(window.failed, bad.end)
             return
         # No new threshold: an outage says nothing about how much the subscriber takes.
-        self._rate = max(FLOOR, self.rate * DECREASE)
-        self.reason = f"slowed down: {reason}"
+        self._fall(window)
+
+    def _change(self, rate: float) -> None:
+        """Set the rate; it is judged by what is sent from now on."""
+        if rate == self._rate:
+            return
+        self._rate = rate
+        # While most attempts fail, all count: an outage is to be noticed soon.
+        if self._bad is None:
+            self._epoch += 1
+            self._window_start = None
 
     # ---- SLOW and HEARTBEAT ---------------------------------------------------------------------
 
@@ -209,11 +239,14 @@ class AdaptiveRate:
             return
         self._clean += 1
         if self._clean >= CLEAN_MIN:
-            self._rate = self._good = max(FLOOR, min(self.limit, self._good * RESTART))
+            self._rate = self._best = max(FLOOR, min(self.limit, self._best * RESTART))
             self._restart_window(now)
             self._enter(Mode.NORMAL, "recovered", now)
 
     def _go_down(self, reason: str, now: float) -> None:
+        if self._trouble is not None and not self._trouble.is_over:
+            # It was an outage that began.
+            self._threshold = self._trouble.safe_rate
         self._attempts.clear()
         self._probing = False
         self._probe_at = now + self._gap(now)
@@ -225,3 +258,4 @@ class AdaptiveRate:
     def _enter(self, mode: Mode, reason: str, now: float) -> None:
         self.mode, self.reason, self.since = mode, reason, now
         self._epoch += 1
+        self._mode_began = self._epoch

@@ -25,10 +25,9 @@ class Timeline:
 
     def second(self, ok: int, failed: int = 0) -> float:
         """A second with so many of each, the last of them at its end; returns the rate after it."""
-        self.now += 0.5
         self.attempts(ok - 1 if ok else 0)
         self.attempts(failed if ok else failed - 1, healthy=False)
-        self.now += 0.5
+        self.now += 1.0
         self.attempts(1, healthy=bool(ok))
         return self.rate.rate
 
@@ -110,7 +109,7 @@ def test_a_small_subscriber_gets_small_steps() -> None:
 
 def test_never_below_one_a_second() -> None:
     timeline = Timeline()
-    assert timeline.seconds([(60, 40)] * 20)[-1] == 1
+    assert timeline.seconds([(60, 40)] * 300)[-1] == 1
 
 
 def test_with_few_attempts_it_waits_for_more_but_not_longer_than_ten_seconds() -> None:
@@ -126,8 +125,76 @@ def test_what_was_before_a_long_pause_is_forgotten() -> None:
     timeline.now += 0.5
     timeline.attempts(4, healthy=False)
     timeline.now += 3_600
-    assert timeline.seconds([(10, 0), (10, 0)])[-1] == 40
+    assert timeline.seconds([(10, 0), (10, 0)]) == [40, 80]
     assert timeline.rate.mode is Mode.NORMAL
+
+
+def at_its_limit() -> Timeline:
+    timeline = Timeline(limit=400)
+    assert timeline.seconds([(100, 0)] * 6)[-1] == 400
+    return timeline
+
+
+def test_what_fails_at_lower_rates_as_before_hardly_lowers_the_rate() -> None:
+    timeline = at_its_limit()
+    rates = timeline.seconds([(90, 10)] * 12)
+    # It took 90 a second, of which four fifths are left to it.
+    assert min(rates) == pytest.approx(0.8 * 90 * 0.99, rel=0.1)
+    assert (
+        timeline.rate.reason == "slowed down a little: 10 of 100 attempts failed, whatever the rate"
+    )
+
+
+def test_failures_that_end_at_the_same_rate_are_forgotten_at_once() -> None:
+    timeline = at_its_limit()
+    low = timeline.seconds([(90, 10)] * 30)[-1]
+    assert timeline.seconds([(100, 0)] * 3) == pytest.approx([2 * low, 4 * low, 400])
+
+
+def test_failures_that_end_at_a_lower_rate_were_caused_by_the_rate() -> None:
+    timeline = at_its_limit()
+    assert timeline.seconds([(320, 80), (310, 10), (300, 0)])[-1] < 400 * 0.8 + 2 * 8
+
+
+def test_a_few_attempts_that_went_well_by_chance_do_not_end_a_trouble() -> None:
+    timeline = Timeline(limit=10)
+    low = timeline.seconds([(9, 1)] * 6)[-1]
+    # One failure was due in ten attempts.
+    step = 0.2
+    rates = timeline.seconds([(10, 0)] * 3)
+    assert rates[:2] == pytest.approx([low + step, low + 2 * step])
+    assert rates[2] == 10
+
+
+def test_what_fails_more_than_before_lowers_the_rate_further() -> None:
+    timeline = at_its_limit()
+    before = timeline.seconds([(360, 40)] * 8)[-1]
+    assert timeline.second(70, 30) == pytest.approx(0.8 * before)
+
+
+def test_a_rate_is_judged_by_what_was_sent_at_it() -> None:
+    timeline = at_its_limit()
+    early = [timeline.rate.sent(timeline.now) for _ in range(200)]
+    lowered = timeline.second(90, 10)
+    for epoch in early:
+        timeline.now += 0.01
+        timeline.rate.landed(epoch, healthy=False, retried=False, now=timeline.now)
+    assert timeline.rate.rate == lowered
+    assert timeline.rate.mode is Mode.NORMAL
+
+
+def test_few_attempts_that_mostly_fail_by_chance_are_no_outage() -> None:
+    timeline = Timeline(limit=10)
+    timeline.seconds([(7, 3)] * 6)
+    timeline.seconds([(2, 3)] * 2)
+    assert timeline.rate.mode is Mode.NORMAL
+
+
+def test_an_outage_is_seen_although_some_attempts_failed_before() -> None:
+    timeline = Timeline(limit=10)
+    timeline.seconds([(7, 3)] * 6)
+    timeline.seconds([(0, 10)] * 2)
+    assert timeline.rate.mode is Mode.HEARTBEAT
 
 
 def test_most_failing_for_two_seconds_means_down() -> None:
