@@ -9,7 +9,8 @@ from typing import Final
 from workers.consumer.crowding import Crowding
 
 # A backlog is delivered as fast as the CPU allows, but a turn of the loop in which that happens is
-# to take about so long, whatever else is in it: a live delivery waits for a few turns.
+# to take about so much CPU time, whatever else is in it: a live delivery waits for a few turns.
+# Time in which other processes have the core does not count: a backlog is no reason for it.
 TURN_SECONDS: Final = 0.001
 # So many requests are begun in a turn at first, at least, and at most.
 STARTS_PER_TURN: Final = 16
@@ -18,7 +19,7 @@ STARTS_MAX: Final = 64
 # Who had a live delivery will soon have another.
 LIVE_SECONDS: Final = 1.0
 # Where processes wait for cores, each turn of a backlog is followed by a rest of so many times its
-# length. Live messages pass through all of them: a loop that is always ready to run is the last
+# CPU time. Live messages pass through all of them: a loop that is always ready to run is the last
 # that they wait for, and a backlog has time.
 RESTS_PER_TURN: Final = 3.0
 REST_SECONDS_MAX: Final = 0.010
@@ -28,28 +29,29 @@ FILTERS_PER_TURN: Final = 4096
 FILTER_SECONDS_PER_TURN: Final = 0.001
 
 
-def starts_after(starts: int, *, took_s: float, all_used: bool, live: bool) -> int:
-    """How many the next turn may begin, after one that might begin `starts` and took so long.
+def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> int:
+    """How many the next turn may begin, after one that might begin `starts` and used `cpu_s`.
 
     A long turn makes them fewer, whoever made it long, if there are `live` deliveries to wait for
-    it. Another makes them more, if all were used. Both by a quarter: a busy machine makes some
-    turns long, and a turn with few costs more for each.
+    it. Another makes them more, if all were used. Both by a quarter: a turn with few costs more for
+    each.
     """
-    if live and took_s > TURN_SECONDS:
+    if live and cpu_s > TURN_SECONDS:
         return max(STARTS_MIN, starts - starts // 4)
     return min(STARTS_MAX, starts + starts // 4) if all_used else starts
 
 
-def rest_after(took_s: float, *, crowded: bool, live: bool) -> float:
-    """How long nothing of a backlog is begun after a turn that took so long; seconds."""
-    return min(REST_SECONDS_MAX, RESTS_PER_TURN * took_s) if crowded and live else 0.0
+def rest_after(cpu_s: float, *, crowded: bool, live: bool) -> float:
+    """How long nothing of a backlog is begun after a turn that used `cpu_s`; seconds."""
+    return min(REST_SECONDS_MAX, RESTS_PER_TURN * cpu_s) if crowded and live else 0.0
 
 
 class Turns:
     """A budget of deliveries per turn of the loop; the rest wait for the next one.
 
     With `seconds` nothing more is begun in a turn after that time, either. If it `adapts`, the
-    budget follows how long turns take, by `starts_after`, and turns are apart by `rest_after`.
+    budget follows the CPU time that turns use, by `starts_after`, and turns are apart by
+    `rest_after`.
     `clock` and `cpu_clock` are seconds of the world, and of the CPU of this thread.
     """
 
@@ -135,7 +137,7 @@ class Turns:
         if self._live:
             self._live = False
             self._live_until = now + LIVE_SECONDS
-        live, took = now < self._live_until, now - self._begun
-        self._crowding.ran(took_s=took, cpu_s=self._cpu_clock() - self._cpu_begun)
-        self._starts = starts_after(self._starts, took_s=took, all_used=self._left <= 0, live=live)
-        return rest_after(took, crowded=self._crowding.is_crowded(), live=live)
+        live, cpu_s = now < self._live_until, self._cpu_clock() - self._cpu_begun
+        self._crowding.ran(took_s=now - self._begun, cpu_s=cpu_s)
+        self._starts = starts_after(self._starts, cpu_s=cpu_s, all_used=self._left <= 0, live=live)
+        return rest_after(cpu_s, crowded=self._crowding.is_crowded(), live=live)

@@ -1,4 +1,4 @@
-"""How many catch-up deliveries a turn of the loop may begin, by how long turns take."""
+"""How many catch-up deliveries a turn of the loop may begin, by the CPU time of turns."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ LONG, SHORT = TURN_SECONDS * 1.1, TURN_SECONDS * 0.9
 
 
 @pytest.mark.parametrize(
-    ("starts", "took_s", "all_used", "next_starts"),
+    ("starts", "cpu_s", "all_used", "next_starts"),
     [
         (20, LONG, True, 15),
         (20, LONG, False, 15),
@@ -32,15 +32,15 @@ LONG, SHORT = TURN_SECONDS * 1.1, TURN_SECONDS * 0.9
 )
 def test_the_budget_falls_after_a_long_turn_and_grows_after_a_short_one_that_used_it(
     starts: int,
-    took_s: float,
+    cpu_s: float,
     all_used: bool,  # noqa: FBT001 - a column of the table
     next_starts: int,
 ) -> None:
-    assert starts_after(starts, took_s=took_s, all_used=all_used, live=True) == next_starts
+    assert starts_after(starts, cpu_s=cpu_s, all_used=all_used, live=True) == next_starts
 
 
 def test_long_turns_do_not_matter_to_nobody() -> None:
-    assert starts_after(20, took_s=LONG, all_used=True, live=False) == 25
+    assert starts_after(20, cpu_s=LONG, all_used=True, live=False) == 25
 
 
 @pytest.mark.parametrize("each_us", [5, 20, 60, 200])
@@ -48,7 +48,7 @@ def test_turns_settle_at_the_time_they_may_take(each_us: int) -> None:
     starts, took = STARTS_PER_TURN, list[float]()
     for _ in range(500):
         took.append(starts * each_us / 1e6)
-        starts = starts_after(starts, took_s=took[-1], all_used=True, live=True)
+        starts = starts_after(starts, cpu_s=took[-1], all_used=True, live=True)
     assert max(took[100:]) <= 1.25 * TURN_SECONDS + each_us / 1e6
     # The idle CPU is used: no turn is much shorter, unless they are as full as they may be.
     assert min(took[100:]) >= min(0.7 * TURN_SECONDS - each_us / 1e6, STARTS_MAX * each_us / 1e6)
