@@ -135,6 +135,12 @@ class Settings(BaseSettings):
     ] = Field(default="", description="prefix of every log topic and group")
     host: str = Field(default="127.0.0.1", description="address the API listens on")
     port: int = Field(default=8090, ge=0, le=65535, description="port the API listens on")
+    connections_max: int = Field(
+        default=4_000,
+        ge=10,
+        le=1_000_000,
+        description="connections that an API process keeps open: docs/security.md",
+    )
     only: Literal["all", "publish", "management"] = Field(
         default="all", description="the part of the API that this process serves"
     )

@@ -4,13 +4,15 @@ import gc
 import signal
 import sys
 from contextlib import AbstractAsyncContextManager
-from typing import Final, NoReturn
+from functools import partial
+from typing import Final, NoReturn, cast
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.connection import BoundedConnection
+from app.api.open_connections import OpenConnections, connections_allowed
 from app.composition import OpenLog, Part, Parts, running
 from app.config import Settings
 from app.log.factory import open_log
@@ -92,12 +94,13 @@ def serve(settings: Settings) -> None:
         signal.signal(number, _end)
     with database_url_or_exit(settings) as url:
         _spare_the_collector()
+        among = OpenConnections(connections_allowed(settings.connections_max))
         uvicorn.run(
             create_app(settings, database_url=url, only=settings.only),
             host=settings.host,
             port=settings.port,
             loop="uvloop",
-            http=BoundedConnection,
+            http=cast("type[BoundedConnection]", partial(BoundedConnection, among=among)),
             ws="none",
             log_config=None,
             access_log=False,

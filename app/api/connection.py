@@ -8,6 +8,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from app.api.open_connections import OpenConnections
 from app.api.request_head import head_problem, without_upgrade
 
 # What may come in a row without the end of a request's head, or any body.
@@ -16,6 +17,11 @@ BARREN_BYTES_MAX: Final = 64 * 1024
 # a few dozen of the smallest requests. Of a body that has begun it is more: it may be large.
 _LOOKED_AT: Final = 4 * 1024
 _LOOKED_AT_OF_BODY: Final = 64 * 1024
+_FULL: Final = b"Too many connections are open and at work: try again soon."
+_REFUSAL_OF_ONE_MORE: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
+    b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s" % (len(_FULL), _FULL)
+)
 
 
 class _Held(FlowControl):
@@ -55,8 +61,14 @@ class BoundedConnection(HttpToolsProtocol):
 
     PATIENCE_S: ClassVar[float] = 30.0
 
-    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as uvicorn makes it
+    def __init__(
+        self,
+        *given: Any,  # noqa: ANN401 - as uvicorn makes it
+        among: OpenConnections | None = None,
+        **named: Any,  # noqa: ANN401 - the same
+    ) -> None:
         super().__init__(*given, **named)
+        self._among = among
         self._barren_bytes = 0
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -72,15 +84,26 @@ class BoundedConnection(HttpToolsProtocol):
         """Watch it from now on."""
         super().connection_made(transport)
         self.flow = _Held(transport, waits=self._waits)
+        if self._among is not None and not self._among.opened(self):
+            self._refusal = ""
+            transport.write(_REFUSAL_OF_ONE_MORE)
+            transport.close()
+            return
         self._waiting_since = self.loop.time()
         self._look_again()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Watch it no more."""
+        if self._among is not None:
+            self._among.closed(self)
         if self._watch:
             self._watch.cancel()
         self._unread = b""
         super().connection_lost(exc)
+
+    def make_room(self) -> None:
+        """Close, for another connection; no request is under way."""
+        self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Take in what came, as far as no other request waits to be answered."""
@@ -191,6 +214,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._waiting_since = None
         super().on_headers_complete()
         self._in_body = True
+        if self._among is not None:
+            self._among.began(self)
 
     def on_body(self, body: bytes) -> None:
         """A part of a body, which the application bounds."""
@@ -204,6 +229,9 @@ class BoundedConnection(HttpToolsProtocol):
         self._barren_bytes = 0
         self._waiting_since = None
         self._in_body = False
+        if not self.parser.should_keep_alive():
+            # Or else a trailer says so: the parser reads nothing behind it.
+            self.cycle.keep_alive = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -212,6 +240,8 @@ class BoundedConnection(HttpToolsProtocol):
             self._waiting_since = self.loop.time()
         last = not self.pipeline
         super().on_response_complete()
+        if last and self._among is not None:
+            self._among.ended(self)
         if self._refusal is not None:
             if last and not self.transport.is_closing():
                 self.send_400_response(self._refusal)
@@ -237,4 +267,6 @@ def _reason(error: httptools.HttpParserError) -> str:
     """What the client is told, who may have sent anything."""
     if isinstance(error.__context__, _HeadRefusedError):
         return str(error.__context__)
-    return "Invalid HTTP request received."
+    if isinstance(error, httptools.HttpParserCallbackError):
+        return "The target must be a path, or a URL."
+    return f"This is no HTTP: {error}."

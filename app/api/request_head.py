@@ -21,7 +21,8 @@ def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
     if hosts > 1 or (not hosts and version == "1.1"):
         return f"There must be one Host header, not {hosts}."
     if b"transfer-encoding" in names:
-        return _coding_problem(version, dict(headers)[b"transfer-encoding"])
+        codings = [value for name, value in headers if name == b"transfer-encoding"]
+        return _coding_problem(version, b",".join(codings))
     if method == b"CONNECT":
         return "CONNECT is for proxies, which this is not."
     return None

@@ -4,15 +4,17 @@ The log keeps an offset and a short text. The text says which offsets above the 
 finished too (so that
 none of them is sent again), whose incarnation of the subscription wrote it, when the oldest
 unfinished message was
-opened (its time to live goes on) or, while its time to live stands, how much of it is over, the
-lifetime counts (so that a message counts once, whatever dies), and whose discards may be recorded
-although they are not in it (app.domain.voids).
+opened (its time to live goes on) or, while its time to live stands, how much of it is over, how
+often unfinished messages were tried, the lifetime counts (so that a message counts once, whatever
+dies), and whose discards may be recorded although they are not in it (app.domain.voids).
 
 Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
-t={opened ms} e={elapsed ms} s={seek} l={life} f={finished}`, of t and e only one; parts that
-are zero are left out, unknown ones ignored. `finished` is base64 of varints: run lengths from the
-committed offset on,
-alternately unfinished and finished.
+t={opened ms} e={elapsed ms} s={seek} l={life} f={finished} a={attempts}`, of t and e only one;
+parts that are zero are left out, unknown ones ignored (versions before `a` read all else).
+`finished` is base64 of varints: run lengths from the committed offset on, alternately unfinished
+and finished. `attempts` is base64 of varints, too: of each message that was tried how many offsets
+it lies behind the one before it (the first: behind the committed offset), and how often it was
+tried; the oldest messages, as many as there is room for.
 """
 
 import base64
@@ -23,15 +25,19 @@ from typing import Final
 
 # Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
+# However much is finished, the attempts of a hundred messages that lie close together have room.
+ATTEMPTS_CHARS_MIN: Final = 300
 # Version, id, six numbers and a life take at most 190 bytes; base64 turns three bytes into four
 # characters.
-FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200) * 3 // 4
+FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200 - ATTEMPTS_CHARS_MIN) * 3 // 4
 # Both lengths of a run pair, for partitions of up to 2**35 unfinished messages in a row.
 RUN_PAIR_BYTES_MAX: Final = 10
 
 _VERSION: Final = "1"
 
 Ranges = Sequence[tuple[int, int]]
+# By offset, in order: how often a message was tried.
+Attempts = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,8 @@ class Progress:
     volume: int = 0
     # The last move of the subscription that it knows of (app.domain.seek); None: it does not say.
     seek: int | None = 0
+    # Of unfinished messages, at or above the offset.
+    attempts: Attempts = ()
     # Who may have recorded discards that are not committed here; "" where nobody has.
     life: str = ""
 
@@ -67,7 +75,10 @@ class Progress:
             "f": base64.b64encode(encode_runs(self.offset, self.finished)).decode("ascii") or None,
         }
         written = [f"{name}={value}" for name, value in parts.items() if value is not None]
-        return " ".join([_VERSION, self.subscription_id, *written])
+        text = " ".join([_VERSION, self.subscription_id, *written])
+        room = (METADATA_BYTES_MAX - len(text) - len(" a=")) // 4 * 3
+        tried = encode_attempts(self.offset, self.attempts, bytes_max=room)
+        return f"{text} a={base64.b64encode(tried).decode('ascii')}" if tried else text
 
 
 def initial_metadata(subscription_id: str) -> str:
@@ -102,6 +113,7 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             volume=int(parts.get("v", "0")),
             seek=int(parts.get("s", "0")),
             life=parts.get("l", ""),
+            attempts=decode_attempts(offset, base64.b64decode(parts.get("a", ""), validate=True)),
         )
     except (ValueError, binascii.Error):
         # Damaged: the position itself still holds; sending finished messages again is the lesser
@@ -153,6 +165,31 @@ def decode_runs(offset: int, encoded: bytes) -> Ranges:
         offset = low + done
         ranges.append((low, offset))
     return tuple(ranges)
+
+
+def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes:
+    """Gaps from `offset` and numbers of attempts, as varints; of the first ones, as many as fit."""
+    out = bytearray()
+    for at, count in attempts:
+        if len(out) + _varint_size(at - offset) + _varint_size(count) > bytes_max:
+            break
+        _put_varint(out, at - offset)
+        _put_varint(out, count)
+        offset = at
+    return bytes(out)
+
+
+def decode_attempts(offset: int, encoded: bytes) -> Attempts:
+    """The attempts that `encode_attempts` wrote; ValueError if it is not that."""
+    numbers = list(_varints(encoded))
+    if len(numbers) % 2:
+        msg = "a message without a number of attempts"
+        raise ValueError(msg)
+    attempts = []
+    for gap, count in zip(numbers[::2], numbers[1::2], strict=True):
+        offset += gap
+        attempts.append((offset, count))
+    return tuple(attempts)
 
 
 def _put_varint(out: bytearray, value: int) -> None:

@@ -10,7 +10,6 @@ from app.domain.query import Query, paths_of
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.filtering.queries import Holds, Read, compiled, reader
-from app.services.applied import LIVE_WITHIN
 from app.services.audit import Describe
 from app.services.subscriptions import visible_state
 from app.storage.catalogue import (
@@ -29,7 +28,6 @@ from app.storage.catalogue import (
 from app.storage.catalogue_narrowing import narrowed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
-from app.storage.statuses import StatusRepository
 from app.storage.topics import TopicRepository
 from app.storage.turns import made_of
 from app.storage.workers import WorkerRepository
@@ -223,11 +221,5 @@ class CatalogueService:
 
     async def _stated(self, found: Sequence[Subscription]) -> Sequence[Stated]:
         async with self._database.transaction() as session:
-            workers = await WorkerRepository(session).live(LIVE_WITHIN)
-            applied = max((worker.applied_change for worker in workers), default=-1)
-            unapplied = [each.id for each in found if applied < each.change]
-            reported = await StatusRepository(session).taken_up(unapplied)
-        return [
-            (each, visible_state(each, taken_up=applied >= each.change or each.id in reported))
-            for each in found
-        ]
+            applied = await WorkerRepository(session).applied()
+        return [(each, visible_state(each, taken_up=applied >= each.change)) for each in found]

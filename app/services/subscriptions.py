@@ -26,7 +26,7 @@ from app.domain.schema import ContentType
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed, MessageLog
-from app.services.applied import LIVE_WITHIN, AppliedChanges
+from app.services.applied import AppliedChanges
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
 from app.services.history import History, Opening, asked_for, opened
@@ -103,11 +103,8 @@ class SubscriptionService:
         """The subscription and its visible state; TopicNotFoundError, SubscriptionNotFoundError."""
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
-            workers = await WorkerRepository(session).live(LIVE_WITHIN)
-            # Once a worker had it, it has been taken up, also while no worker is live.
-            reported = await StatusRepository(session).taken_up([found.id])
-        applied = any(worker.applied_change >= found.change for worker in workers)
-        return found, visible_state(found, taken_up=applied or bool(reported))
+            applied = await WorkerRepository(session).applied()
+        return found, visible_state(found, taken_up=applied >= found.change)
 
     async def create(self, draft: Subscription, beginning: Beginning = Edge.LATEST) -> Acknowledged:
         """Create it, to get every message published from now on, and those since `beginning`.

@@ -63,6 +63,16 @@ class ChangeClockRow(Base):
     number: Mapped[int] = mapped_column(BigInteger)
 
 
+class AppliedClockRow(Base):
+    """The last change that any worker has ever applied: one row."""
+
+    __tablename__ = "applied_clock"
+    __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    number: Mapped[int] = mapped_column(BigInteger)
+
+
 class TombstoneRow(Base):
     """A deleted topic (`key` is its name) or subscription (`key` is its id)."""
 

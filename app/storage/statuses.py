@@ -1,7 +1,7 @@
 """What workers report of subscriptions: where their cursors stand, and what they have to do."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from operator import attrgetter
@@ -90,13 +90,6 @@ class StatusRepository:
         query = select(CursorRow).where(CursorRow.subscription_id == subscription_id)
         rows = await self._session.scalars(query.order_by(CursorRow.partition))
         return [_cursor_of(row) for row in rows]
-
-    async def taken_up(self, subscription_ids: Collection[str]) -> set[str]:
-        """Those of which a worker ever reported; it may be live no more."""
-        query = select(CursorRow.subscription_id).where(
-            CursorRow.subscription_id.in_(subscription_ids), CursorRow.worker_id != ""
-        )
-        return set(await self._session.scalars(query.distinct())) if subscription_ids else set()
 
     async def loads(self, subscription_id: str, within: timedelta) -> list[SubscriptionLoad]:
         """What each worker reported of it within that time, by worker."""

@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.status import WorkerStatus
-from app.storage.models import WorkerRow
+from app.storage.models import AppliedClockRow, WorkerRow
 from app.storage.notices import APPLIED
 
 
@@ -35,6 +35,7 @@ class WorkerRepository:
             .on_conflict_do_update(index_elements=["id"], set_=reported)
         )
         if applied is None or status.applied_change > applied:
+            await self._note_applied(status.applied_change)
             await self._session.execute(select(func.pg_notify(APPLIED, "")))
 
     async def live(self, within: timedelta) -> list[WorkerStatus]:
@@ -42,6 +43,18 @@ class WorkerRepository:
         query = select(WorkerRow).where(WorkerRow.seen_at > func.clock_timestamp() - within)
         rows = await self._session.scalars(query.order_by(WorkerRow.id))
         return [_status_of(row) for row in rows]
+
+    async def applied(self) -> int:
+        """The last change that any worker has ever applied, also one that is live no more."""
+        reported = select(func.max(WorkerRow.applied_change)).scalar_subquery()
+        noted = select(AppliedClockRow.number).scalar_subquery()
+        # A worker of an earlier version reports, and notes nothing.
+        return await self._session.scalar(select(func.greatest(noted, reported))) or 0
+
+    async def _note_applied(self, number: int) -> None:
+        await self._session.execute(
+            update(AppliedClockRow).values(number=number).where(AppliedClockRow.number < number)
+        )
 
     async def remove(self, worker_id: str) -> None:
         """Forget a worker that has ended; none there is fine."""

@@ -116,3 +116,25 @@ async def publish_until_killed(
         await enough.wait()
         await service.processes[0].kill()
     return set(bodies) - answered
+
+
+async def test_a_killed_worker_leaves_how_often_messages_were_tried(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    async with (
+        running(configuration, logs, workers=0) as service,
+        Subscriber(Reply(status=500)) as receiver,
+    ):
+        await service.topic(TOPIC)
+        path = await service.subscribe(TOPIC, "s", receiver.url, maxRetries=3, messageBackoff=1_500)
+        first = await service.worker()
+        await service.publish(TOPIC, b'{"n": 1}')
+        # What the second has come to is committed long before the third leaves.
+        await receiver.wait_for(3, PATIENCE_S)
+        await first.kill()
+        await service.worker()
+        [discarded] = await service.undelivered(path, 1)
+    counts = [received.retry_count for received in receiver.received]
+    # The third was in the air, or not committed: then it is sent again.
+    assert counts in ([0, 1, 2, 3], [0, 1, 2, 2, 3])
+    assert discarded["attempts"] == 4

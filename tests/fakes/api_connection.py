@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from app.api.connection import BoundedConnection
+from app.api.open_connections import OpenConnections
 from tests.fakes.sockets import Unread
 
 _STATUS: Final = re.compile(rb"HTTP/1\.1 ([0-9]{3}) ")
@@ -41,7 +42,7 @@ class ApiConnection:
     With `hold()` no answer is given until `release()`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, among: OpenConnections | None = None) -> None:
         self.requests: list[Request] = []
         self.socket = Reading()
         self._open = asyncio.Event()
@@ -51,7 +52,7 @@ class ApiConnection:
         )
         config.load()
         self._state = ServerState()
-        self._connection = BoundedConnection(config, self._state, {})
+        self._connection = BoundedConnection(config, self._state, {}, among=among)
         self._connection.connection_made(self.socket)
 
     @property

@@ -8,7 +8,7 @@ from socket import create_server
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import DataReceived, Event, RequestReceived, StreamEnded
+from h2.events import ConnectionTerminated, DataReceived, Event, RequestReceived, StreamEnded
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
@@ -42,12 +42,16 @@ async def hypercorn(app: App, chain: Path, key: Path, *, alpn: str = "h2") -> As
 
 
 class Scripted:
-    """One connection from the server's side: `requests` are those that are complete, by stream."""
+    """One connection from the server's side: `requests` are those that are complete, by stream.
+
+    `goodbye` is why the other side has ended it (GOAWAY).
+    """
 
     def __init__(self, visit: Visit) -> None:
         self.http2 = H2Connection(H2Configuration(client_side=False))
         self.visit = visit
         self.requests: dict[int, bytes] = {}
+        self.goodbye: int | None = None
         self._bodies: dict[int, bytes] = {}
         self._complete: asyncio.Queue[int] = asyncio.Queue()
 
@@ -87,6 +91,8 @@ class Scripted:
                 self.requests[stream] = self._bodies.pop(stream)
                 self.visit.requests.append(self.requests[stream])
                 self._complete.put_nowait(stream)
+            case ConnectionTerminated():
+                self.goodbye = event.error_code
             case _:
                 pass
 
@@ -108,3 +114,39 @@ async def answering(server: Scripted) -> None:
     while stream := await server.next_request():
         server.answer(stream)
         await server.flush()
+
+
+def frame(kind: int, payload: bytes = b"", *, stream: int = 0, flags: int = 0) -> bytes:
+    """A frame as bytes (RFC 9113, section 4.1)."""
+    head = len(payload).to_bytes(3, "big") + bytes((kind, flags))
+    return head + stream.to_bytes(4, "big") + payload
+
+
+# Frames that say nothing, for the first request of a connection or for none.
+IDLE_FRAMES = {
+    "pings": frame(6, bytes(8)),
+    "answers to pings": frame(6, bytes(8), flags=1),
+    "settings": frame(4),
+    "answers to settings": frame(4, flags=1),
+    "empty parts": frame(0, stream=1),
+    "padded parts": frame(0, b"\x00", stream=1, flags=8),
+    "parts of a byte": frame(0, b"x", stream=1),
+    "windows": frame(8, b"\x00\x00\x00\x01"),
+    "priorities": frame(2, b"\x00\x00\x00\x03\x10", stream=1),
+    "unknown frames": frame(0x55),
+    "unknown frames of a request": frame(0x55, stream=1),
+}
+
+
+def flooding(part: bytes, size: int) -> Callable[[Scripted], Awaitable[None]]:
+    """A script that begins to answer a request, and then says `part` until it is `size` bytes."""
+
+    async def script(server: Scripted) -> None:
+        stream = await server.next_request()
+        server.http2.send_headers(stream or 0, [(":status", "200")])
+        await server.flush()
+        await server.visit.say(part * (size // len(part)))
+        while await server.hear():
+            pass
+
+    return script

@@ -333,7 +333,13 @@ class World:
         return topic
 
     async def subscribe(
-        self, topic: Topic, name: str = "s", *, endpoint: str = "", **policy: object
+        self,
+        topic: Topic,
+        name: str = "s",
+        *,
+        endpoint: str = "",
+        http2: bool = False,
+        **policy: object,
     ) -> Subscription:
         bounds = await self.log.bounds(await self.log.partitions(topic.name))
         new_id = uuid4().hex
@@ -345,6 +351,7 @@ class World:
                 topic=topic.name,
                 name=name,
                 endpoint=endpoint or f"http://{name}.test/",
+                http2=http2,
                 policy=DeliveryPolicy(**{"rate": 100_000, "adaptive_rate": False, **policy}),  # type: ignore[arg-type]
                 start={p.index: bound.end for p, bound in bounds.items()},
             )

@@ -9,7 +9,7 @@ ends in another `_reconcile`.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Final, Protocol, assert_never
 
@@ -33,8 +33,9 @@ from workers.consumer.lines import CursorKey, Lines, abandon
 LANDING_MAX: Final = timedelta(seconds=3)
 COMMITTING_MAX: Final = timedelta(seconds=1.5)
 HANDING_OVER_MAX: Final = timedelta(seconds=4.8)
-# The same when the worker stops.
+# The same when the worker stops: nobody waits for its partitions as yet.
 LAST_LANDING_MAX: Final = timedelta(seconds=15)
+LAST_COMMITTING_MAX: Final = timedelta(seconds=10)
 
 _log = structlog.get_logger()
 
@@ -104,9 +105,9 @@ class Supervisor:
         self._recorder.own(())
         # What it owns may go to others from now on: it lends nothing of it any more.
         self._rates.hold(())
-        self._finish_soon(list(self._lines.keys()), LAST_LANDING_MAX)
+        self._finish_soon(list(self._lines.keys()), LAST_LANDING_MAX, LAST_COMMITTING_MAX)
         closed = list(self._closing.items())
-        await self._until_closed(self._closing.keys(), LAST_LANDING_MAX + COMMITTING_MAX)
+        await self._until_closed(self._closing.keys(), LAST_LANDING_MAX + LAST_COMMITTING_MAX)
         return closed
 
     # ---- ownership ------------------------------------------------------------------------------
@@ -164,8 +165,10 @@ class Supervisor:
         deleted = [key for key in keys if self.registry.get(key.subscription_id) is None]
         # The name may be another subscription's already: where the deleted one stood is of no use.
         abandon(self._lines.halt(deleted))
+        self._abandon_deleted()
         kept = set(keys) - set(deleted)
-        self._finish_soon([key for key in kept if key.partition not in self.owned], LANDING_MAX)
+        gone = [key for key in kept if key.partition not in self.owned]
+        self._finish_soon(gone, LANDING_MAX, COMMITTING_MAX)
         for subscription, suspended in self._suspended(kept).items():
             self._finish_soon(suspended, landing_max(subscription.policy))
 
@@ -189,20 +192,30 @@ class Supervisor:
                 found.setdefault(subscription, []).append(key)
         return found
 
-    def _finish_soon(self, keys: Collection[CursorKey], landing: timedelta) -> None:
+    def _finish_soon(
+        self,
+        keys: Collection[CursorKey],
+        landing: timedelta,
+        committing: timedelta | None = None,
+    ) -> None:
+        """Close these; without `committing`, those in partitions that stay ours.
+
+        Their last commit is repeated until it is in, or the partition goes to another worker: the
+        counts are in it, and nobody else would ever say them.
+        """
         if keys:
             halted = self._lines.halt(keys)
             cursors = dict(zip(keys, (cursor for _, cursor in halted), strict=True))
             self._closing.update(cursors)
-            self._tasks.create_task(self._finish(cursors, halted, landing))
+            finished = self._lines.finish(halted, landing=landing, committing=committing)
+            self._tasks.create_task(self._finish(cursors, finished))
 
     async def _finish(
         self,
         cursors: Mapping[CursorKey, Cursor],
-        halted: list[tuple[str, Cursor]],
-        landing: timedelta,
+        finished: Awaitable[None],
     ) -> None:
-        await self._lines.finish(halted, landing=landing, committing=COMMITTING_MAX)
+        await finished
         for key, cursor in cursors.items():
             del self._closing[key]
             if key.partition in self.owned:  # otherwise its next owner reports
@@ -227,6 +240,11 @@ class Supervisor:
         except TimeoutError:
             return False
         return True
+
+    def _abandon_deleted(self) -> None:
+        for key, cursor in self._closing.items():
+            if self.registry.get(key.subscription_id) is None:
+                cursor.abandon()
 
     def _abandon_closing(self, partitions: Collection[Partition]) -> None:
         for key, cursor in self._closing.items():

@@ -136,6 +136,8 @@ class Choice:
         deadline = now + self._ttl_s - elapsed if elapsed > 0 else now + self._ttl_s
         kind = BatchJob if isinstance(message, MessageBatch) else Job
         job = kind(message, cursor, deadline)
+        if cursor.attempts:
+            job.attempts = cursor.attempts.get(message.offset, 0)
         job.due, job.refused, job.opened_ms, job.ttl_s = now, refused, opened_ms, self._ttl_s
         return job
 
@@ -149,6 +151,7 @@ class Choice:
         due = now + delay_ms / 1e3
         kind = BatchJob if isinstance(message, MessageBatch) else Job
         job = kind(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
+        job.attempts = cursor.attempts.get(message.offset, 0)
         if breaker is not None:
             job.deadline -= breaker.clock.stood(now)
         job.due, job.refused, job.opened_ms, job.ttl_s = due, refused, opened.opened_ms, self._ttl_s

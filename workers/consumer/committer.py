@@ -87,10 +87,15 @@ class Committer:
         # If that failed, one of the next rounds says it.
         await cursor.life_begun()
 
-    async def finish(self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta) -> bool:
-        """Commit these for the last time, trying until `deadline`; whether all are committed."""
+    async def finish(
+        self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta | None
+    ) -> bool:
+        """Commit these for the last time, trying until `deadline`; whether all are committed.
+
+        Without a deadline it tries until they are, or are abandoned.
+        """
         try:
-            async with asyncio.timeout(deadline.total_seconds()):
+            async with asyncio.timeout(None if deadline is None else deadline.total_seconds()):
                 return await self._commit_all(cursors)
         except TimeoutError:
             return False

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -319,6 +320,16 @@ class Cursor:
             self._life.end()
 
     # ---- times to live --------------------------------------------------------------------------
+
+    @property
+    def attempts(self) -> Mapping[int, int]:
+        """By offset, how often unfinished messages were tried, also by others before us."""
+        return self._offsets.attempts
+
+    def tried(self, message: Message, attempts: int) -> None:
+        """It was tried so often, and is not finished: who comes after us goes on from there."""
+        if self._offsets.tried(message.offset, attempts):
+            self._touch()
 
     def begin_ttl(self, message: Message, now_ms: int) -> int | None:
         """Have the time to live of `message` run from now on, as `OffsetTracker.begin`."""

@@ -69,6 +69,7 @@ class Fate:
             self._choice.breaker.failed(job, now)
         if reason := self._given_up(job, due):
             return Discard(job, Discarded(reason=reason, status=outcome.status))
+        job.cursor.tried(job.message, job.attempts)
         if job.cursor.closing:
             return None
         if not job.put_off:

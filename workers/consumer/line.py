@@ -246,7 +246,7 @@ class DeliveryLine:
         job.cursor.started()
         if job.failing is not None and self._choice.breaker is not None:
             self._choice.breaker.tried_again(job, now)
-        if self._intake.polling is not None and job.attempts == 0:
+        if self._intake.polling is not None and not job.sent_at:
             self._intake.polling.started(job.message)
         if job.refused is None:
             job.sent_at, job.epoch = now, self._pacing.sent(now)

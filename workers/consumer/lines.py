@@ -180,17 +180,30 @@ class Lines:
         halted: Collection[tuple[str, Cursor]],
         *,
         landing: timedelta,
-        committing: timedelta,
+        committing: timedelta | None,
     ) -> None:
         """Wait up to `landing` for what is in the air, then up to `committing` for the commit.
 
-        What lands later is not committed: the partition may be another worker's by then.
+        What lands later is not committed: the partition may be another worker's by then. Without
+        `committing` it stays ours, and the commit is repeated until it is in, or abandoned.
         """
-        await drained([cursor for _, cursor in halted], landing)
+        landed = await self._finish(halted, landing, committing)
+        if not landed and committing is None:
+            # The log may have been down: then what was to be recorded there lands only now.
+            await self._finish(halted, landing, committing)
+        abandon(halted)
+
+    async def _finish(
+        self,
+        halted: Collection[tuple[str, Cursor]],
+        landing: timedelta,
+        committing: timedelta | None,
+    ) -> bool:
+        landed = await drained([cursor for _, cursor in halted], landing)
         for _, cursor in halted:
             cursor.settle()
         await self._committer.finish(halted, committing)
-        abandon(halted)
+        return landed
 
     def _opened(self, subscription: Subscription, partition: Partition, start: Progress) -> Cursor:
         line = self._lines.get(subscription.id) or self._begun(subscription)

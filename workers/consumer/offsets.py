@@ -6,7 +6,9 @@ from typing import Final
 
 from app.domain.commit import (
     FINISHED_BYTES_MAX,
+    METADATA_BYTES_MAX,
     RUN_PAIR_BYTES_MAX,
+    Attempts,
     Progress,
     Ranges,
     encode_runs,
@@ -16,6 +18,8 @@ from workers.consumer.tally import Finished
 
 # So many unfinished messages always fit into the commit metadata, however they lie.
 _ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
+# Attempts of more messages never fit: each takes two bytes at least.
+_TRIED_MAX: Final = METADATA_BYTES_MAX * 3 // 4 // 2
 
 
 class OffsetTracker:
@@ -34,6 +38,7 @@ class OffsetTracker:
         "_resumed_ms",
         "_standing_since",
         "_start",
+        "attempts",
         "delivered",
         "discarded",
         "filtered",
@@ -49,6 +54,8 @@ class OffsetTracker:
         # Finished before this tracker was made, above its position; what is read over is dropped
         # from it.
         self.finished: list[tuple[int, int]] = list(start.finished)
+        # How often unfinished messages were tried, also before this tracker was made.
+        self.attempts: dict[int, int] = dict(start.attempts)
         # Opened before a rewind and still to be closed: offsets that others may have now.
         self._forgotten: Counter[int] = Counter()
         # So many can be opened before it is to be measured how many more fit into a commit.
@@ -104,6 +111,13 @@ class OffsetTracker:
         self.position = offset + 1
         return now_ms if offset != self._resumed else self._resume_clock(offset, now_ms)
 
+    def tried(self, offset: int, attempts: int) -> bool:
+        """Keep how often an open message was tried; False if it is not open."""
+        if offset not in self._opened:
+            return False
+        self.attempts[offset] = attempts
+        return True
+
     def begin(self, offset: int, now_ms: int) -> int | None:
         """Have the time to live of an open message run from now on; returns since when it runs.
 
@@ -148,6 +162,7 @@ class OffsetTracker:
         """Start again at `offset`: the topic was made anew, and the log has no such position."""
         self._forgotten.update(self._opened.keys())
         self._opened.clear()
+        self.attempts.clear()
         self.finished.clear()
         self.position = offset
 
@@ -159,6 +174,8 @@ class OffsetTracker:
         forgotten = self._forgotten
         if offset not in forgotten:
             self._opened.pop(offset, None)
+            if self.attempts:
+                self.attempts.pop(offset, None)
         elif forgotten[offset] > 1:
             forgotten[offset] -= 1
         else:
@@ -179,7 +196,12 @@ class OffsetTracker:
             filtered=self.filtered,
             seek=self._start.seek,
             volume=self.volume,
+            attempts=self._tried_from(offset),
         )
+
+    def _tried_from(self, offset: int) -> Attempts:
+        tried = sorted(pair for pair in self.attempts.items() if pair[0] >= offset)
+        return tuple(tried[:_TRIED_MAX])
 
     def _clock_of(self, offset: int) -> tuple[int | None, int | None]:
         """When the oldest unfinished one was opened or, if its clock stands, how long it ran."""

@@ -107,7 +107,7 @@ class LineTrace:
     def _say(self, job: Job, message: Message, said: _Said) -> None:
         at, status, code, reason, took = said
         queued, attempts, whole = None, job.attempts, job.message
-        if attempts:
+        if job.ended_at:
             waited = int((job.sent_at - job.ended_at) * 1e6)
         else:
             opened = job.opened_ms * 1_000

@@ -177,7 +177,9 @@ class AnswerReader:
             return
         if self._status >= _FIRST_FINAL_STATUS:
             self._complete = True
-            self.reusable = self._parser.should_keep_alive()
+            self.reusable = self._parser.should_keep_alive() and (
+                self._parser.get_http_version() != "1.0" or self._keeps_an_old_one()
+            )
             return
         self._interim += 1
         self._headers, self._status = [], 0
@@ -196,6 +198,13 @@ class AnswerReader:
     def _cut(self) -> None:
         self._complete = self._truncated = True
         self.reusable = False
+
+    def _keeps_an_old_one(self) -> bool:
+        """Whether an answer of HTTP/1.0, which asks to keep its connection, is clear enough."""
+        said = [value.lower() for name, value in self._headers if name.lower() == b"connection"]
+        coded = any(name.lower() == b"transfer-encoding" for name, _ in self._headers)
+        # "close" wins over "keep-alive" (RFC 9112, section 9.3); 1.0 has no codings (6.1).
+        return not coded and not any(b"close" in value for value in said)
 
     def _ends_with_connection(self) -> bool:
         """Whether closing the connection is how this body ends (RFC 9112, section 6.3)."""

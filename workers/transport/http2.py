@@ -26,7 +26,7 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.exceptions import HyperframeError
 
 from workers.transport.exchange import Exchanged
-from workers.transport.http2_frames import Goodbye, Goodbyes
+from workers.transport.http2_frames import FloodError, FrameBudget, Goodbye, Goodbyes
 from workers.transport.http2_stream import NotProcessedError, Stream
 from workers.transport.limits import (
     BODY_MAX,
@@ -42,6 +42,8 @@ from workers.transport.wire import Header, fields_of
 
 # Stream identifiers are used once; a connection that has come so far makes room for another.
 _LAST_STREAM: Final = 2**30
+# How long the other side has to read why it is left.
+_FAREWELL_S: Final = 1.0
 _STATUS: Final = re.compile(rb"[2-9][0-9][0-9]")
 
 
@@ -59,7 +61,8 @@ class Http2Connection(asyncio.Protocol):
     """A connection to one origin, with at most `STREAMS_MAX` requests at a time.
 
     Whatever comes is bounded as with HTTP/1.1 (`limits`); a request over a bound is reset, and its
-    connection goes on. It is in the sweep for its idle expiry.
+    connection goes on; one with more small frames than any server needs is ended (`FrameBudget`).
+    It is in the sweep for its idle expiry.
     """
 
     def __init__(self, owner: Owner, sweep: Sweep) -> None:
@@ -68,7 +71,8 @@ class Http2Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._http2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
-        self._goodbyes = Goodbyes()
+        self._budget = FrameBudget(self._loop.time())
+        self._goodbyes = Goodbyes(self._budget)
         self._streams: dict[int, Stream] = {}
         self._heard_at = 0.0
         self._retired = False
@@ -120,6 +124,7 @@ class Http2Connection(asyncio.Protocol):
             raise httpx.LocalProtocolError(str(exc)) from exc
         stream = Stream(self, exchange, number=number, begun_at=self._loop.time())
         self._streams[number] = stream
+        self._budget.requested()
         exchange.carrier = stream
         stream.unsent = body
         self.deadline = inf
@@ -206,10 +211,16 @@ class Http2Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what has come, and answer what h2 answers."""
+        if self._gone:
+            return
         self._heard_at = self._loop.time()
+        self._budget.refill(self._heard_at)
         try:
             for part in self._goodbyes.parts(data):
                 self._read(part)
+        except FloodError as exc:
+            self._flee(httpx.RemoteProtocolError(f"a flood of HTTP/2: {exc}"))
+            return
         except (H2Error, HyperframeError) as exc:
             self._write()
             self.fail(httpx.RemoteProtocolError(f"not HTTP/2: {exc}"))
@@ -254,6 +265,20 @@ class Http2Connection(asyncio.Protocol):
             if not self._gone:
                 self._on_event(event)
 
+    def _flee(self, error: httpx.TransportError) -> None:
+        """Say that it is too much, and close, with `error` for an answer to all requests."""
+        transport = cast("asyncio.Transport", self._transport)
+        streams = self._take_streams()
+        with suppress(H2Error):
+            self._http2.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
+        self._write()
+        transport.close()
+        # It may read nothing, and then would stay open.
+        self._loop.call_later(_FAREWELL_S, transport.abort)
+        self._leave()
+        for stream in streams:
+            stream.exchange.fail(error)
+
     def _on_event(self, event: Event) -> None:
         match event:
             case RemoteSettingsChanged():
@@ -297,7 +322,8 @@ class Http2Connection(asyncio.Protocol):
         stream = self._streams.get(event.stream_id)
         if stream is None:
             return
-        stream.body.append(event.data[: BODY_MAX - stream.read])
+        if event.data:
+            stream.body.append(event.data[: BODY_MAX - stream.read])
         stream.read += len(event.data)
         if stream.read > BODY_MAX:
             self._succeed(stream, truncated=True)

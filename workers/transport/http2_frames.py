@@ -5,7 +5,15 @@ from typing import Final, NamedTuple
 
 from h2.exceptions import FrameTooLargeError
 
+from workers.transport.limits import (
+    LARGE_FRAME,
+    SMALL_FRAMES_MAX,
+    SMALL_FRAMES_PER_REQUEST,
+    SMALL_FRAMES_PER_S,
+)
+
 _HEAD: Final = 9
+_DATA: Final = 0x0
 _GOAWAY: Final = 0x7
 # What a frame may have at most as long as we allow no more (RFC 9113, section 6.5.2).
 _FRAME_MAX: Final = 16_384
@@ -20,23 +28,62 @@ class Goodbye(NamedTuple):
     code: int
 
 
+class FloodError(Exception):
+    """More small frames came than any server needs."""
+
+
+class FrameBudget:
+    """Bounds the small frames of a connection: each takes h2 as long as a large one."""
+
+    __slots__ = ("_at", "_left")
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self._left = float(SMALL_FRAMES_MAX)
+
+    def refill(self, now: float) -> None:
+        """Allow what the time until `now` allows."""
+        self._allow((now - self._at) * SMALL_FRAMES_PER_S)
+        self._at = now
+
+    def requested(self) -> None:
+        """Allow what another request takes."""
+        self._allow(SMALL_FRAMES_PER_REQUEST)
+
+    def spend(self) -> None:
+        """Count a small frame.
+
+        Raises:
+            FloodError: there were too many.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise FloodError("too many small frames")
+
+    def _allow(self, count: float) -> None:
+        self._left = min(SMALL_FRAMES_MAX, self._left + count)
+
+
 class Goodbyes:
-    """Takes GOAWAY frames out of what h2 is to read.
+    """Takes GOAWAY frames out of what h2 is to read, and counts small frames.
 
     It takes them for the end of the connection, while the requests before `last_stream` are still
     answered on it (RFC 9113, section 6.8): servers say so that a connection has been used enough.
     """
 
-    __slots__ = ("_held", "_rest")
+    __slots__ = ("_budget", "_held", "_rest")
 
-    def __init__(self) -> None:
+    def __init__(self, budget: FrameBudget) -> None:
+        self._budget = budget
         self._held = b""
         self._rest = 0
 
     def parts(self, data: bytes) -> Iterator[bytes | Goodbye]:
         """What h2 is to read, and goodbyes, in their order. Holds back less than two frames.
 
-        Raises h2's FrameTooLargeError: h2 would wait for all of it.
+        Raises:
+            FrameTooLargeError: h2 would wait for all of it.
+            FloodError: the budget is spent; what has not been handed out is not to be read.
         """
         data, self._held = self._held + data, b""
         start = position = 0
@@ -63,12 +110,16 @@ class Goodbyes:
         if length > _FRAME_MAX:
             message = f"a frame of {length} bytes"
             raise FrameTooLargeError(message)
-        if data[position + 3] != _GOAWAY or length < _GOAWAY_MIN:
+        kind = data[position + 3]
+        if kind != _GOAWAY or length < _GOAWAY_MIN:
+            if kind != _DATA or length < LARGE_FRAME:
+                self._budget.spend()
             self._rest = _HEAD + length
             return 0
         if len(data) - position < _HEAD + length:
             self._held = data[position:]
             return None
+        self._budget.spend()
         return _HEAD + length
 
 

@@ -16,6 +16,13 @@ INTERIM_MAX: Final = 16
 STREAMS_MAX: Final = 100
 # Bytes that wait to be read by the other side of HTTP/2 while it goes on asking.
 UNREAD_MAX: Final = 256 * 1024
+# Frames of HTTP/2 that bring next to nothing: so many at once, so many a second, and so many more
+# for each request. An answer takes about four, a busy server sends a few dozen a second beside.
+SMALL_FRAMES_MAX: Final = 1_000
+SMALL_FRAMES_PER_S: Final = 100
+SMALL_FRAMES_PER_REQUEST: Final = 16
+# Bytes from which a part of a body is worth its frame.
+LARGE_FRAME: Final = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,16 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import ClassVar
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import ClassVar, cast
 
 import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.api.connection import BARREN_BYTES_MAX, BoundedConnection
+from app.api.open_connections import OpenConnections
 from app.config import Settings
 from app.main import create_app
 from tests.fakes.memory_log import MemoryLog
@@ -220,3 +222,23 @@ async def test_many_small_chunks_are_a_body_like_any_other(
         writer.write(b"0\r\n\r\n")
         assert b" 201 " in await reader.readline()
     assert [record.value for record in log.records("shop.orders")] == [b"x" * 1000]
+
+
+@pytest.mark.parametrize("sent", [b"", PING], ids=["that ask nothing", "that ask once"])
+async def test_many_connections_take_none_from_a_running_publisher(
+    settings: Settings, postgres_url: str, log: MemoryLog, *, sent: bytes
+) -> None:
+    app = create_app(settings, database_url=postgres_url, log=given(log))
+    bounded = cast("type[BoundedConnection]", partial(BoundedConnection, among=OpenConnections(10)))
+    async with serving(app, http=bounded) as client, AsyncExitStack() as stack:
+        (await client.post("/topics", json={"name": "shop.orders"})).raise_for_status()
+        reader, writer = await stack.enter_async_context(connected(client))
+        for _ in range(50):
+            # The publisher is heard between any two of them, on the connection that it has.
+            writer.write(PUBLISH + b"Content-Length: 1\r\n\r\n1")
+            assert await answers(reader, 1) == [b"201"]
+            theirs, there = await stack.enter_async_context(connected(client))
+            there.write(sent)
+            if sent:
+                assert await answers(theirs, 1) == [b"200"]
+    assert len(log.records("shop.orders")) == 50

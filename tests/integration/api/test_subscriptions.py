@@ -11,11 +11,10 @@ from app.domain.status import WorkerStatus
 from app.log.interface import Committed
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
-from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.workers import WorkerRepository
 from tests.fakes.memory_log import MemoryLog
-from tests.integration.storage.builders import a_cursor, a_worker
+from tests.integration.storage.builders import a_worker
 
 ENDPOINT = "http://user:secret@subscriber.test/"
 STRICT = {"Prefer": "handling=strict"}
@@ -303,9 +302,6 @@ async def test_stays_active_while_the_worker_that_took_it_up_pauses_and_when_it_
 
     await beat(database, await last_change(database))
     async with database.transaction() as session:
-        found = await SubscriptionRepository(session).get("shop.orders", "billing")
-        report = a_cursor(found.id, worker_id="w1")
-        await StatusRepository(session).write([report], [])
         # As by a pause of a minute: nobody heard of it meanwhile.
         await session.execute(text("UPDATE workers SET seen_at = now() - interval '1 minute'"))
     assert await states() == {"ACTIVE"}

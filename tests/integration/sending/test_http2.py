@@ -16,7 +16,14 @@ from app.domain.egress_proxy import EgressProxy
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import OK, Act, Hostile, hangs, keeps_alive, says
-from tests.fakes.http2_server import Scripted, answering, hypercorn, scripted
+from tests.fakes.http2_server import (
+    IDLE_FRAMES,
+    Scripted,
+    answering,
+    flooding,
+    hypercorn,
+    scripted,
+)
 from tests.fakes.proxy import Proxy
 from tests.integration.conftest import Wire
 from workers.transport.answer import RawAnswer
@@ -246,12 +253,16 @@ async def test_a_connection_that_lives_is_kept_when_one_request_times_out(tls: W
     came = asyncio.Event()
 
     async def answers_the_others(server: Scripted) -> None:
+        server.answer(await server.next_request() or 0)
+        await server.flush()
         await server.next_request()
         came.set()
         await answering(server)
 
     async with speaking(answers_the_others, tls) as (server, transport):
-        late = asyncio.ensure_future(post(transport, server.url, total_s=0.3))
+        # The handshake takes a busy machine a while, and is not what is timed.
+        assert (await post(transport, server.url)).status == 200
+        late = asyncio.ensure_future(post(transport, server.url, total_s=1.0))
         await came.wait()
         assert (await post(transport, server.url)).status == 200
         with pytest.raises(httpx.ReadTimeout):
@@ -310,6 +321,23 @@ async def test_a_body_over_the_cap_is_cut_and_its_status_counts(tls: Wire) -> No
         assert (answer.status, len(answer.body), answer.truncated) == (200, BODY_MAX, True)
         assert (await post(transport, server.url)).status == 200
         assert server.connections_total == 1
+
+
+async def test_one_that_floods_is_told_so_and_left(tls: Wire) -> None:
+    goodbyes: list[int | None] = []
+
+    async def script(server: Scripted) -> None:
+        try:
+            await flooding(IDLE_FRAMES["pings"], 32_000)(server)
+        finally:
+            goodbyes.append(server.goodbye)
+
+    async with speaking(script, tls) as (server, transport):
+        with pytest.raises(httpx.RemoteProtocolError, match="a flood of HTTP/2"):
+            await post(transport, server.url)
+        assert transport.connections == 0
+        await server.left()
+    assert goodbyes == [ErrorCodes.ENHANCE_YOUR_CALM]
 
 
 async def test_a_server_that_hangs_in_the_handshake_costs_everybody_their_own_time() -> None:

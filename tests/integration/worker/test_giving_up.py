@@ -1,14 +1,18 @@
 """A whole worker on a log in memory: when it stops trying, for a message or a subscription."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from app.domain.delivery import GONE, TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
-from app.domain.message import NewRecord
+from app.domain.errors import LogUnavailableError
+from app.domain.message import NewRecord, Partition
 from app.domain.subscription import State, Subscription
+from app.log.interface import Committed
+from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import Attempt, World, delivered
 
 ENDPOINT = "http://s.test/"
@@ -112,6 +116,85 @@ async def test_an_answer_to_former_settings_suspends_nothing(world: World) -> No
         await world.plane.until(lambda: delivered(world, subscription.id) == 1)
     assert world.endpoints.bodies() == [b"1", b"2"]
     assert stored(world, subscription).state is State.ACTIVE
+
+
+class Stubborn(MemoryLog):
+    """A log that so often does not take a commit that says that something was discarded."""
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__()
+        self.refusals = refusals
+
+    async def commit(
+        self, offsets: Mapping[str, Mapping[Partition, Committed]]
+    ) -> Mapping[tuple[str, Partition], str]:
+        says_so = any(" x=" in each.metadata for mine in offsets.values() for each in mine.values())
+        if says_so and self.refusals:
+            self.refusals -= 1
+            raise LogUnavailableError("the log takes no commit")
+        return await super().commit(offsets)
+
+
+def discarded(world: World, subscription: Subscription) -> int:
+    statuses = world.plane.statuses.items()
+    return sum(status.discarded for (i, _), status in statuses if i == subscription.id)
+
+
+# The second of it longer than the commit of a partition that is handed over may take.
+@pytest.mark.parametrize("refusals", [1, 30])
+async def test_the_count_of_what_410_discarded_is_told_although_commits_fail(refusals: int) -> None:
+    log = Stubborn(refusals)
+    world = World(log=log)
+    world.memory = log
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, in_flight_max=3)
+    world.endpoints.replies[ENDPOINT] = gone
+    world.endpoints.gate.clear()
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"1", b"2", b"3")
+        await world.endpoints.until(lambda: world.endpoints.in_air == 3)
+        world.endpoints.gate.set()
+        await world.plane.until(lambda: len(world.plane.undelivered) == 3)
+        await world.plane.until(lambda: discarded(world, subscription) == 3)
+    assert log.refusals == 0
+
+
+async def test_a_worker_that_stops_repeats_its_last_commit() -> None:
+    log = Stubborn(25)
+    world = World(log=log)
+    world.memory = log
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic)
+    world.endpoints.replies[ENDPOINT] = lambda _: Discarded(reason="bad", status=400)
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"1", b"2", b"3")
+        await world.plane.until(lambda: len(world.plane.undelivered) == 3)
+    assert discarded(world, subscription) == 3
+
+
+async def test_a_subscription_that_is_deleted_meanwhile_is_committed_no_more() -> None:
+    log = Stubborn(1_000_000)
+    world = World(log=log)
+    world.memory = log
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, in_flight_max=1)
+    other = await world.subscribe(topic, "other")
+    world.endpoints.replies[ENDPOINT] = gone
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"1")
+        await world.plane.until(lambda: stored(world, subscription).state is State.SUSPENDED)
+        await world.plane.until(lambda: len(world.plane.undelivered) == 1)
+        world.plane.delete(subscription)
+        await world.plane.until_applied()
+        left = log.refusals
+        # Each in a round of commits of its own.
+        for count in range(2, 6):
+            await world.publish(topic, b"more")
+            await world.plane.until(lambda count=count: delivered(world, other.id) == count)  # type: ignore[misc]  # bound in the loop
+    assert log.refusals >= left - 1
 
 
 @pytest.mark.parametrize("retries", [0, 2])

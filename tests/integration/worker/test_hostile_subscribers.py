@@ -9,9 +9,11 @@ from datetime import timedelta
 
 import psutil
 import pytest
+from h2.errors import ErrorCodes
 
 from app.domain.delivery import TTL_ELAPSED
 from app.domain.subscription import Subscription
+from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import (
     MEGABYTE,
@@ -26,6 +28,7 @@ from tests.fakes.hostile import (
     resets,
     says,
 )
+from tests.fakes.http2_server import IDLE_FRAMES, Scripted, flooding, scripted
 from tests.fakes.subscriber import Subscriber
 from tests.fakes.worker import World, delivered
 from tests.integration.conftest import Wire
@@ -144,3 +147,39 @@ async def test_one_that_takes_up_no_connection_delays_nobody() -> None:
             await world.publish(topic, *(b"%d" % number for number in range(MESSAGES)))
             await healthy.wait_for(MESSAGES)
             await world.plane.until(lambda: len(world.plane.undelivered) == MESSAGES)
+
+
+@pytest.mark.parametrize("part", IDLE_FRAMES.values(), ids=IDLE_FRAMES)
+async def test_one_that_floods_by_http2_delays_nobody(part: bytes, authority: Authority) -> None:
+    context = authority.server("127.0.0.1")
+    context.set_alpn_protocols(["h2"])
+    goodbyes: list[int | None] = []
+
+    async def floods_by_http2(server: Scripted) -> None:
+        try:
+            await flooding(part, 64_000)(server)
+        finally:
+            goodbyes.append(server.goodbye)
+
+    async with (
+        Hostile(scripted(floods_by_http2), reading=False, tls=context) as hostile,
+        Subscriber() as healthy,
+        Sender(egress=LOOPBACK, ca_file=authority.ca_file) as sender,
+    ):
+        world = World(sender=sender)
+        topic = await world.topic()
+        await world.subscribe(topic, "healthy", endpoint=healthy.url)
+        await world.subscribe(
+            topic,
+            "hostile",
+            endpoint=hostile.url,
+            http2=True,
+            message_ttl=timedelta(milliseconds=200),
+        )
+        async with world.worker():
+            await world.plane.until_applied()
+            await world.publish(topic, *(b"%d" % number for number in range(MESSAGES)))
+            await healthy.wait_for(MESSAGES)
+            await world.plane.until(lambda: len(world.plane.undelivered) == MESSAGES)
+            await hostile.left()
+    assert set(goodbyes) == {ErrorCodes.ENHANCE_YOUR_CALM}

@@ -75,6 +75,7 @@ REFUSED = {
     "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "chunks in 1.0": request(CHUNKS, version=b"HTTP/1.0"),
     "an unknown coding": request(CHUNKS.replace(b"chunked", b"gzip, chunked")),
+    "two codings": request(b"Transfer-Encoding: identity\r\n" + CHUNKS),
     "chunks and a length": request(b"Content-Length: 5\r\n" + CHUNKS),
     "a length and an upgrade to 2.0": request(UPGRADES["java"] + LENGTH, version=b"HTTP/2.0"),
     "two lengths": request(b"Content-Length: 1\r\n" + LENGTH),
@@ -90,6 +91,12 @@ async def test_what_could_be_read_in_two_ways_is_refused_and_ends_the_connection
 ) -> None:
     for parts in splits(said + NEXT):
         assert await served(parts) == ([], [400], True)
+
+
+async def test_a_trailer_that_says_to_close_ends_the_connection_behind_the_answer() -> None:
+    said = request(CHUNKS[:-2] + b"Connection: close\r\n\r\n")
+    for parts in splits(said + NEXT):
+        assert await served(parts) == ([Request("POST", "/a", SMUGGLED)], [201], True)
 
 
 async def test_a_request_of_the_old_version_needs_no_host() -> None:

@@ -259,3 +259,42 @@ def test_a_clock_that_ran_before_a_restart_does_not_begin_anew() -> None:
 
 def test_what_is_not_open_has_no_clock_to_begin() -> None:
     assert a_tracker().begin(0, 9_000) is None
+
+
+def test_attempts_go_with_their_message_and_over_restarts() -> None:
+    tracker = opened(a_tracker(), 0, 1, 2)
+    for offset in (0, 1, 2):
+        assert tracker.tried(offset, offset + 1)
+    tracker.close(1)
+    again = restarted(tracker)
+    assert again.attempts == {0: 1, 2: 3}
+    # Until they are finished, also before they are opened again.
+    assert restarted(again).attempts == {0: 1, 2: 3}
+    opened(again, 0, 2).close(0)
+    assert restarted(again).attempts == {2: 3}
+
+
+def test_attempts_of_what_is_not_open_are_not_kept() -> None:
+    tracker = a_tracker()
+    assert not tracker.tried(0, 1)
+    tracker.open(0, 1_000)
+    tracker.tried(0, 1)
+    tracker.rewind(0)
+    assert tracker.committable().attempts == ()
+
+
+def test_the_finished_set_and_attempts_fit_into_a_commit_together() -> None:
+    tracker = a_tracker(oldest_opened_ms=1 << 42, delivered=1 << 50, discarded=1 << 50)
+    while tracker.may_open():
+        tracker.open(tracker.position, 1_000)
+        if tracker.position % 2:
+            tracker.tried(tracker.position - 1, 7)
+        else:
+            tracker.close(tracker.position - 1)
+    progress = tracker.committable()
+    text = progress.metadata()
+    assert len(text) <= METADATA_BYTES_MAX
+    parsed = parse_progress("s1", progress.offset, text)
+    assert parsed is not None
+    assert parsed.finished == progress.finished
+    assert len(parsed.attempts) >= 100

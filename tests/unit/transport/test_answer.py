@@ -198,3 +198,21 @@ def test_any_pieces_of_http_are_an_answer_or_a_protocol_error(
     except httpx.RemoteProtocolError:
         return
     assert answer.status >= 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "reusable"),
+    [
+        (b"Connection: keep-alive\r\nContent-Length: 0\r\n\r\n", True),
+        (b"Connection: keep-alive\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", False),
+        (b"Connection: close, keep-alive\r\nContent-Length: 0\r\n\r\n", False),
+        (b"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", False),
+        (b"Content-Length: 0\r\n\r\n", False),
+    ],
+)
+def test_the_connection_of_an_old_answer_is_kept_where_it_says_so_clearly(
+    fields: bytes, *, reusable: bool
+) -> None:
+    reader = AnswerReader()
+    assert reader.feed(b"HTTP/1.0 200 OK\r\n" + fields)
+    assert reader.reusable is reusable

@@ -1,6 +1,7 @@
 """HTTP/2 from the bytes of the other side: no server, and no network."""
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -15,13 +16,14 @@ from h2.exceptions import FrameTooLargeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.http2_server import IDLE_FRAMES, frame
 from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
 from workers.transport.exchange import Exchange
 from workers.transport.http2 import Http2Connection
-from workers.transport.http2_frames import Goodbye, Goodbyes
+from workers.transport.http2_frames import FloodError, FrameBudget, Goodbye, Goodbyes
 from workers.transport.http2_stream import Stream
-from workers.transport.limits import UNREAD_MAX
+from workers.transport.limits import SMALL_FRAMES_MAX, SMALL_FRAMES_PER_S, UNREAD_MAX
 from workers.transport.sweep import Sweep
 from workers.transport.wire import request_start, whole_request
 
@@ -107,11 +109,110 @@ async def test_answers_are_read_however_they_are_cut() -> None:
 
 async def test_one_that_asks_for_ever_and_reads_nothing_is_left() -> None:
     client = Client()
-    for _ in range(UNREAD_MAX // len(PING) // 1000 + 2):
-        client.feed(PING * 1000)
+    client.socket.written += bytes(UNREAD_MAX)
+    client.feed(PING)
     assert client.socket.closed
     (error,) = client.end()
     assert str(error) == "it asks much and reads nothing"
+
+
+FLOOD_SIZE = 1 << 20
+# As they come by the network, each less than what one read brings.
+PIECE = 4_000
+
+
+def fed(client: Client, data: bytes) -> float:
+    """The CPU seconds that it takes to read `data`, as far as it is read."""
+    begun = time.process_time()
+    for at in range(0, len(data), PIECE):
+        client.feed(data[at : at + PIECE])
+    return time.process_time() - begun
+
+
+def cpu_of_usual_answers() -> float:
+    """What a hundred usual answers take, and their requests."""
+    begun = time.process_time()
+    client, server = Client(requests=0), a_server()
+    for _ in range(100):
+        answered(client, server)
+    return time.process_time() - begun
+
+
+def answered(client: Client, server: H2Connection, more: bytes = b"") -> RawAnswer:
+    """The answer to another request, of which the body ends by a part of its own."""
+    answer: asyncio.Future[RawAnswer] = client.loop.create_future()
+    exchange = Exchange(REQUEST, client.loop.time() + 10, answer)
+    client.connection.start(exchange)
+    assert isinstance(exchange.carrier, Stream)
+    stream = exchange.carrier.id
+    server.receive_data(client.socket.written)
+    client.socket.written = b""
+    server.send_headers(stream, [(":status", "200"), ("x-a", "1")])
+    server.send_data(stream, b"ok")
+    server.end_stream(stream)
+    client.feed(server.data_to_send() + more)
+    return answer.result()
+
+
+def beginning() -> tuple[Client, H2Connection]:
+    """A request of which the answer has begun."""
+    client, server = Client(), a_server()
+    server.receive_data(client.socket.written)
+    server.send_headers(1, [(":status", "200")])
+    client.feed(server.data_to_send())
+    return client, server
+
+
+@pytest.mark.parametrize("part", IDLE_FRAMES.values(), ids=IDLE_FRAMES)
+async def test_a_flood_costs_less_than_a_hundred_answers_and_ends_the_connection(
+    part: bytes,
+) -> None:
+    usual = min(cpu_of_usual_answers() for _ in range(3))
+    client, _ = beginning()
+    assert fed(client, part * (FLOOD_SIZE // len(part))) < usual
+    assert client.socket.closed
+    (error,) = client.end()
+    assert isinstance(error, httpx.RemoteProtocolError)
+    assert str(error) == "a flood of HTTP/2: too many small frames"
+    # GOAWAY, ENHANCE_YOUR_CALM
+    assert client.socket.written.endswith(frame(7, bytes(7) + b"\x0b"))
+
+
+async def test_a_busy_server_is_no_flood() -> None:
+    client, server = Client(requests=0), a_server()
+    beside = frame(8, b"\x00\x00\x00\x02") * 2 + frame(6, bytes(8)) + frame(6, bytes(8), flags=1)
+    for _ in range(SMALL_FRAMES_MAX // 2):
+        assert answered(client, server, beside).body == b"ok"
+    assert not client.socket.closed
+    client.end()
+
+
+async def test_empty_parts_are_not_kept() -> None:
+    client, server = Client(requests=0), a_server()
+    answer: asyncio.Future[RawAnswer] = client.loop.create_future()
+    exchange = Exchange(REQUEST, client.loop.time() + 10, answer)
+    client.connection.start(exchange)
+    server.receive_data(client.socket.written)
+    server.send_headers(1, [(":status", "200")])
+    empty = IDLE_FRAMES["empty parts"] * (SMALL_FRAMES_MAX // 2)
+    client.feed(server.data_to_send() + empty)
+    assert isinstance(exchange.carrier, Stream)
+    assert exchange.carrier.body == []
+    client.end()
+    assert answer.exception()
+
+
+def test_small_frames_are_allowed_so_many_a_second() -> None:
+    budget, now = FrameBudget(0.0), 0.0
+    for _ in range(SMALL_FRAMES_MAX):
+        budget.spend()
+    for _ in range(100):
+        now += 1.0
+        budget.refill(now)
+        for _ in range(SMALL_FRAMES_PER_S):
+            budget.spend()
+    with pytest.raises(FloodError):
+        budget.spend()
 
 
 async def test_what_the_other_side_does_not_take_is_not_written() -> None:
@@ -208,7 +309,7 @@ def test_goodbyes_are_found_wherever_they_are_cut(
     first, last = b"".join(frames(*before)), b"".join(frames(*after))
     said = first + goodbye + last
     places = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
-    goodbyes = Goodbyes()
+    goodbyes = Goodbyes(FrameBudget(0.0))
     parts = [
         part for start, end in pairwise(places) for part in goodbyes.parts(said[start:end]) if part
     ]
@@ -219,6 +320,6 @@ def test_goodbyes_are_found_wherever_they_are_cut(
 
 def test_a_frame_that_is_too_large_is_not_waited_for() -> None:
     with pytest.raises(FrameTooLargeError):
-        list(Goodbyes().parts(b"HTTP/1.1 400"))
+        list(Goodbyes(FrameBudget(0.0)).parts(b"HTTP/1.1 400"))
     with suppress(FrameTooLargeError):
-        list(Goodbyes().parts(b"\x00\x40\x00" + bytes(6)))
+        list(Goodbyes(FrameBudget(0.0)).parts(b"\x00\x40\x00" + bytes(6)))

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes import spoiling
+from tests.fakes.answer_reading import GOOD_ANSWERS, difference
 from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
 from workers.transport.dialing import Dialer, Origin
@@ -155,8 +157,8 @@ async def test_a_good_answer_that_is_spoilt_anywhere_comes_to_an_end(
     good: bytes, spoilings: list[Spoiling], cuts: list[int], ending: Exception | None
 ) -> None:
     said = good
-    for spoiling in spoilings:
-        said = spoilt(said, spoiling)
+    for each in spoilings:
+        said = spoilt(said, each)
     assert isinstance(await outcome_of(said, cuts, ending), RawAnswer | httpx.TransportError)
 
 
@@ -188,3 +190,17 @@ async def test_one_that_is_given_up_within_the_answer_leaves_nothing(
     assert sent.done()
     line.end(None)
     assert (len(line.pool), len(line.sweep)) == (0, 0)
+
+
+@given(
+    good=st.sampled_from(GOOD_ANSWERS),
+    spoilings=st.lists(
+        st.builds(spoiling.Spoiling, st.integers(0, 5), st.integers(0, 400), st.integers(0, 255)),
+        max_size=4,
+    ),
+    cuts=st.lists(st.integers(0, 400), max_size=4),
+)
+def test_a_spoilt_answer_is_read_as_h11_reads_it_or_refused(
+    good: bytes, spoilings: list[spoiling.Spoiling], cuts: list[int]
+) -> None:
+    assert difference(spoiling.spoilt(good, spoilings), cuts) is None

@@ -1,0 +1,151 @@
+"""How h11 reads answers, and in what ours may differ from it."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import h11
+import httpx
+
+from workers.transport.answer import AnswerReader
+
+_CHUNKED: Final = b"Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nfoo\r\n3\r\nbar\r\n0\r\nT: t\r\n\r\n"
+GOOD_ANSWERS: Final = (
+    b"HTTP/1.1 200 OK\r\nX: \t y \r\nContent-Length: 6\r\n\r\nfoobar",
+    b"HTTP/1.1 200 OK\r\n" + _CHUNKED,
+    b"HTTP/1.1 503 No\r\nRetry-After: 7\r\nConnection: close\r\nContent-Length: 6\r\n\r\nfoobar",
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 201 \r\n"
+    + _CHUNKED,
+    b"HTTP/1.1 204 No Content\r\n\r\n",
+    b"HTTP/1.1 304 Not Modified\r\nETag: x\r\nContent-Length: 6\r\n\r\n",
+    b"HTTP/1.0 200 OK\r\n\r\nuntil the end",
+    b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 6\r\n\r\nfoobar",
+    b"HTTP/1.1 200 OK\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 6\r\n\r\nfoobar",
+)
+
+# llhttp knows no coding with a tab behind it: the answer would end with the connection, and as it
+# names chunks that do not end, the attempt fails.
+_TAB: Final = re.compile(rb"transfer-encoding:[^\r]*chunked *\t", re.IGNORECASE)
+
+
+class Answer(NamedTuple):
+    """The final answer, if it is one; `reusable`: another may follow on the connection."""
+
+    status: int | None
+    body: bytes
+    reusable: bool
+    problem: str = ""
+
+
+_LINE_END: Final = "h11 takes LF for the end of a line, which 2.2 allows and does not ask for"
+_FIELD: Final = "h11 takes folded lines and control characters; 5.2 and 5.5 allow to refuse them"
+_LENGTH: Final = "h11 takes the same length twice, and prefers chunks to a length (6.1, 6.3)"
+_CHUNK: Final = "h11 does not look at extensions of chunks and takes spaces before them (7.1.1)"
+
+# Why ours fails what h11 takes, by a pattern of its words; the numbers are sections of RFC 9112.
+STRICTER: Final = {
+    "Missing expected CR after": _LINE_END,
+    "Expected LF after chunk": _LINE_END,
+    "Invalid response status": _LINE_END,
+    "Unexpected whitespace after header value": _FIELD,
+    "Unexpected space after start line": _FIELD,
+    "Invalid header": _FIELD,
+    "Duplicate Content-Length": _LENGTH,
+    "Invalid character in Content-Length": _LENGTH,
+    "Empty Content-Length": _LENGTH,
+    "Invalid `Transfer-Encoding`": _LENGTH,
+    "Content-Length can't be present with": _LENGTH,
+    "Transfer-Encoding can't be present with": _LENGTH,
+    "Invalid character in chunk": _CHUNK,
+    "Invalid HTTP version": "h11 takes any version, and reads it as 1.1",
+    "Data after `Connection: close`": "an interim answer that ends the connection, and yet another",
+}
+# Why ours takes what h11 refuses.
+LOOSER: Final = {
+    "Only Transfer-Encoding: chunked is supported": "another coding ends with the connection (6.3)",
+    "multiple Transfer-Encoding headers": "several lines are one list (RFC 9110, 5.3)",
+    "illegal status line: .*HTTP/1.[01] +[0-9]{3}": "only the reason is wrong, which nobody reads",
+    "illegal status line: .*b'(RTSP|ICE)/1.[01] ": "llhttp reads both as it reads HTTP",
+    "no response line received": "empty lines before an answer, as before a request (2.2)",
+    "bad Content-Length": "zeros before the length",
+    "illegal chunk header: .*b'0[0-9A-Fa-f]{20,}": "zeros before the size of a chunk (7.1)",
+}
+
+
+def read_by_h11(said: bytes) -> Answer:
+    """What h11 makes of it, where the connection is closed behind it."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 16)
+    connection.send(h11.Request(method="POST", target="/", headers=[("Host", "h")]))
+    connection.send(h11.EndOfMessage())
+    status, body, kept = None, b"", False
+    try:
+        connection.receive_data(said)
+        while True:
+            match connection.next_event():
+                case h11.Response() as response:
+                    status, kept = response.status_code, _keeps_an_old_one(response)
+                case h11.Data() as data:
+                    body += bytes(data.data)
+                case h11.EndOfMessage():
+                    break
+                case h11.NEED_DATA:
+                    connection.receive_data(b"")
+                case h11.ConnectionClosed() | h11.PAUSED:
+                    return Answer(None, b"", reusable=False, problem="closed")
+                case _:
+                    pass
+    except h11.RemoteProtocolError as error:
+        return Answer(None, b"", reusable=False, problem=str(error))
+    whole = kept or connection.our_state is connection.their_state is h11.DONE
+    # Empty lines may follow, as before a request (2.2).
+    return Answer(status, body, reusable=whole and not connection.trailing_data[0].strip(b"\r\n"))
+
+
+def _keeps_an_old_one(response: h11.Response) -> bool:
+    """Whether an answer of 1.0 keeps its connection (9.3); h11 keeps none."""
+    fields = dict(response.headers)
+    said = b",".join(value for name, value in response.headers if name == b"connection").lower()
+    tokens = {token.strip() for token in said.split(b",")}
+    framed = b"content-length" in fields or response.status_code in {204, 304}
+    return (
+        response.http_version == b"1.0"
+        and framed
+        and b"keep-alive" in tokens
+        and b"close" not in tokens
+    )
+
+
+def read_by_us(said: bytes, cuts: Sequence[int]) -> Answer:
+    """What ours makes of it in these parts."""
+    reader = AnswerReader()
+    places = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
+    rest = [said[start:end] for start, end in pairwise(places)]
+    try:
+        complete = False
+        while rest and not complete:
+            complete = reader.feed(rest.pop(0))
+        if not complete:
+            reader.end()
+    except httpx.RemoteProtocolError as error:
+        return Answer(None, b"", reusable=False, problem=str(error))
+    answer = reader.take()
+    # What comes behind it, when nothing was asked for, ends the connection.
+    return Answer(
+        answer.status, answer.body, reusable=reader.reusable and not b"".join(rest).strip(b"\r\n")
+    )
+
+
+def difference(said: bytes, cuts: Sequence[int]) -> str | None:
+    """In what ours reads `said`, in these parts, other than h11 does; None: in nothing."""
+    ours, theirs = read_by_us(said, cuts), read_by_h11(said)
+    same = (ours.status, ours.body) == (theirs.status, theirs.body)
+    if same and ours.reusable <= theirs.reusable:
+        return None
+    if ours.status is None and any(re.search(known, ours.problem) for known in STRICTER):
+        return None
+    if theirs.status is None and any(re.search(known, theirs.problem) for known in LOOSER):
+        return None
+    if ours.status is None and _TAB.search(said):
+        return None
+    return f"{ours}, by h11 {theirs}"

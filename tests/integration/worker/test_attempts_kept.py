@@ -1,0 +1,90 @@
+"""A whole worker that dies: how often messages were tried is known to the next one."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from app.domain.commit import parse_progress
+from app.domain.delivery import Outcome, Retry
+from app.domain.subscription import Ordering, Subscription
+from tests.fakes.worker import Attempt, World, until
+from tests.integration.worker import batching
+
+URL = "http://s.test/"
+SOON = timedelta(milliseconds=5)
+NEVER = timedelta(minutes=10)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.endpoints.replies[URL] = refused
+    return world
+
+
+def refused(_: Attempt) -> Outcome:
+    return Retry(reason="no", status=500)
+
+
+def tried(world: World, subscription: Subscription) -> int:
+    """Attempts that are committed, of all messages."""
+    found = [
+        parse_progress(subscription.id, commit.offset, commit.metadata)
+        for commit in world.memory.commits.get(subscription.group, {}).values()
+    ]
+    return sum(count for each in found if each for _, count in each.attempts)
+
+
+async def until_tried(world: World, subscription: Subscription, count: int) -> None:
+    await until(world.memory.changed, lambda: tried(world, subscription) == count)
+
+
+@pytest.mark.parametrize("ordering", Ordering)
+async def test_after_a_kill_attempts_are_counted_on(world: World, ordering: Ordering) -> None:
+    topic = await world.topic(partitions=1)
+    made = await world.subscribe(topic, max_retries=2, message_backoff=NEVER)
+    known = world.plane.put(replace(made, ordering=ordering))
+    await world.publish(topic, b"x", key=b"k")
+    for name, count in (("w1", 1), ("w2", 2)):
+        async with world.doomed_worker(name):
+            await until_tried(world, known, count)
+    async with world.worker("w3"):
+        await world.plane.until(lambda: bool(world.plane.undelivered))
+    assert [each.retry_count for each in world.endpoints.attempts] == [0, 1, 2]
+    [discarded] = world.plane.undelivered
+    assert (discarded.reason, discarded.attempts) == ("Maximum number of retries reached", 3)
+
+
+async def test_after_a_kill_a_batch_is_tried_as_often_as_it_may(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    made = await batching.subscribed(
+        world, topic, batch_size=3, max_retries=1, message_backoff=NEVER
+    )
+    await world.publish(topic, *batching.numbers(3))
+    async with world.doomed_worker("w1"):
+        await until_tried(world, made, 1)
+    async with world.worker("w2"):
+        await world.plane.until(lambda: len(world.plane.undelivered) == 3)
+    assert [each.retry_count for each in world.endpoints.attempts] == [0, 1]
+
+
+async def test_after_an_orderly_stop_attempts_are_counted_on(world: World) -> None:
+    topic = await world.topic(partitions=2)
+    made = await world.subscribe(topic, message_backoff=NEVER)
+    world.endpoints.gate.clear()
+    await world.publish(topic, b"1", b"2", b"3")
+    async with world.worker("w1"):
+        await world.endpoints.until(lambda: world.endpoints.in_air == 3)
+        world.endpoints.gate.set()
+    assert tried(world, made) == 3
+
+
+async def test_a_message_that_is_finished_leaves_no_attempts(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    made = await world.subscribe(topic, max_retries=2, message_backoff=SOON)
+    async with world.worker():
+        await world.publish(topic, b"x")
+        await world.plane.until(lambda: bool(world.plane.undelivered))
+    [committed] = world.memory.commits[made.group].values()
+    assert (committed.offset, tried(world, made)) == (1, 0)
