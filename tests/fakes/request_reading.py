@@ -119,6 +119,9 @@ def read_by_h11(said: bytes) -> Reading:
         if request is None:
             return Reading(requests, refused=False, closed=False)
         requests.append(request)
+        if request[0] == "CONNECT":
+            # What follows is no HTTP.
+            return Reading(requests, refused=False, closed=True)
         connection.send(h11.Response(status_code=201, headers=[("Content-Length", "0")]))
         connection.send(h11.EndOfMessage())
         if connection.our_state is not h11.DONE:
