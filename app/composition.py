@@ -54,6 +54,7 @@ from app.services.catalogue_figures import CatalogueFigures, Describes
 from app.services.consistency import ConsistencyService
 from app.services.consumer_groups import ConsumerGroupService
 from app.services.directory import TopicDirectory
+from app.services.durability import DurabilityService
 from app.services.figures import ApiFigures, ClusterSight
 from app.services.first_key import Announce, make_first_key
 from app.services.fresh_schemas import FreshSchemas, Look
@@ -286,6 +287,7 @@ def _services(core: _Core) -> Services:
         traces=TraceService(database),
         searching=MessageSearch(database, log),
         readiness=ReadinessService(database, log, core.writability),
+        durability=DurabilityService(database, settings.replication),
         jobs=JobService(database),
         analytics=AnalyticsService(database),
         simulating=SimulationService(database, log),

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.domain.durability import Replication
 from app.domain.egress import LOOPBACK, EgressPolicy, Network
 from app.domain.egress_proxy import EgressProxy
 from app.vault import Vault
@@ -285,9 +286,24 @@ class Settings(BaseSettings):
         description="networks that deliveries reach without the egress proxy",
     )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
+    min_insync_replicas: int | None = Field(
+        default=None,
+        ge=1,
+        description=(
+            "replicas in sync without which Kafka takes no messages (`ack: ALL`); without it one"
+            " less than a topic has, at least 1"
+        ),
+    )
     kafka_compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         default="none", description="how messages are packed for Kafka: less disk, more CPU"
     )
+
+    @property
+    def replication(self) -> Replication | None:
+        """Kafka's, of new topics; None: the log is kept in PostgreSQL."""
+        if self.embedded_log:
+            return None
+        return Replication(self.replication_factor, self.min_insync_replicas)
 
     @cached_property
     def egress(self) -> EgressPolicy:

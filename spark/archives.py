@@ -38,11 +38,17 @@ def archived_messages(
     place = F.col("offset")
     inside = (place >= min(starts.values())) & (place < max(ends.values()))
     inside &= (place >= of_partition(starts)) & (place < of_partition(ends))
+    return of_time(read.where(inside), times)
+
+
+def of_time(messages: DataFrame, times: Times) -> DataFrame:
+    """Those of that time, each by its own (columns MESSAGES)."""
+    at = F.col("timestamp_ms")
     if times.since_ms is not None:
-        inside &= F.col("timestamp_ms") >= times.since_ms
+        messages = messages.where(at >= times.since_ms)
     if times.until_ms is not None:
-        inside &= F.col("timestamp_ms") < times.until_ms
-    return read.where(inside)
+        messages = messages.where(at < times.until_ms)
+    return messages
 
 
 def _bounds(spans: Sequence[Span]) -> tuple[Mapping[int, int], Mapping[int, int]]:

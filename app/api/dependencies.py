@@ -17,6 +17,7 @@ from app.services.catalogue import CatalogueService
 from app.services.catalogue_figures import CatalogueFigures
 from app.services.consistency import ConsistencyService
 from app.services.consumer_groups import ConsumerGroupService
+from app.services.durability import DurabilityService
 from app.services.figures import ApiFigures
 from app.services.groups import GroupService
 from app.services.health import HealthService
@@ -79,6 +80,7 @@ class Services:
     traces: TraceService
     searching: MessageSearch
     readiness: ReadinessService
+    durability: DurabilityService
     jobs: JobService
     analytics: AnalyticsService
     simulating: SimulationService

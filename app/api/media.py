@@ -121,6 +121,11 @@ def _shown(field: Ignored) -> str:
     return f"{_header_safe(field.path)}{meant}"
 
 
+def prefers_json(request: Request) -> bool:
+    """Whether the request names JSON among what it accepts."""
+    return _JSON in request.headers.get("accept", "").lower()
+
+
 def _header_safe(name: str) -> str:
     """A field name as a header may carry it: a client's key can be any text."""
     return quote(name, safe=".-_[]$")[:_NAME_SHOWN_MAX]

@@ -17,6 +17,7 @@ from app.cli.settings import api_url, settings_with
 from app.config import Settings
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
 from app.log.factory import open_log, what_listens_instead
+from app.services.durability import DurabilityService
 from app.storage.configured import database_url
 from app.storage.database import Database, open_database
 from app.storage.keyring import KEY_FILE, open_vault
@@ -107,6 +108,7 @@ async def _running(settings: Settings, *, url: str, where: str) -> Sequence[Part
             Part(name="database", where=where, problem=await _ping(database)),
             Part(name="migrations", where=where, problem=await _migrations(database)),
             await _log(settings, url=url),
+            *await _durability(settings, database),
             _secret_key(settings),
             await _api(settings),
         ]
@@ -137,6 +139,15 @@ async def _log(settings: Settings, *, url: str) -> Part:
     except AngeliaError as exc:
         problem = await what_listens_instead(settings) or exc.message
     return Part(name="message log", where=where, problem=problem)
+
+
+async def _durability(settings: Settings, database: Database) -> Sequence[Part]:
+    """Where acknowledged messages can be lost, each for itself; nothing of that is required."""
+    found = await DurabilityService(database, settings.replication).risks()
+    return [
+        Part(name="durability", where="Kafka", problem=each, required=False)
+        for each in found or ([""] if settings.replication else [])
+    ]
 
 
 def _secret_key(settings: Settings) -> Part:

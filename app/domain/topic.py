@@ -102,7 +102,7 @@ class Topic:
     description: str = ""
     partitions: int = 8
     retention: timedelta = timedelta(days=1)
-    ack: Ack = Ack.LEADER
+    ack: Ack = Ack.ALL
     message_size_max: int = 51_200
     alternate_topic: str | None = None
     throughput_quota: int | None = None

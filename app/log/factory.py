@@ -16,6 +16,7 @@ def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextMa
             settings.kafka_bootstrap,
             namespace=settings.namespace,
             replication_factor=settings.replication_factor,
+            min_insync_replicas=settings.min_insync_replicas,
             compression=Compression[settings.kafka_compression.upper()],
         )
     return postgres_log(database_url, namespace=settings.namespace)

@@ -93,10 +93,7 @@ async def spans_in_log(
         if unknown := sorted(asked.keys() - {each.index for each in partitions}):
             raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
     else:
-        starts = await offsets_at(log, partitions, wanted.since or EPOCH)
-        until = wanted.until
-        ends = {} if until is None else await offsets_at(log, partitions, until)
-        asked = {each.index: (starts[each], ends.get(each)) for each in partitions}
+        asked = await _places_of_time(log, bounds, wanted)
     spans = []
     for partition in partitions:
         bound = bounds[partition]
@@ -111,6 +108,23 @@ async def spans_in_log(
             )
         )
     return spans
+
+
+async def _places_of_time(
+    log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: Wanted
+) -> Mapping[int, tuple[int, int | None]]:
+    """From where to where messages of that time may be; None: to the end.
+
+    Clocks of publishers differ: behind the first message that is newer there may be more of that
+    time. Only where the log has lost its beginning, and begins with something newer, is all of that
+    time taken to be before it.
+    """
+    starts = await offsets_at(log, sorted(bounds), wanted.since or EPOCH)
+    if wanted.until is None:
+        return {each.index: (start, None) for each, start in starts.items()}
+    ends = await offsets_at(log, sorted(bounds), wanted.until)
+    before = {each for each, bound in bounds.items() if ends[each] <= bound.start > 0}
+    return {each.index: (starts[each], ends[each] if each in before else None) for each in starts}
 
 
 async def archived(database: Database, topic: str, times: Times) -> Archived:

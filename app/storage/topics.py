@@ -11,7 +11,7 @@ from app.domain.errors import (
     TopicNotFoundError,
 )
 from app.domain.paging import ALL_NAMES, NamePage
-from app.domain.topic import Topic
+from app.domain.topic import Ack, Topic
 from app.domain.trace import TrackingMode
 from app.storage.changes import TOPIC, ChangeFeed
 from app.storage.models import GroupRow, SubscriptionRow, TopicRow
@@ -56,6 +56,11 @@ class TopicRepository:
         if group is not None:
             query = query.where(TopicRow.group_name == group)
         return list(await self._session.scalars(paged(query, TopicRow.name, page)))
+
+    async def acknowledged_by(self, ack: Ack) -> list[str]:
+        """The names of those whose publishers are answered so, in order."""
+        query = select(TopicRow.name).where(TopicRow.settings["ack"].astext == ack.value)
+        return list(await self._session.scalars(query.order_by(TopicRow.name)))
 
     async def all(self) -> list[Topic]:
         """All topics, by name."""

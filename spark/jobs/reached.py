@@ -9,7 +9,7 @@ from app.domain.reach import Stretch, Times, merged, reach
 from app.domain.retransmission import Span
 from app.log.ends import topic_bounds
 from app.storage.archive_parts import KeptFolder, kept_folders
-from spark.archives import archived_messages
+from spark.archives import archived_messages, of_time
 from spark.records import messages
 from spark.work import Work
 
@@ -62,11 +62,13 @@ def adjoining(read: Reached) -> Reached:
 def messages_of(
     session: SparkSession, work: Work, read: Reached, *, times: Times | None = None
 ) -> DataFrame:
-    """All of it (columns MESSAGES); of what is archived only that of a time, if one is given."""
+    """All of it, or that of a time, if one is given: each by its own (columns MESSAGES)."""
+    wanted = times or Times()
     in_log = messages(session, work.database_url, log=work.log, spans=read.log)
+    in_log = of_time(in_log, wanted)
     if not read.archived:
         return in_log
-    archived = archived_messages(session, read.folders, spans=read.archived, times=times or Times())
+    archived = archived_messages(session, read.folders, spans=read.archived, times=wanted)
     return archived.unionByName(in_log)
 
 

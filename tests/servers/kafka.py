@@ -118,28 +118,41 @@ def fetch_jars(cache: Path, pom_text: str, *, what: str, install: str) -> None:
 
 
 class Cluster:
-    """What its brokers have in common: an id, and where the controller is."""
+    """What its brokers have in common: an id, and where the controllers are: its first brokers."""
 
-    def __init__(self) -> None:
+    def __init__(self, controllers: int = 1) -> None:
         self.id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self.controller_port = _free_port()
+        self.controller_ports = [_free_port() for _ in range(controllers)]
+
+    @property
+    def voters(self) -> str:
+        """The controllers, as brokers have them in their settings."""
+        places = enumerate(self.controller_ports, 1)
+        return ",".join(f"{number}@127.0.0.1:{port}" for number, port in places)
 
 
 class KafkaBroker:
     """One broker with a data directory and a port of its own; both stay through a restart.
 
-    It is its cluster's controller too, unless it `joins` another.
+    It is its cluster's controller too, unless it `joins` another one that is the only one.
     """
 
-    def __init__(self, libs: Path, home: Path, *, joins: "KafkaBroker | None" = None) -> None:
+    def __init__(
+        self,
+        libs: Path,
+        home: Path,
+        *,
+        joins: "KafkaBroker | None" = None,
+        cluster: Cluster | None = None,
+    ) -> None:
         self._libs = libs
         self._home = home
         self._properties = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
-        self._controls = joins is None
         self.node_id: int = 1 if joins is None else joins.node_id + 1
         self.port = _free_port()
-        self.cluster: Cluster = Cluster() if joins is None else joins.cluster
+        self.cluster: Cluster = (cluster or Cluster()) if joins is None else joins.cluster
+        self._controls = self.node_id <= len(self.cluster.controller_ports)
 
     @property
     def bootstrap(self) -> str:
@@ -170,6 +183,11 @@ class KafkaBroker:
 
     def start(self) -> None:
         """Start it and return when it answers requests."""
+        self.launch()
+        self.wait_until_it_answers()
+
+    def launch(self) -> None:
+        """Start it: one of several controllers answers when most of them are there."""
         with (self._home / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._properties)),
@@ -178,7 +196,6 @@ class KafkaBroker:
                 # A Ctrl-C of the test run must reach the tests first.
                 start_new_session=True,
             )
-        self._wait_until_it_answers()
 
     def stop(self) -> None:
         """Stop it in order; nothing happens when it is not running."""
@@ -221,11 +238,12 @@ class KafkaBroker:
     def _configuration(self) -> str:
         listeners = [f"PLAINTEXT://{self.bootstrap}"]
         if self._controls:
-            listeners.append(f"CONTROLLER://127.0.0.1:{self.cluster.controller_port}")
+            port = self.cluster.controller_ports[self.node_id - 1]
+            listeners.append(f"CONTROLLER://127.0.0.1:{port}")
         settings = {
             "process.roles": "broker,controller" if self._controls else "broker",
             "node.id": str(self.node_id),
-            "controller.quorum.voters": f"1@127.0.0.1:{self.cluster.controller_port}",
+            "controller.quorum.voters": self.cluster.voters,
             "listeners": ",".join(listeners),
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "controller.listener.names": "CONTROLLER",
@@ -242,14 +260,15 @@ class KafkaBroker:
             "log.initial.task.delay.ms": "500",
             "log.retention.check.interval.ms": "500",
             "offsets.topic.num.partitions": "4",
-            "offsets.topic.replication.factor": "1",
+            "offsets.topic.replication.factor": str(len(self.cluster.controller_ports)),
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "2",
             "transaction.state.log.replication.factor": "1",
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
-    def _wait_until_it_answers(self) -> None:
+    def wait_until_it_answers(self) -> None:
+        """Return when it answers requests."""
         deadline = time.monotonic() + _START_TIMEOUT_S
         while time.monotonic() < deadline and self._process and self._process.poll() is None:
             if _answers(self.port):
@@ -290,6 +309,25 @@ def running_broker(*, joins: KafkaBroker | None = None) -> Iterator[KafkaBroker]
             yield broker
         finally:
             broker.stop()
+
+
+@contextlib.contextmanager
+def running_cluster(size: int) -> Iterator[list[KafkaBroker]]:
+    """Brokers that are all controllers too: it goes on without any minority of them."""
+    libs, brokers = install(), list[KafkaBroker]()
+    with contextlib.ExitStack() as stack:
+        for _ in range(size):
+            home = tempfile.TemporaryDirectory(prefix="angelia-kafka-", ignore_cleanup_errors=True)
+            joins = brokers[-1] if brokers else None
+            path = Path(stack.enter_context(home))
+            brokers.append(KafkaBroker(libs, path, joins=joins, cluster=Cluster(size)))
+            brokers[-1].format()
+        for broker in brokers:
+            stack.callback(broker.kill)
+            broker.launch()
+        for broker in brokers:
+            broker.wait_until_it_answers()
+        yield brokers
 
 
 @pytest.fixture(scope="session")

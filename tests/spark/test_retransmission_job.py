@@ -78,6 +78,24 @@ async def test_all_that_passes_the_filters_is_chosen_and_nothing_else(bench: Ben
     assert asked.state is RetransmissionState.REQUESTED
 
 
+async def test_messages_are_chosen_by_their_own_times_wherever_these_are_in_the_log(
+    bench: Bench,
+) -> None:
+    """Publishers' clocks differ: offsets by time only say where to look."""
+    now = datetime.now(UTC).replace(microsecond=0)
+
+    async def published(minutes: int) -> Position:
+        at_ms = int((now - timedelta(minutes=minutes)).timestamp() * 1000)
+        record = NewRecord(value=b"%d" % minutes, key=b"k", timestamp_ms=at_ms)
+        (position,) = await bench.log.append(TOPIC, [record])
+        return position
+
+    found = {minutes: await published(minutes) for minutes in (40, 20, 50, 10, 25, 5, 30, 45)}
+    since, until = now - timedelta(minutes=30), now - timedelta(minutes=15)
+    _, chosen = await bench.chosen(since=since, until=until)
+    assert chosen == places([found[20], found[25], found[30]])
+
+
 @EMBEDDED
 async def test_a_second_taking_of_a_job_adds_nothing(bench: Bench) -> None:
     positions = await bench.publish(*(b"%d" % n for n in range(50)))

@@ -8,8 +8,8 @@ from starlette.responses import PlainTextResponse, Response
 from app.api.access import requires, unasked
 from app.api.dependencies import ServicesOf
 from app.api.documented import Responses, answers
-from app.api.media import TEXT, answer, prefers_text
-from app.api.schemas.status import ReadinessRead, readiness_read
+from app.api.media import TEXT, answer, prefers_json, prefers_text
+from app.api.schemas.status import ProcessHealthRead, ReadinessRead, readiness_read
 from app.domain.access import Role
 from app.metrics.exposition import CONTENT_TYPE, exposition
 
@@ -25,10 +25,21 @@ async def ping() -> str:
     return "UP"
 
 
-@router.get("/status/health", dependencies=[unasked()], response_class=PlainTextResponse)
-async def health() -> str:
-    """`UP` as long as this process answers; what it depends on is in `ready`."""
-    return "UP"
+def _health() -> Responses:
+    documented = answers(ProcessHealthRead)
+    documented[200]["content"] = {TEXT: {"schema": {"type": "string"}, "example": "UP"}}
+    return documented
+
+
+@router.get("/status/health", dependencies=[unasked()], responses=_health())
+async def health(request: Request, services: ServicesOf) -> Response:
+    """`UP` as long as this process answers; what it depends on is in `ready`.
+
+    As JSON, if that is asked for, with where acknowledged messages can be lost.
+    """
+    if not prefers_json(request):
+        return PlainTextResponse("UP")
+    return answer(ProcessHealthRead(status="UP", may_lose=list(await services.durability.risks())))
 
 
 def _readiness() -> Responses:

@@ -8,6 +8,13 @@ from pydantic import Field
 from app.api.schemas.base import Schema
 
 
+class ProcessHealthRead(Schema):
+    """That this process answers, and where messages that were acknowledged can be lost."""
+
+    status: Literal["UP"]
+    may_lose: list[str]
+
+
 class ReadinessRead(Schema):
     """Whether this process can do its work, and per part whether that is as it should be.
 

@@ -232,7 +232,13 @@ class TopicBody(Schema):
     description: Text = Field(default="", max_length=_TEXT_MAX)
     owner: OwnerBody = OwnerBody()
     retention_time: RetentionBody = RetentionBody()
-    ack: Literal["NONE", "LEADER", "ALL"] = "LEADER"
+    ack: Literal["NONE", "LEADER", "ALL"] = Field(
+        default="ALL",
+        description=(
+            "which replicas in Kafka have a message before its publisher is answered: LEADER is"
+            " faster, and what only the leader has is lost with it"
+        ),
+    )
     content_type: Literal["JSON", "AVRO"] = Field(
         default="JSON",
         description="what its messages are, for good; an AVRO topic has a schema from the start",

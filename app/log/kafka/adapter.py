@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from app.domain.durability import Replication
 from app.domain.errors import TopicNotFoundError
 from app.domain.message import NewRecord, Partition
 from app.domain.topic import Ack
@@ -51,17 +52,19 @@ async def kafka_log(
     *,
     namespace: str,
     replication_factor: int = 1,
+    min_insync_replicas: int | None = None,
     compression: Compression = Compression.NONE,
 ) -> AsyncIterator[MessageLog]:
     """A message log on the Kafka cluster at `bootstrap` (`host:port,…`).
 
     Every topic and group there begins with `namespace`, and what is appended is packed by
-    `compression`. Entering does not wait for Kafka: each call says when it does not answer.
+    `compression`. A topic takes messages while `min_insync_replicas` of it are in sync; None: one
+    less than it has. Entering does not wait for Kafka: each call says when it does not answer.
     """
     control = IoThread("angelia-control")
     log = KafkaLog(control, bootstrap=bootstrap, namespace=namespace)
     try:
-        await log.open(replication_factor, compression)
+        await log.open(Replication(replication_factor, min_insync_replicas), compression)
         yield log
     finally:
         try:
@@ -90,7 +93,7 @@ class KafkaLog:
         """As `MessageLog.stats`."""
         return self._stats
 
-    async def open(self, replication_factor: int, compression: Compression) -> None:
+    async def open(self, replication: Replication, compression: Compression) -> None:
         """Make the parts; each has connections of its own, opened when they are needed."""
         self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
         self._control_client = await self._client("control")
@@ -107,9 +110,7 @@ class KafkaLog:
         self._coordinators = Coordinators(self._look_for_groups)
         self._committing = Committing(self._coordinators, may_commit=self._may_commit)
         self._parts.callback(self._committing.close)
-        self._admin = Admin(
-            self._control, self._control_client, replication_factor=replication_factor
-        )
+        self._admin = Admin(self._control, self._control_client, replication=replication)
         self._reader = Reader(
             self._places, io=self._control, client=self._control_client, stats=self._stats
         )

@@ -11,6 +11,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
 )
 
+from app.domain.durability import Replication
 from app.domain.errors import (
     AngeliaError,
     LogUnavailableError,
@@ -61,10 +62,10 @@ class _TransientError(Exception):
 class Admin:
     """Administration of topics, on the I/O thread. Takes names with the prefix."""
 
-    def __init__(self, io: IoThread, client: Client, *, replication_factor: int) -> None:
+    def __init__(self, io: IoThread, client: Client, *, replication: Replication) -> None:
         self._io = io
         self._client = client
-        self._replication_factor = replication_factor
+        self._replication = replication
 
     async def create(self, topic: LogTopic) -> Leaders:
         """As `MessageLog.create_topic`; returns the partitions' leaders."""
@@ -109,12 +110,12 @@ class Admin:
         kind = CreateTopicsRequest.CreatableTopic
         configs = [
             kind.CreatableTopicConfig(name=name, value=value)
-            for name, value in configuration(topic).items()
+            for name, value in configuration(topic, self._replication.in_sync()).items()
         ]
         wanted = kind(
             name=topic.name,
             num_partitions=topic.partitions,
-            replication_factor=self._replication_factor,
+            replication_factor=self._replication.factor,
             assignments=[],
             configs=configs,
         )
@@ -138,10 +139,13 @@ class Admin:
             raise _TransientError(message) from error
 
     async def _configure(self, topic: LogTopic) -> None:
+        # Of those that it has, whatever new topics get: more could never be in sync.
+        replicas = await self._client.replicas(topic.name)
+        in_sync = self._replication.in_sync(replicas) if replicas else None
         kind = IncrementalAlterConfigsRequest.AlterConfigsResource
         configs = [
             kind.AlterableConfig(name=name, config_operation=_SET, value=value)
-            for name, value in configuration(topic).items()
+            for name, value in configuration(topic, in_sync).items()
         ]
         resource = kind(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configs=configs)
         response = await self._client.send_controller(
@@ -214,13 +218,15 @@ class Admin:
                 await deadline.pause(error)
 
 
-def configuration(topic: LogTopic) -> Mapping[str, str]:
-    """The topic's settings in Kafka's words.
+def configuration(topic: LogTopic, in_sync: int | None) -> Mapping[str, str]:
+    """The topic's settings in Kafka's words; without the replicas `in_sync` where these are None.
 
     Kafka drops whole segments, so a segment lasts a fraction of the retention.
     """
     segment = min(_SEGMENT_MAX, max(_SEGMENT_MIN, topic.retention / _SEGMENTS_PER_RETENTION))
+    insync = {} if in_sync is None else {"min.insync.replicas": str(in_sync)}
     return {
+        **insync,
         "cleanup.policy": "delete",
         "retention.ms": _milliseconds(topic.retention),
         "segment.ms": _milliseconds(segment),

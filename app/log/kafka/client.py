@@ -152,6 +152,12 @@ class Client:
             await self._ask_others(missing, but=node)
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
+    async def replicas(self, topic: str) -> int:
+        """How many replicas each of its partitions has, asked anew; 0 where that is not known."""
+        response = await self.send_any(_metadata(_named([topic])))
+        parts = [part for each in response.topics for part in each.partitions]
+        return min((len(part.replica_nodes) for part in parts), default=0)
+
     async def topic_names(self) -> Collection[str]:
         """Those of all topics of the cluster but the brokers' own, asked anew."""
         response = await self.send_any(_metadata(None))

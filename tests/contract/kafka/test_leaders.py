@@ -9,6 +9,7 @@ import pytest
 
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
+from app.domain.topic import Ack
 from app.log.interface import Assigned, Committed, MessageLog
 from app.log.kafka import kafka_log
 from tests.contract.logs import EVENTUALLY, TOPIC, a_topic, created, eventually, read_values
@@ -64,6 +65,23 @@ async def test_processes_that_make_one_topic_at_once_all_have_it(
             await asyncio.gather(*(log.create_topic(a_topic(name)) for log in logs))
             assert {len(await log.partitions(name)) for log in logs} == {4}
             await asyncio.gather(*(log.append(name, [NewRecord(value=b"x")]) for log in logs))
+
+
+async def test_nothing_is_acknowledged_that_too_few_replicas_have(
+    brokers: tuple[KafkaBroker, KafkaBroker], kafka_namespace: str
+) -> None:
+    bootstrap, second = brokers[0].bootstrap, brokers[1]
+    async with kafka_log(
+        bootstrap, namespace=kafka_namespace, replication_factor=2, min_insync_replicas=2
+    ) as log:
+        await log.create_topic(a_topic(partitions=1))
+        await log.append(TOPIC, [NewRecord(value=b"both")])
+        await asyncio.to_thread(second.kill)
+        with pytest.raises(LogUnavailableError):
+            await log.append(TOPIC, [NewRecord(value=b"one")])
+        await log.append(TOPIC, [NewRecord(value=b"leader")], ack=Ack.LEADER)
+        await asyncio.to_thread(second.restart)
+        await publish(log, "both again")
 
 
 async def test_everything_goes_on_when_partitions_get_other_leaders(

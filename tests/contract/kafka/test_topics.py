@@ -12,8 +12,10 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from app.domain.errors import ValidationFailedError
 from app.domain.message import NewRecord, Partition
 from app.log.interface import MessageLog
+from app.log.kafka import kafka_log
 from app.log.kafka.admin import HEADER_ROOM
 from tests.contract.logs import MEBIBYTE, SOON, TOPIC, a_topic, created, eventually, values
+from tests.servers.kafka import KafkaBroker
 
 
 def settings(admin: KafkaAdminClient, name: str) -> dict[str, Any]:
@@ -113,3 +115,26 @@ async def test_a_topic_deleted_and_created_anew_is_appended_to_and_read_again(
                 for chunk in await tail.chunks():
                     found += values(chunk.records)
     assert found == ["new"]
+
+
+@pytest.mark.parametrize("setting", [None, 3])
+async def test_no_more_replicas_must_be_in_sync_than_a_topic_has(
+    kafka_broker: KafkaBroker,
+    admin: KafkaAdminClient,
+    kafka_namespace: str,
+    setting: int | None,
+) -> None:
+    """Else a topic of one replica could not be appended to once new ones get three."""
+    bootstrap, name = kafka_broker.bootstrap, kafka_namespace + TOPIC
+    async with kafka_log(bootstrap, namespace=kafka_namespace) as log:
+        await log.create_topic(a_topic())
+    async with kafka_log(
+        bootstrap,
+        namespace=kafka_namespace,
+        replication_factor=3,
+        min_insync_replicas=setting,
+    ) as log:
+        await log.create_topic(a_topic())
+        found = await asyncio.to_thread(settings, admin, name)
+        assert found["min.insync.replicas"] == "1"
+        await log.append(TOPIC, [NewRecord(value=b"x")])

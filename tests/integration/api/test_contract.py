@@ -30,7 +30,7 @@ NEW_TOPIC = {
     "trackingEnabled": True,
     "contentType": "JSON",
     "maxMessageSize": 10240,
-    "ack": "LEADER",
+    "ack": "ALL",
     "fallbackToRemoteDatacenterEnabled": True,
 }
 """As Hermes' console sends it."""

@@ -27,7 +27,7 @@ async def test_a_topic_needs_only_a_name_and_brings_its_group(
         "description": "",
         "owner": {"source": "Plaintext", "id": "anonymous"},
         "retentionTime": {"duration": 1, "retentionUnit": "DAYS"},
-        "ack": "LEADER",
+        "ack": "ALL",
         "contentType": "JSON",
         "maxMessageSize": 51200,
         "partitions": 8,

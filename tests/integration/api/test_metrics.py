@@ -128,6 +128,7 @@ async def test_how_long_messages_took_to_store_is_shown_by_their_acknowledgement
     api: httpx.AsyncClient, topic: str
 ) -> None:
     (await api.post("/topics", json={"name": "shop.all", "ack": "ALL"})).raise_for_status()
+    (await api.put(f"/topics/{topic}", json={"ack": "LEADER"})).raise_for_status()
     for name in (topic, topic, "shop.all"):
         await api.post(f"/topics/{name}", content=b"1")
     read = await scraped(api)

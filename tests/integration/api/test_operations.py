@@ -5,6 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
+from app.config import Settings
+from app.main import create_app
+from tests.fakes.memory_log import MemoryLog
+from tests.integration.api.server import given, serving
+
 SUBSCRIPTION = "shop.orders$billing"
 FOUR = {"consumersNumber": 4, "reason": "much traffic"}
 ONE = {"consumersNumber": 1}
@@ -108,3 +113,22 @@ async def test_a_data_centre_that_is_taken_out_of_service_is_not_ready(
         assert (refused.status_code, refused.json()["code"]) == (status, code)
     [event, *_] = (await api.get("/audit?kind=datacenter")).json()
     assert (event["before"], event["after"]) == ({"isReady": False}, {"isReady": True})
+
+
+async def test_health_says_where_acknowledged_messages_can_be_lost(
+    postgres_url: str, settings: Settings
+) -> None:
+    on_kafka = settings.model_copy(
+        update={"kafka_bootstrap": "kafka.test:9092", "replication_factor": 3, "auth": "off"}
+    )
+    app = create_app(on_kafka, database_url=postgres_url, log=given(MemoryLog()))
+    asked = {"Accept": "application/json"}
+    async with serving(app) as api:
+        assert (await api.get("/status/health")).text == "UP"
+        healthy = await api.get("/status/health", headers=asked)
+        assert healthy.json() == {"status": "UP", "mayLose": []}
+        for name, ack in (("shop.safe", "ALL"), ("shop.fast", "LEADER")):
+            (await api.post("/topics", json={"name": name, "ack": ack})).raise_for_status()
+        (said,) = (await api.get("/status/health", headers=asked)).json()["mayLose"]
+        assert "LEADER" in said
+        assert said.endswith(": shop.fast")

@@ -95,6 +95,19 @@ def test_a_check_shows_no_password(
     assert settings["ANGELIA_PORT"]["from"] == "default"
 
 
+def test_a_check_says_where_acknowledged_messages_can_be_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANGELIA_DATABASE_URL", "postgresql://joe:hush@127.0.0.1:1/shop")
+    monkeypatch.setenv("ANGELIA_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    with pytest.raises(CliError, match=r"database, migrations, message log$"):
+        check(as_json=True)
+    parts = json.loads(capsys.readouterr().out)["parts"]
+    said = [each["problem"] for each in parts if each["name"] == "durability"]
+    assert said[0].startswith("ANGELIA_REPLICATION_FACTOR is 1")
+    assert said[1].startswith("which topics have ack LEADER is not known")
+
+
 def test_networks_are_read_from_a_list_with_commas_and_handed_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.domain.durability import Replication
 from app.domain.errors import TopicNotFoundError
 from app.log.kafka.admin import Admin
 from app.log.kafka.client import Leaders
@@ -44,6 +45,9 @@ class LaggingCluster:
         self._looks -= 1
         return {} if self._looks >= 0 else self._known(names)
 
+    async def replicas(self, _name: str) -> int:
+        return 1
+
     async def leaders(self, names: Sequence[str]) -> Mapping[str, Leaders]:
         return self._known(names)
 
@@ -62,7 +66,7 @@ class LaggingCluster:
 
 
 def an_admin(cluster: LaggingCluster) -> Admin:
-    return Admin(Turns(), cluster, replication_factor=1)  # type: ignore[arg-type]  # fakes of both
+    return Admin(Turns(), cluster, replication=Replication(1))  # type: ignore[arg-type]  # fakes of both
 
 
 async def test_a_topic_that_another_process_made_is_waited_for_until_the_brokers_know_it() -> None:
