@@ -89,6 +89,11 @@ def asking(path: str, query: Mapping[str, Any]) -> Request:
     return replace(with_json("POST", path, {"query": query}), repeatable=True)
 
 
+def in_numbers(request: Request) -> Request:
+    """A request for metrics in our own form, though the service may answer Hermes' by default."""
+    return replace(request, headers={**request.headers, "Prefer": "figures=numbers"})
+
+
 def creating(path: str, value: object, *, key: str) -> Request:
     """A request that creates something, once for each `key`: so it can be sent again."""
     headers = {"Content-Type": _JSON, "Idempotency-Key": key}

@@ -265,7 +265,9 @@ def _services(core: _Core) -> Services:
         catalogue=CatalogueService(
             database, topic=_topic_described, subscription=_subscription_described
         ),
-        console=ConsoleSettings(groups_restricted=controlled),
+        console=ConsoleSettings(
+            groups_restricted=controlled, hermes_metrics=settings.hermes_metrics
+        ),
         idempotent=IdempotentRequests(database),
         groups=GroupService(database),
         topics=topics,

@@ -171,6 +171,11 @@ class Settings(BaseSettings):
         description="host:port where a worker answers `/metrics` and `/status/ready`"
         " (docs/metrics.md); of several on a machine the next ones have the ports after it",
     )
+    hermes_metrics: bool = Field(
+        default=False,
+        description="whether `…/metrics` and `/query/…/metrics` have figures as texts, which"
+        " Hermes' Java classes read (docs/api.md)",
+    )
     metrics_names_max: int = Field(
         default=1_000,
         ge=0,

@@ -25,6 +25,7 @@ from angelia_client.requests import (
     creating,
     escaped,
     get,
+    in_numbers,
     moment_text,
     query_of,
     subscription_path,
@@ -104,14 +105,14 @@ class AsyncSubscriptions:
     async def metrics(self, topic: str, name: str) -> SubscriptionMetrics:
         """Its counts and rates."""
         path = f"{subscription_path(topic, name)}/metrics"
-        return SubscriptionMetrics.of(await self._sender.json(get(path)))
+        return SubscriptionMetrics.of(await self._sender.json(in_numbers(get(path))))
 
     async def query_metrics(
         self, query: Mapping[str, Any] | None = None
     ) -> AsyncIterator[NamedSubscriptionMetrics]:
         """The same of all subscriptions whose figures a query holds for (`{"lag": {"gt": 99}}`)."""
         path = "/query/subscriptions/metrics"
-        async for found in self._sender.listed(asking(path, query or {})):
+        async for found in self._sender.listed(in_numbers(asking(path, query or {}))):
             yield NamedSubscriptionMetrics.of(found)
 
     async def health(self, topic: str, name: str) -> Health:

@@ -15,6 +15,7 @@ from angelia_client.requests import (
     creating,
     escaped,
     get,
+    in_numbers,
     subscription_path,
     topic_path,
     with_json,
@@ -82,13 +83,15 @@ class AsyncTopics:
 
     async def metrics(self, name: str) -> TopicMetrics:
         """What is known of its traffic."""
-        return TopicMetrics.of(await self._sender.json(get(f"{topic_path(name)}/metrics")))
+        request = in_numbers(get(f"{topic_path(name)}/metrics"))
+        return TopicMetrics.of(await self._sender.json(request))
 
     async def query_metrics(
         self, query: Mapping[str, Any] | None = None
     ) -> AsyncIterator[NamedTopicMetrics]:
         """The same of topics whose figures a query holds for (`{"deliveryRate": {"gt": 9}}`)."""
-        async for found in self._sender.listed(asking("/query/topics/metrics", query or {})):
+        request = in_numbers(asking("/query/topics/metrics", query or {}))
+        async for found in self._sender.listed(request):
             yield NamedTopicMetrics.of(found)
 
 

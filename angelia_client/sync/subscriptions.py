@@ -26,6 +26,7 @@ from angelia_client.requests import (
     creating,
     escaped,
     get,
+    in_numbers,
     moment_text,
     query_of,
     subscription_path,
@@ -106,14 +107,14 @@ class Subscriptions:
     def metrics(self, topic: str, name: str) -> SubscriptionMetrics:
         """Its counts and rates."""
         path = f"{subscription_path(topic, name)}/metrics"
-        return SubscriptionMetrics.of(self._sender.json(get(path)))
+        return SubscriptionMetrics.of(self._sender.json(in_numbers(get(path))))
 
     def query_metrics(
         self, query: Mapping[str, Any] | None = None
     ) -> Iterator[NamedSubscriptionMetrics]:
         """The same of all subscriptions whose figures a query holds for (`{"lag": {"gt": 99}}`)."""
         path = "/query/subscriptions/metrics"
-        for found in self._sender.listed(asking(path, query or {})):
+        for found in self._sender.listed(in_numbers(asking(path, query or {}))):
             yield NamedSubscriptionMetrics.of(found)
 
     def health(self, topic: str, name: str) -> Health:

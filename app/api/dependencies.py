@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Path
 from starlette.requests import Request
 
+from app.api.media import wants_texts
 from app.domain.console import ConsoleSettings
 from app.services.access import AccessService
 from app.services.activity import ActivityService
@@ -98,6 +99,13 @@ async def _services(request: Request) -> Services:
 
 
 ServicesOf = Annotated[Services, Depends(_services)]
+
+
+async def _wants_texts(request: Request, services: ServicesOf) -> bool:
+    return wants_texts(request, default=services.console.hermes_metrics)
+
+
+TextsWanted = Annotated[bool, Depends(_wants_texts)]
 GroupName = Annotated[str, Path(description="name of the group", examples=["shop"])]
 TopicName = Annotated[str, Path(description="qualified name", examples=["shop.orders"])]
 SubscriptionName = Annotated[str, Path(description="name of the subscription")]

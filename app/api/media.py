@@ -105,8 +105,19 @@ def status_code_of(text: str) -> int:
 
 def is_strict(request: Request) -> bool:
     """Whether the request refuses what would be ignored (`Prefer: handling=strict`)."""
-    preferences = ",".join(request.headers.getlist("prefer")).replace(" ", "").lower()
-    return "handling=strict" in preferences.split(",")
+    return "handling=strict" in _preferences(request)
+
+
+def wants_texts(request: Request, *, default: bool) -> bool:
+    """Whether figures are to be texts, as in Hermes (`Prefer: figures=texts`, or `numbers`)."""
+    preferences = _preferences(request)
+    if "figures=numbers" in preferences:
+        return False
+    return default or "figures=texts" in preferences
+
+
+def _preferences(request: Request) -> list[str]:
+    return ",".join(request.headers.getlist("prefer")).replace(" ", "").lower().split(",")
 
 
 def prefers_text(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Delivery in batches: several messages of a partition in one request."""
+"""Delivery in batches: several messages in one request."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a console for people is told about this installation."""
+"""What differs between installations for consoles and clients."""
 
 from dataclasses import dataclass
 
@@ -11,3 +11,5 @@ class ConsoleSettings:
     environment_name: str = ""
     # Whether only admins, and owners of a group, create groups.
     groups_restricted: bool = False
+    # Whether metrics are answered in Hermes' form, unless a request asks for numbers.
+    hermes_metrics: bool = False

@@ -1,12 +1,13 @@
-"""Collects the messages of each partition into batches; one of a partition is under way at a time.
+"""Collects messages of all partitions into batches; of each, one batch is under way at a time.
 
 An order like others: what it collects is opened and not finished, so that no commit passes it, and
-whatever closes its cursor makes it be read again.
+what a cursor that closes has in it is read again by whom the partition goes to.
 """
 
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from app.domain.batching import Batching
@@ -15,9 +16,10 @@ from app.domain.fetch import FetchPolicy
 from app.domain.message import Message
 from app.domain.subscription import DeliveryPolicy
 from workers.consumer.clocks import delay_left_ms, is_stale
+from workers.consumer.collected import CollectedBatch, singles, without
 from workers.consumer.cursor import Cursor
 from workers.consumer.order import Opened
-from workers.delivery.batch import Framing, MessageBatch, UnfitError, framing_of
+from workers.delivery.batch import Framing, UnfitError, framing_of
 
 _AT_ONCE: Final = float("-inf")
 
@@ -29,30 +31,58 @@ class Clocks(NamedTuple):
     wall_ms: Callable[[], float] = lambda: time.time_ns() / 1e6
 
 
+class _Piece(NamedTuple):
+    """A message as a part of a batch's body, and when that is sent at the latest."""
+
+    opened: Opened
+    body: bytes
+    due: float
+
+
 class _OpenBatch:
-    """What is collected of one partition, and when it is sent at the latest."""
+    """What is collected so far."""
 
-    __slots__ = ("due", "opened", "pieces", "volume")
+    __slots__ = ("_framing", "cursors", "due", "pieces", "volume")
 
-    def __init__(self, volume: int, due: float) -> None:
-        self.opened: list[Opened] = []
-        self.pieces: list[bytes] = []
-        self.volume = volume
-        self.due = due
+    def __init__(self, framing: Framing) -> None:
+        self._framing = framing
+        self.pieces: list[_Piece] = []
+        self.volume = framing.overhead
+        # When it is sent at the latest, and of whom it has messages.
+        self.due = math.inf
+        self.cursors: set[Cursor] = set()
 
-    def add(self, opened: Opened, piece: bytes, volume: int) -> None:
-        self.opened.append(opened)
+    def volume_with(self, piece: _Piece) -> int:
+        """Bytes of its body with that one, too."""
+        between = len(self._framing.between) if self.pieces else 0
+        return self.volume + between + len(piece.body)
+
+    def add(self, piece: _Piece) -> None:
+        """Have it in the batch."""
+        self.volume = self.volume_with(piece)
         self.pieces.append(piece)
-        self.volume = volume
+        self.due = min(self.due, piece.due)
+        self.cursors.add(piece.opened.cursor)
+
+    def without(self, cursor: Cursor) -> "_OpenBatch":
+        """The batch without what is of `cursor`."""
+        if cursor not in self.cursors:
+            return self
+        left = _OpenBatch(self._framing)
+        for piece in self.pieces:
+            if piece.opened.cursor is not cursor:
+                left.add(piece)
+        return left
 
 
 class Batches:
     """The order of a subscription that wants batches: each partition's messages as they come.
 
-    A batch is handed out as one message (`MessageBatch`) when it is as large as it may be, and when
-    its time has come and there is nothing more to read. A message that cannot be in any batch, or
-    is too old for its first attempt, is handed out by itself, refused. Of each partition at most
-    one batch is collected, and it is not read on while one is under way.
+    A batch is handed out as one message (`CollectedBatch`) when it is as large as it may be, and
+    when its time has come. It has messages of whatever partitions have some. A message that cannot
+    be in any batch, or is too old for its first attempt, is handed out by itself, refused. At most
+    one batch is collected, and a partition is not read on while a batch with messages of it is
+    under way: then at most one message of it, which did not fit, waits for the next batch.
     """
 
     def __init__(
@@ -68,18 +98,19 @@ class Batches:
         self._subscription_id = subscription_id
         self._clocks = clocks or Clocks()
         self._framing: Framing = framing_of(batching)
-        self._open: dict[Cursor, _OpenBatch] = {}
-        self._under_way: dict[Cursor, MessageBatch] = {}
-        # Too old when their batch was to be sent.
-        self._refused: deque[Opened] = deque()
+        self._open = _OpenBatch(self._framing)
+        self._under_way: dict[Cursor, CollectedBatch] = {}
+        # Of partitions under way: the message that did not fit any more.
+        self._behind: dict[Cursor, _Piece] = {}
+        # To be handed out: batches, and messages that became too old for theirs.
+        self._ready: deque[Opened] = deque()
 
     @property
     def next_due(self) -> float | None:
-        """When the next batch is sent at the latest (monotonic seconds); at once for refusals."""
-        if self._refused:
+        """When the next batch is sent at the latest (monotonic seconds)."""
+        if self._ready:
             return _AT_ONCE
-        waiting = (b.due for cursor, b in self._open.items() if cursor not in self._under_way)
-        return min(waiting, default=None)
+        return self._open.due if self._open.pieces else None
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         """Keep to the ages of `policy` from now on."""
@@ -87,123 +118,134 @@ class Batches:
         self._policy = policy
 
     def may_open(self) -> bool:
-        """Always: what is kept of a partition is bounded by itself."""
+        """Always: what is kept is bounded by itself."""
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether no batch of the partition is under way."""
+        """Whether no batch with messages of the partition is under way."""
         return cursor not in self._under_way
 
     def admit(self, opened: Opened) -> Opened | None:
         """Collect it; returns the batch that is complete now, or a message that is refused."""
-        cursor, framing = opened.cursor, self._framing
+        framing = self._framing
         try:
-            piece = framing.piece(opened.message)
+            body = framing.piece(opened.message)
         except UnfitError as exc:
             return _refused(opened, str(exc))
-        if framing.overhead + len(piece) > self.batching.volume:
+        if framing.overhead + len(body) > self.batching.volume:
             return _refused(opened, BATCH_VOLUME_EXCEEDED)
-        complete = None
-        batch = self._open.get(cursor)
-        if batch is not None and self._volume_with(batch, piece) > self.batching.volume:
-            complete, batch = self._closed(cursor), None
-        if batch is None:
-            batch = self._begun(cursor)
-        batch.add(opened, piece, self._volume_with(batch, piece))
-        if self._is_full(batch):
-            batch.due = _AT_ONCE
-            complete = complete or self._closed(cursor)
-        return complete or self._next_refused()
+        due = self._clocks.monotonic() + self.batching.time.total_seconds()
+        self._collect(_Piece(opened, body, due))
+        return self._next_ready()
 
     def overdue(self, *, readable: bool = True) -> Opened | None:
-        """What is to be handed out now: a refused message, or a batch whose time has come.
+        """What is to be handed out now: a refused message, or a batch that is complete or due.
 
         Not `readable`: what more there is may not be taken yet, and is not waited for.
         """
-        if self._refused:
-            return self._next_refused()
-        now = self._clocks.monotonic()
-        for cursor, batch in self._open.items():
-            if cursor in self._under_way:
-                continue
-            if self._is_due(cursor, batch, now) or (batch.due <= now and not readable):
-                return self._closed(cursor) or self._next_refused()
-        return None
+        if not self._ready and self._open.pieces and self._is_due(readable=readable):
+            self._complete()
+        return self._next_ready()
 
     def failed(self, cursor: Cursor, message: Message) -> None:
         """It stays under way."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """None: the partition may be read on."""
-        if self._under_way.get(cursor) is message:
-            del self._under_way[cursor]
+        """None: the partitions of the batch may be read on."""
+        del cursor  # one of those that the batch has messages of
+        if isinstance(message, CollectedBatch):
+            for each in message.cursors:
+                if self._under_way.get(each) is message:
+                    del self._under_way[each]
+                    self._follow(each)
         return None
 
     def release(self, cursor: Cursor) -> None:
-        """Forget what is collected and under way: it is read again."""
-        self._open.pop(cursor, None)
+        """Forget what is collected of it: it is read again."""
         self._under_way.pop(cursor, None)
-        if self._refused:
-            kept = (opened for opened in self._refused if opened.cursor is not cursor)
-            self._refused = deque(kept)
+        self._behind.pop(cursor, None)
+        self._open = self._open.without(cursor)
+        left = [without(opened, cursor) for opened in self._ready]
+        self._ready = deque(opened for opened in left if opened is not None)
 
     def drain(self) -> Iterable[Opened]:
         """All that is collected, message by message."""
-        kept = [opened for batch in self._open.values() for opened in batch.opened]
-        kept += [opened._replace(refused=None) for opened in self._refused]
-        self._open, self._refused = {}, deque()
+        pieces = [*self._open.pieces, *self._behind.values()]
+        kept = [piece.opened for piece in pieces]
+        kept += [single for opened in self._ready for single in singles(opened)]
+        self._open, self._behind, self._ready = _OpenBatch(self._framing), {}, deque()
         return sorted(kept, key=lambda opened: opened.message.offset)
 
-    def _next_refused(self) -> Opened | None:
-        return self._refused.popleft() if self._refused else None
+    def _next_ready(self) -> Opened | None:
+        return self._ready.popleft() if self._ready else None
 
-    def _volume_with(self, batch: _OpenBatch, piece: bytes) -> int:
-        between = len(self._framing.between) if batch.pieces else 0
-        return batch.volume + between + len(piece)
+    def _collect(self, piece: _Piece) -> None:
+        if self._open.pieces and self._open.volume_with(piece) > self.batching.volume:
+            self._complete()
+        if piece.opened.cursor in self._under_way:
+            self._behind[piece.opened.cursor] = piece
+            return
+        self._open.add(piece)
+        is_full = len(self._open.pieces) >= self.batching.size
+        if is_full or self._open.volume >= self.batching.volume:
+            self._complete()
 
-    def _is_full(self, batch: _OpenBatch) -> bool:
-        return len(batch.opened) >= self.batching.size or batch.volume >= self.batching.volume
+    def _follow(self, cursor: Cursor) -> None:
+        """Collect what did not fit into the batch of `cursor` that is finished."""
+        piece = self._behind.pop(cursor, None)
+        if piece is not None:
+            self._collect(piece)
 
-    def _is_due(self, cursor: Cursor, batch: _OpenBatch, now: float) -> bool:
-        if batch.due == _AT_ONCE:
+    def _is_due(self, *, readable: bool) -> bool:
+        cursors = self._open.cursors
+        # No more can be opened behind one of its messages.
+        if any(cursor.is_full for cursor in cursors):
             return True
-        # What can be read is in it first; unless no more can be opened behind it.
-        return (batch.due <= now and not cursor.queued) or cursor.is_full
+        if self._open.due > self._clocks.monotonic():
+            return False
+        # What can be read on is in it first.
+        return not readable or not any(cursor.queued for cursor in cursors)
 
-    def _begun(self, cursor: Cursor) -> _OpenBatch:
-        due = self._clocks.monotonic() + self.batching.time.total_seconds()
-        batch = self._open[cursor] = _OpenBatch(self._framing.overhead, due)
-        return batch
+    def _complete(self) -> None:
+        """Have what is collected handed out as a batch, without what is too old by now."""
+        pieces, self._open = self._open.pieces, _OpenBatch(self._framing)
+        stale = self._stale(pieces)
+        if sendable := [piece for piece in pieces if piece.opened not in stale]:
+            self._ready.append(self._batch_of(sendable))
+        self._ready.extend(_refused(opened, PUBLISH_TTL_ELAPSED) for opened in stale)
 
-    def _closed(self, cursor: Cursor) -> Opened | None:
-        """The batch as one message, without those that are too old by now; None if all are."""
-        batch = self._open.pop(cursor)
-        sendable = self._sendable(batch)
-        if not sendable:
-            return None
-        message = MessageBatch(
-            [opened.message for opened, _ in sendable],
-            self._framing.body(piece for _, piece in sendable),
-            content_type=self._framing.content_type,
+    def _batch_of(self, pieces: Sequence[_Piece]) -> Opened:
+        opened = [piece.opened for piece in pieces]
+        message = CollectedBatch(
+            opened,
+            [piece.body for piece in pieces],
+            framing=self._framing,
             subscription_id=self._subscription_id,
         )
-        self._under_way[cursor] = message
-        # The time to live runs from when it is handed out, and goes on after a crash: then the
-        # first message has been open for longer than a batch waits.
-        waited_ms = self.batching.time.total_seconds() * 1e3
-        opened_ms = min(self._clocks.wall_ms(), batch.opened[0].opened_ms + waited_ms)
-        return Opened(cursor, message, int(opened_ms), kept=True)
+        self._under_way.update(dict.fromkeys(message.cursors, message))
+        return Opened(opened[0].cursor, message, self._opened_ms(opened), kept=True)
 
-    def _sendable(self, batch: _OpenBatch) -> list[tuple[Opened, bytes]]:
-        pairs = list(zip(batch.opened, batch.pieces, strict=True))
+    def _opened_ms(self, opened: Sequence[Opened]) -> int:
+        """Since when the time to live of a batch with these runs.
+
+        From when it is handed out; and it goes on after a crash: then the first message of a
+        partition has been open for longer than a batch waits. Messages of other partitions, which
+        have not, are not given up sooner by that.
+        """
+        first = {each.cursor: each.opened_ms for each in reversed(opened)}
+        waited_ms = self.batching.time.total_seconds() * 1e3
+        return int(min(self._clocks.wall_ms(), max(first.values()) + waited_ms))
+
+    def _stale(self, pieces: Sequence[_Piece]) -> Collection[Opened]:
         if self._policy.publish_ttl is None:
-            return pairs
+            return ()
         policy, now_ms = self._policy, self._clocks.wall_ms()
+        messages = [piece.opened.message for piece in pieces]
         # When all of it may be sent.
-        now_ms += max(delay_left_ms(o.message, policy, now_ms=now_ms) for o in batch.opened)
-        stale = [o for o in batch.opened if is_stale(o.message, policy, now_ms=now_ms)]
-        self._refused.extend(_refused(opened, PUBLISH_TTL_ELAPSED) for opened in stale)
-        return [(o, p) for o, p in pairs if not is_stale(o.message, policy, now_ms=now_ms)]
+        now_ms += max(delay_left_ms(message, policy, now_ms=now_ms) for message in messages)
+        opened = (piece.opened for piece in pieces)
+        # As keys: in their order, and soon found.
+        return {each: None for each in opened if is_stale(each.message, policy, now_ms=now_ms)}
 
 
 def _refused(opened: Opened, reason: str) -> Opened:

@@ -8,11 +8,11 @@ from app.domain.delivery import PUBLISH_TTL_ELAPSED, TTL_ELAPSED, Discarded
 from app.domain.subscription import DeliveryPolicy, OnExhausted
 from workers.consumer.breaker import Breaker  # noqa: TC001 - hidden types help nobody
 from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
+from workers.consumer.collected import CollectedBatch
 from workers.consumer.intake import Intake
 from workers.consumer.order import Opened
 from workers.consumer.retries import BatchJob, Job, RetryPark
 from workers.consumer.room import Room
-from workers.delivery.batch import MessageBatch
 from workers.delivery.deferral import Deferral
 
 # Messages that always fail get one request in so many: the others must not wait for them.
@@ -134,7 +134,7 @@ class Choice:
         cursor, message, opened_ms, refused, _ = opened
         elapsed = (now_ms - opened_ms) / 1e3
         deadline = now + self._ttl_s - elapsed if elapsed > 0 else now + self._ttl_s
-        kind = BatchJob if isinstance(message, MessageBatch) else Job
+        kind = BatchJob if isinstance(message, CollectedBatch) else Job
         job = kind(message, cursor, deadline)
         if cursor.attempts:
             job.attempts = cursor.attempts.get(message.offset, 0)
@@ -149,7 +149,7 @@ class Choice:
         delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
         elapsed = (now_ms - ttl_starts_ms(message, policy, opened_ms=opened_ms)) / 1e3
         due = now + delay_ms / 1e3
-        kind = BatchJob if isinstance(message, MessageBatch) else Job
+        kind = BatchJob if isinstance(message, CollectedBatch) else Job
         job = kind(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
         job.attempts = cursor.attempts.get(message.offset, 0)
         if breaker is not None:

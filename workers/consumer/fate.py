@@ -69,8 +69,8 @@ class Fate:
             self._choice.breaker.failed(job, now)
         if reason := self._given_up(job, due):
             return Discard(job, Discarded(reason=reason, status=outcome.status))
-        job.cursor.tried(job.message, job.attempts)
-        if job.cursor.closing:
+        job.keep_attempts()
+        if job.is_left():
             return None
         if not job.put_off:
             self._intake.failed(job.cursor, job.message)
@@ -86,7 +86,7 @@ class Fate:
                 await self._record(job, discarded)
         finally:
             if parked:
-                job.cursor.landed()
+                job.landed()
 
     def _keep(self, job: Job, due: float) -> Discard | None:
         """Park `job` until `due`, or do what is to be done when there is no room."""
@@ -101,7 +101,7 @@ class Fate:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
-        oldest.cursor.started()  # it is not handed over before this has been recorded
+        oldest.started()  # it is not handed over before this has been recorded
         return Discard(oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), parked=True)
 
     def _given_up(self, job: Job, due: float) -> str | None:

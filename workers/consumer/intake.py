@@ -15,6 +15,7 @@ from app.domain.subscription import Ordering, Subscription
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from workers.consumer.batches import Batches
+from workers.consumer.collected import CollectedBatch, begun, without
 from workers.consumer.cursor import Cursor
 from workers.consumer.fetches import Fetches
 from workers.consumer.order import Opened, Order, order_of
@@ -60,6 +61,9 @@ class Intake:
         self._order: Order | None = None
         # The order, when it makes batches.
         self._batches: Batches | None = None
+        # The partitions take turns, message by message. But a batch takes what one of them has
+        # before it takes from others: so there are others for the next batch, beside it in the air.
+        self._rotation = -1
         # Not to be read on before one of their messages is finished, or the order is another.
         self._barred: set[Cursor] = set()
         # Retransmissions of which nothing more is wanted.
@@ -118,11 +122,11 @@ class Intake:
         batching, policy = subscription.batching, subscription.policy
         self._ordered_by = _ordered_by(subscription)
         if batching is None:
-            self._batches = None
+            self._batches, self._rotation = None, -1
             self._order = order_of(subscription)
         else:
             self._batches = Batches(batching, policy, subscription_id=subscription.id)
-            self._order = self._batches
+            self._order, self._rotation = self._batches, 0
 
     def _take_by(self, fetch: FetchPolicy) -> None:
         self._fetches.configure(fetch)
@@ -150,13 +154,14 @@ class Intake:
 
     def release(self, cursor: Cursor) -> None:
         """Forget what is held of `cursor`, which is closing: it stays unfinished."""
-        if self._held is not None and self._held.cursor is cursor:
-            self._held = None
+        if self._held is not None:
+            self._held = without(self._held, cursor)
         self._barred.discard(cursor)
         if self._order is not None:
             self._order.release(cursor)
         if self._freed:
-            self._freed = deque(opened for opened in self._freed if opened.cursor is not cursor)
+            left = [without(opened, cursor) for opened in self._freed]
+            self._freed = deque(opened for opened in left if opened is not None)
 
     def failed(self, cursor: Cursor, message: Message) -> None:
         """It is to be tried again: what comes after it in its order waits."""
@@ -170,9 +175,11 @@ class Intake:
         freed = self._order.finished(cursor, message)
         if freed is not None:
             self._freed.append(freed)
-        if cursor in self._barred:
-            self._barred.remove(cursor)
-            self.add(cursor)
+        cursors = message.cursors if isinstance(message, CollectedBatch) else (cursor,)
+        for each in cursors:
+            if each in self._barred:
+                self._barred.remove(each)
+                self.add(each)
 
     def look_ahead(self) -> None:
         """Filter up to the next wanted message, which is held: filtering waits for no rate."""
@@ -211,7 +218,7 @@ class Intake:
         self._held = None
         if held is not None or opened.kept:
             # It could not be sent before: that is no time that it was tried for.
-            opened = opened.begun(time.time_ns() // 1_000_000)
+            opened = begun(opened, time.time_ns() // 1_000_000)
         return opened
 
     def _next_wanted(self) -> Opened | None:
@@ -243,7 +250,7 @@ class Intake:
             elif chain is not None and not chain.judge(taken[0]).wanted:
                 self._filter_out(cursor, taken[0])
             else:
-                ready.rotate(-1)  # the partitions take turns
+                ready.rotate(self._rotation)
                 opened = Opened(cursor, taken[0], taken[1])
                 if polling is not None:
                     polling.took()

@@ -188,7 +188,7 @@ class DeliveryLine:
         self._cursors.discard(cursor)
         self._tally.leave(cursor)
         self._intake.release(cursor)
-        self._park.remove(lambda job: job.cursor is cursor)
+        self._park.remove(lambda job: job.leave(cursor))
 
     def stop(self) -> None:
         """Begin nothing more."""
@@ -243,7 +243,7 @@ class DeliveryLine:
         return job
 
     def _begin(self, job: Job, now: float) -> None:
-        job.cursor.started()
+        job.started()
         if job.failing is not None and self._choice.breaker is not None:
             self._choice.breaker.tried_again(job, now)
         if self._intake.polling is not None and not job.sent_at:
@@ -317,7 +317,7 @@ class DeliveryLine:
 
     def over(self, job: Job) -> None:
         """Nothing more is done for it now."""
-        job.cursor.landed()
+        job.landed()
         if self._intake.polling is not None and self._intake.polling.landed(job.message):
             # The next poll may begin, in more than this slot.
             self._pump_soon()

@@ -1,13 +1,13 @@
 """Messages between two attempts: they hold no thread, no connection, no timer of their own."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nobody
 from app.domain.message import Message
+from workers.consumer.collected import CollectedBatch
 from workers.consumer.cursor import Cursor
-from workers.delivery.batch import MessageBatch
 from workers.delivery.flight import InAir  # noqa: TC001 - hidden types help nobody
 from workers.transport.opening import Opening  # noqa: TC001 - hidden types help nobody
 
@@ -84,27 +84,78 @@ class Job:
         self.put_off = False
         self.alone = 0
 
+    def started(self) -> None:
+        """A request of it is about to leave."""
+        self.cursor.started()
+
+    def landed(self) -> None:
+        """That request is over, whatever came of it."""
+        self.cursor.landed()
+
     def delivered(self) -> None:
         """The subscriber has it."""
         self.cursor.delivered(self.message)
 
+    def keep_attempts(self) -> None:
+        """Have commits say how often it was tried."""
+        self.cursor.tried(self.message, self.attempts)
+
+    def leave(self, cursor: Cursor) -> bool:
+        """Forget what is of `cursor`, which closes; whether nothing is left of it."""
+        return self.cursor is cursor
+
+    def is_left(self) -> bool:
+        """Whether nothing of it is to be tried again here, as its cursors close."""
+        return self.cursor.closing
+
 
 class BatchJob(Job):
-    """A batch on its way: it is tried as one, and finished message by message."""
+    """A batch on its way: it is tried as one, and finished message by message.
 
-    __slots__ = ()
+    `cursor` is that of its first message.
+    """
 
-    message: MessageBatch
+    __slots__ = ("_in_air",)
+
+    message: CollectedBatch
+    _in_air: Sequence[Cursor]
+
+    def started(self) -> None:
+        """A request of it is about to leave, for each of its cursors."""
+        self._in_air = self.message.cursors
+        for cursor in self._in_air:
+            cursor.started()
+
+    def landed(self) -> None:
+        """That request is over, also for cursors that have left it meanwhile."""
+        for cursor in self._in_air:
+            cursor.landed()
 
     def delivered(self) -> None:
         """The subscriber has all of it."""
-        for message in self.message.messages:
-            self.cursor.delivered(message)
+        for opened in self.message.opened:
+            opened.cursor.delivered(opened.message)
+
+    def keep_attempts(self) -> None:
+        """Have commits say it of the first message of each partition, as batches begin with it."""
+        for cursor, opened in {o.cursor: o for o in reversed(self.message.opened)}.items():
+            cursor.tried(opened.message, self.attempts)
+
+    def leave(self, cursor: Cursor) -> bool:
+        """Forget what is of `cursor`; whether nothing is left of it."""
+        if not self.message.leave(cursor):
+            return True
+        self.cursor = self.message.opened[0].cursor
+        return False
+
+    def is_left(self) -> bool:
+        """Whether all its cursors close; what is of some that close is forgotten."""
+        return any(self.leave(cursor) for cursor in self.message.cursors if cursor.closing)
 
     def singles(self) -> Iterator[Job]:
         """Each message as a job of its own, as often tried as the batch."""
-        for message in self.message.messages:
-            job = Job(message, self.cursor, self.deadline)
+        for opened in self.message.opened:
+            job = Job(opened.message, opened.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status
             job.ttl_s = self.ttl_s
             yield job

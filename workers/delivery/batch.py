@@ -18,13 +18,13 @@ class UnfitError(ValueError):
 
 
 class MessageBatch(Message):
-    """Messages of one partition, in their order, that are delivered together.
+    """Messages of one topic that are delivered together, those of each partition in their order.
 
-    Its id is the same for the same messages of a subscription, so that who gets a batch again,
-    even after a crash, can tell. Its age is that of its youngest message.
+    Its id is the same for the same messages of a subscription, so that who gets a batch again can
+    tell. Its age is that of its youngest message. Its place is that of its first one.
     """
 
-    __slots__ = ("messages",)
+    __slots__ = ("_subscription_id", "messages")
 
     def __init__(
         self,
@@ -36,12 +36,20 @@ class MessageBatch(Message):
     ) -> None:
         first = messages[0]
         super().__init__(Record(first.offset, 0, None, body, []), first.partition)
-        self.messages = messages
+        self._subscription_id = subscription_id
         self.content_type = content_type
+        self.fill(messages, body)
+
+    def fill(self, messages: Sequence[Message], body: bytes) -> None:
+        """Have these in it, as `body`."""
+        self.messages, self.body = messages, body
+        self.offset, self.partition = messages[0].offset, messages[0].partition
         self.published_ms = max(message.published_ms for message in messages)
-        places = " ".join(f"{message.offset}:{message.id.hex()}" for message in messages)
-        partition = f"{first.partition.topic}/{first.partition.index}"
-        self.id = str(uuid5(_BATCHES, f"{subscription_id} {partition} {places}")).encode("ascii")
+        places = " ".join(
+            f"{message.partition.index}/{message.offset}:{message.id.hex()}" for message in messages
+        )
+        named = f"{self._subscription_id} {self.partition.topic} {places}"
+        self.id = str(uuid5(_BATCHES, named)).encode("ascii")
 
 
 class Framing(NamedTuple):

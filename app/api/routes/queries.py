@@ -7,12 +7,14 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from app.api.access import requires
-from app.api.dependencies import ServicesOf, TopicName
+from app.api.dependencies import ServicesOf, TextsWanted, TopicName
 from app.api.documented import LINK_HEADER, answers, errors, names_listed, takes
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
 from app.api.pages import KeyPageOf, keyed, next_link
+from app.api.schemas import hermes_metrics
 from app.api.schemas.catalogue import QueryBody, SearchRead, StatsRead
 from app.api.schemas.group import GroupBody
+from app.api.schemas.hermes_metrics import HermesForm
 from app.api.schemas.metrics import NamedSubscriptionMetricsRead, NamedTopicMetricsRead
 from app.api.schemas.subscription import SubscriptionRead, subscription_read
 from app.api.schemas.topic import TopicRead, topic_read
@@ -94,10 +96,16 @@ async def query_subscriptions(request: Request, services: ServicesOf, page: Page
     responses=answers(NamedTopicMetricsRead, many=True, headers=LINK_HEADER) | _ERRORS,
     openapi_extra=takes(QueryBody, {"query": {"deliveryRate": {"gt": 100}}}),
 )
-async def query_topic_metrics(request: Request, services: ServicesOf, page: PageOf) -> Response:
-    """Figures of the topics for which a query over figures holds, by name, page by page."""
+async def query_topic_metrics(
+    request: Request, services: ServicesOf, *, page: PageOf, texts: TextsWanted
+) -> Response:
+    """Figures of the topics for which a query over figures holds, by name, page by page.
+
+    With `Prefer: figures=texts` in Hermes' form.
+    """
     asked = await _asked(request)
-    return _described(request, await services.catalogue_figures.topics(asked, _keyed(page, 1)))
+    found = await services.catalogue_figures.topics(asked, _keyed(page, 1))
+    return _described(request, found, hermes_metrics.NAMED_TOPIC if texts else None)
 
 
 @router.post(
@@ -107,12 +115,15 @@ async def query_topic_metrics(request: Request, services: ServicesOf, page: Page
     openapi_extra=takes(QueryBody, {"query": {"lag": {"gt": 1000}}}),
 )
 async def query_subscription_metrics(
-    request: Request, services: ServicesOf, page: PageOf
+    request: Request, services: ServicesOf, *, page: PageOf, texts: TextsWanted
 ) -> Response:
-    """Figures of the subscriptions for which a query over figures holds, page by page."""
+    """Figures of the subscriptions for which a query over figures holds, page by page.
+
+    With `Prefer: figures=texts` in Hermes' form.
+    """
     asked = await _asked(request)
     found = await services.catalogue_figures.subscriptions(asked, _keyed(page, 2))
-    return _described(request, found)
+    return _described(request, found, hermes_metrics.NAMED_SUBSCRIPTION if texts else None)
 
 
 @router.post(
@@ -240,9 +251,10 @@ def _next(request: Request, after: Key | None) -> AnswerNotes:
     return AnswerNotes(extra=next_link(request, "/".join(after)) if after else {})
 
 
-def _described(request: Request, found: Found[Described]) -> Response:
+def _described(request: Request, found: Found[Described], form: HermesForm | None) -> Response:
     link = next_link(request, "/".join(found.after)) if found.after else {}
-    return answer(list(found.items), notes=AnswerNotes(extra=link))
+    items = list(found.items) if form is None else [form.of(each) for each in found.items]
+    return answer(items, notes=AnswerNotes(extra=link))
 
 
 def _keyed(page: Page, width: int) -> Page:

@@ -5,7 +5,13 @@ from starlette.responses import Response
 
 from app.api.access import CallerOf, requires
 from app.api.conditional import ETAG_HEADER, check, etag, if_unchanged
-from app.api.dependencies import Services, ServicesOf, SubscriptionName, TopicName
+from app.api.dependencies import (
+    Services,
+    ServicesOf,
+    SubscriptionName,
+    TextsWanted,
+    TopicName,
+)
 from app.api.documented import (
     APPLIED_HEADER,
     IGNORED_HEADER,
@@ -18,6 +24,7 @@ from app.api.documented import (
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request, json_string
 from app.api.pages import NamePageOf, TrackedOnly, names_answer
+from app.api.schemas import hermes_metrics
 from app.api.schemas.base import Ignored
 from app.api.schemas.beginning import beginning_in
 from app.api.schemas.history import CreatedSubscriptionRead, created_subscription_read
@@ -204,10 +211,14 @@ async def set_state(
     responses=answers(SubscriptionMetricsRead) | errors(400, 404),
 )
 async def subscription_metrics(
-    topic: TopicName, name: SubscriptionName, services: ServicesOf
+    topic: TopicName, name: SubscriptionName, *, services: ServicesOf, texts: TextsWanted
 ) -> Response:
-    """Counts of its life, what is open now, and rates per second."""
-    return answer(SubscriptionMetricsRead.of(await services.metrics.subscription(topic, name)))
+    """Counts of its life, what is open now, and rates per second.
+
+    With `Prefer: figures=texts` in Hermes' form.
+    """
+    found = SubscriptionMetricsRead.of(await services.metrics.subscription(topic, name))
+    return answer(hermes_metrics.SUBSCRIPTION.of(found.answered()) if texts else found)
 
 
 @router.get(

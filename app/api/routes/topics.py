@@ -5,11 +5,12 @@ from starlette.responses import Response
 
 from app.api.access import CallerOf, requires
 from app.api.conditional import ETAG_HEADER, check, etag, if_unchanged
-from app.api.dependencies import Services, ServicesOf, TopicName
+from app.api.dependencies import Services, ServicesOf, TextsWanted, TopicName
 from app.api.documented import IGNORED_HEADER, answers, errors, names_listed, takes
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request
 from app.api.pages import NamePageOf, TrackedOnly, names_answer
+from app.api.schemas import hermes_metrics
 from app.api.schemas.base import JsonObject
 from app.api.schemas.metrics import TopicMetricsRead
 from app.api.schemas.topic import (
@@ -130,9 +131,10 @@ async def delete_topic(request: Request, topic: TopicName, services: ServicesOf)
     dependencies=[requires(Role.ANY)],
     responses=answers(TopicMetricsRead) | errors(404),
 )
-async def topic_metrics(topic: TopicName, services: ServicesOf) -> Response:
-    """What is known of its traffic."""
-    return answer(TopicMetricsRead.of(await services.metrics.topic(topic)))
+async def topic_metrics(topic: TopicName, services: ServicesOf, texts: TextsWanted) -> Response:
+    """What is known of its traffic; with `Prefer: figures=texts` in Hermes' form."""
+    found = TopicMetricsRead.of(await services.metrics.topic(topic))
+    return answer(hermes_metrics.TOPIC.of(found.answered()) if texts else found)
 
 
 async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject:

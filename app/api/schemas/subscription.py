@@ -152,7 +152,7 @@ class SubscriptionBody(Schema):
     delivery_type: Literal["SERIAL", "BATCH"] = Field(
         default="SERIAL",
         description=(
-            "BATCH: several messages of a partition in one request, one request of it at a time."
+            "BATCH: several messages in one request, one of each partition at a time."
             " When created so, requestTimeout is 30000 and messageBackoff 500 unless given"
         ),
     )

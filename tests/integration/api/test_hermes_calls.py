@@ -5,8 +5,14 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
+from app.config import Settings
+from app.log.interface import MessageLog
+from app.main import create_app
+from tests.fakes.keys import KEY
 from tests.integration.api.contract import MINE, TOPIC
+from tests.integration.api.server import given, serving
 
 SUBSCRIPTION = {"name": "billing", "endpoint": "http://s.test/", "supportTeam": "B"}
 BOB = b'{"name": "Bob", "age": 50, "favoriteColor": "grey"}'
@@ -91,3 +97,65 @@ async def test_what_is_masked_in_a_copy_is_named_with_what_to_give(api: httpx.As
     }
     filled = await api.post(f"{TOPIC}/subscriptions", json=copy | secret)
     assert filled.status_code == 201, filled.text
+
+
+TOPIC_TEXTS = {"rate", "deliveryRate", "throughput"}
+ANSWER_TEXTS = {"otherErrors", "codes2xx", "codes4xx", "codes5xx", "retries", "batchRate"}
+SUBSCRIPTION_TEXTS = {"timeouts", "lag", "rate", "throughput"}
+SUBSCRIPTION_NUMBERS = {"delivered", "discarded", "volume"}
+QUERY = {"query": {"delivered": {"lt": "1"}}}
+
+
+def texts_in(metrics: dict[str, Any]) -> set[str]:
+    return {name for name, value in metrics.items() if isinstance(value, str)}
+
+
+async def metrics_of(api: httpx.AsyncClient, **headers: str) -> list[dict[str, Any]]:
+    """Those of the topic and the subscription, then as queries answer both."""
+    answers = [
+        await api.get(f"{TOPIC}/metrics", headers=headers),
+        await api.get(f"{MINE}/metrics", headers=headers),
+        await api.post("/query/topics/metrics", json={"query": {}}, headers=headers),
+        await api.post("/query/subscriptions/metrics", json=QUERY, headers=headers),
+    ]
+    bodies = [answer.json() for answer in answers]
+    return [body[0] if isinstance(body, list) else body for body in bodies]
+
+
+async def subscribed(api: httpx.AsyncClient) -> None:
+    await api.post("/topics", json={"name": "shop.orders"})
+    (await api.post(f"{TOPIC}/subscriptions", json=SUBSCRIPTION)).raise_for_status()
+
+
+def check_hermes_form(metrics: list[dict[str, Any]]) -> None:
+    topic, subscription, named_topic, named_subscription = metrics
+    assert topic.keys() == {"published", "volume", "subscriptions", *TOPIC_TEXTS}
+    assert texts_in(topic) == TOPIC_TEXTS
+    texts = SUBSCRIPTION_TEXTS | ANSWER_TEXTS
+    assert subscription.keys() == SUBSCRIPTION_NUMBERS | texts
+    assert texts_in(subscription) == texts
+    assert named_topic.keys() == topic.keys() | {"name"}
+    # The log says the rate of a single topic alone.
+    assert (named_topic["rate"], named_topic["deliveryRate"]) == ("unavailable", "0.0")
+    names = {"topicName", "name"}
+    assert named_subscription.keys() == SUBSCRIPTION_NUMBERS | SUBSCRIPTION_TEXTS | names
+    assert (named_subscription["lag"], named_subscription["rate"]) == ("0", "0.0")
+
+
+async def test_metrics_are_texts_for_requests_that_ask_for_them(api: httpx.AsyncClient) -> None:
+    await subscribed(api)
+    check_hermes_form(await metrics_of(api, Prefer="figures=texts"))
+    assert [texts_in(each) for each in (await metrics_of(api))[:2]] == [set(), set()]
+
+
+async def test_metrics_are_texts_for_all_where_that_is_set(
+    postgres_url: str, log: MessageLog
+) -> None:
+    settings = Settings(secret_key=SecretStr(KEY), hermes_metrics=True)
+    app = create_app(settings, database_url=postgres_url, log=given(log))
+    async with serving(app) as api:
+        await subscribed(api)
+        check_hermes_form(await metrics_of(api))
+        numbers = await metrics_of(api, Prefer="figures=numbers")
+        assert [texts_in(each) for each in numbers[:2]] == [set(), set()]
+        assert {"filtered", "inflight"} <= numbers[1].keys()

@@ -46,7 +46,13 @@ class BatchWitness(Witness):
     in_order: bool = False
 
     def leaves(self, messages: Sequence[Message], *, alone: bool) -> None:
-        partition = messages[0].partition
+        of_each: dict[Partition, list[Message]] = {}
+        for message in messages:
+            of_each.setdefault(message.partition, []).append(message)
+        for partition, some in of_each.items():
+            self._leave(partition, some, alone=alone)
+
+    def _leave(self, partition: Partition, messages: Sequence[Message], *, alone: bool) -> None:
         offsets = [message.offset for message in messages]
         if offsets != sorted(set(offsets)):
             self.wrong.append(f"{offsets} of {partition} are not in order")
@@ -83,12 +89,13 @@ class MoodyBatches:
         witness, batched = self._witness, isinstance(message, MessageBatch)
         messages = message.messages if isinstance(message, MessageBatch) else [message]
         witness.leaves(messages, alone=batched)
-        witness.in_air[message.partition] += 1
+        partitions = {each.partition for each in messages}
+        witness.in_air.update(partitions)
         try:
             for _ in range(self._dice.randrange(6)):
                 await asyncio.sleep(0)
         finally:
-            witness.in_air[message.partition] -= 1
+            witness.in_air.subtract(partitions)
         outcome = self._outcome()
         if isinstance(outcome, Delivered):
             witness.done.update((each.partition, each.offset) for each in messages)

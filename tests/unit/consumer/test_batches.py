@@ -13,6 +13,7 @@ from app.domain.delivery import BATCH_VOLUME_EXCEEDED, PUBLISH_TTL_ELAPSED
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy
 from workers.consumer.batches import Batches, Clocks
+from workers.consumer.collected import without
 from workers.consumer.cursor import Cursor
 from workers.consumer.order import Opened
 from workers.delivery.batch import MessageBatch
@@ -100,6 +101,78 @@ def test_the_next_batch_goes_when_the_one_before_it_is_finished(clock: Clock) ->
     second = order.overdue()
     assert second is not None
     assert second.message.body == b"[123456]"
+
+
+def test_a_batch_has_messages_of_all_partitions(clock: Clock) -> None:
+    order, first, second, third = batches(clock), a_cursor(), a_cursor(1), a_cursor(2)
+    given = [opened(first, 0, b"1"), opened(second, 0, b"2"), opened(first, 1, b"3")]
+    *_, batch = [order.admit(one) for one in given]
+    assert batch is not None
+    assert batch.message.body == b"[1,2,3]"
+    assert [order.may_read(cursor) for cursor in (first, second, third)] == [False, False, True]
+    # Others fill the next one meanwhile.
+    given = [opened(third, offset, b"4") for offset in range(3)]
+    assert admitted(order, given) == [None, None, b"[4,4,4]"]
+    order.finished(first, batch.message)
+    assert [order.may_read(cursor) for cursor in (first, second, third)] == [True, True, False]
+
+
+def test_a_message_that_does_not_fit_holds_up_its_own_partition_alone(clock: Clock) -> None:
+    order, first, second = batches(clock, replace(PLAIN, volume=8)), a_cursor(), a_cursor(1)
+    order.admit(opened(first, 0, b"12"))
+    batch = order.admit(opened(first, 1, b"1234"))
+    assert batch is not None
+    assert admitted(order, [opened(second, 0, b"777777")]) == [b"[777777]"]
+    order.finished(first, batch.message)
+    assert order.next_due == pytest.approx(130)
+    clock.now += 31
+    due = order.overdue()
+    assert due is not None
+    assert due.message.body == b"[1234]"
+
+
+def test_a_message_of_another_partition_that_does_not_fit_begins_the_next_batch(
+    clock: Clock,
+) -> None:
+    order, first, second = batches(clock, replace(PLAIN, volume=8)), a_cursor(), a_cursor(1)
+    given = [opened(first, 0, b"12"), opened(second, 0, b"1234"), opened(second, 1, b"1")]
+    assert admitted(order, given) == [None, b"[12]", b"[1234,1]"]
+
+
+def test_a_batch_that_is_complete_goes_on_without_a_partition_that_is_released(
+    clock: Clock,
+) -> None:
+    order, first, second = batches(clock), a_cursor(), a_cursor(1)
+    *_, batch = [order.admit(opened(cursor, 0, b"1")) for cursor in (first, second, a_cursor(2))]
+    assert batch is not None
+    before = batch.message.id
+    left = without(batch, first)
+    assert left is not None
+    assert (left.cursor, left.message.body) == (second, b"[1,1]")
+    assert (left.message.partition, left.message.id == before) == (second.partition, False)
+    order.release(first)
+    assert order.may_read(first)
+    order.finished(second, left.message)
+    assert order.may_read(second)
+
+
+def test_a_batch_without_any_partition_is_none(clock: Clock) -> None:
+    order, cursor = batches(clock, replace(PLAIN, size=1)), a_cursor()
+    batch = order.admit(opened(cursor, 0))
+    assert batch is not None
+    assert without(batch, cursor) is None
+    assert without(opened(cursor, 1), cursor) is None
+
+
+def test_a_partition_that_was_read_before_a_crash_does_not_shorten_the_time_of_others(
+    clock: Clock,
+) -> None:
+    order, first, second = batches(clock, replace(PLAIN, size=2)), a_cursor(), a_cursor(1)
+    clock.now += 1_000
+    order.admit(opened(first, 0))
+    batch = order.admit(opened(second, 0)._replace(opened_ms=PUBLISHED_MS + 999_000))
+    assert batch is not None
+    assert batch.opened_ms == PUBLISHED_MS + 1_000_000
 
 
 def test_a_batch_goes_in_time_however_small_it_is(clock: Clock) -> None:
