@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.api.schemas.base import Ignored
 from app.api.schemas.beginning import beginning_of
 from app.api.schemas.subscription import ignored_in_subscription, new_subscription
 from app.domain.beginning import AHEAD_MAX, Beginning, Edge
@@ -53,7 +54,7 @@ def test_a_time_to_come_is_refused() -> None:
 def test_it_means_something_only_when_a_subscription_is_created() -> None:
     asked = BODY | {"startFrom": "-6h"}
     assert ignored_in_subscription(asked, new=True) == ()
-    assert ignored_in_subscription(asked) == ("startFrom",)
+    assert ignored_in_subscription(asked) == (Ignored("startFrom"),)
 
 
 async def a_log(clock: list[int]) -> MemoryLog:
