@@ -137,3 +137,41 @@ class Message:
     def stored(self) -> bytes:
         """What is kept of it when it is not delivered."""
         return self.body or b""
+
+    @property
+    def raw(self) -> bytes:
+        """Its value as the log has it."""
+        return self.body or b""
+
+
+class BrokenMessage(Message):
+    """A record that a defect of ours kept from being read: it is discarded for that reason."""
+
+    __slots__ = ("_problem", "_value")
+
+    def __init__(self, record: Record, partition: Partition, problem: str) -> None:
+        super().__init__(
+            Record(record.offset, record.timestamp_ms, record.key, None, []), partition
+        )
+        self._problem = problem
+        self._value = record.value or b""
+
+    @property
+    def problem(self) -> str:
+        """Why it has no body."""
+        return self._problem
+
+    @property
+    def unreadable(self) -> bool:
+        """As `Message.unreadable`."""
+        return True
+
+    @property
+    def stored(self) -> bytes:
+        """As `Message.stored`."""
+        return self._value
+
+    @property
+    def raw(self) -> bytes:
+        """As `Message.raw`."""
+        return self._value

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import orjson
 import re2
 
 from app.domain.errors import FieldProblem, ValidationFailedError
@@ -14,6 +13,7 @@ from app.expressions import EvaluationError
 from app.filtering.bodies import BodyError, ParsedBodies
 from app.filtering.expressions import MessageCondition
 from app.filtering.paths import Path, PathError
+from app.filtering.texts import text_of
 
 # RE2 is linear in the text, with a factor of the program's size: this bounds that factor.
 _REGEX_MEMORY_MAX: Final = 1 << 18
@@ -145,12 +145,10 @@ def _any_matches(matches: Callable[[str], bool]) -> Callable[[Iterable[object]],
 
 def _text(value: Any) -> str:  # noqa: ANN401 - JSON is of any type
     """A value as the text to match; numbers, objects and lists as JSON writes them."""
-    if isinstance(value, str):
-        return value
     if value is None:
         # Hermes' matcher breaks on a null, which filters the message out.
         raise PathError("the path finds a null, which matches nothing")
-    return orjson.dumps(value).decode()
+    return text_of(value)
 
 
 def full_match(pattern: str) -> Callable[[str], bool]:

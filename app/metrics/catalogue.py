@@ -147,6 +147,16 @@ DISCARDED: Final = _consumers(
 FILTERED_OUT: Final = _consumers(
     "filtered_out_total", "messages", "Messages that the subscription's filters left out"
 )
+UNJUDGED: Final = _consumers(
+    "unjudged_total",
+    "messages",
+    "Messages left out because a filter could not judge them: not JSON, or too much to look at",
+)
+INTERNAL_ERRORS: Final = _consumers(
+    "internal_errors_total",
+    "errors",
+    "Unexpected errors of the worker, each of which cost at most the message that raised it",
+)
 DELIVERED_BYTES: Final = _consumers(
     "throughput_bytes_total", "bytes", "Bodies of messages that this worker delivered"
 )

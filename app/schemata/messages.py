@@ -5,6 +5,7 @@ foreign producer's: it has the prefix of Confluent's registry (a zero byte, and 
 in four), or is of the latest version. One that says that it is JSON is taken for that.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,8 @@ JSON: Final = b"application/json"
 # Confluent's: a zero byte, and the id of the schema.
 PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
+# Longer ones are no ids, and Python reads no more than 4,300 digits.
+_NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 _UNREAD: Final = object()
 
 
@@ -78,7 +81,7 @@ class AvroTopic:
         if given is None or (found is not None and b"%d" % found.id == given):
             return found
         # Written under another registry, whose versions count differently: ids tell.
-        return self._ids.get(int(given)) if given.isdigit() else found
+        return self._ids.get(int(given)) if _NUMBER.fullmatch(given) else found
 
 
 class AvroMessage(Message):
@@ -128,6 +131,11 @@ class AvroMessage(Message):
         """Its body, or if it cannot be read its bytes."""
         body = self.body
         return (self._stored or b"") if body is None else body
+
+    @property
+    def raw(self) -> bytes:
+        """As `Message.raw`."""
+        return self._stored or b""
 
     def avro(self) -> Written:
         """The message in Avro; UnreadableError."""

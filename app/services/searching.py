@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-import orjson
-
 from app.domain.errors import TooManySearchesError, ValidationFailedError
 from app.domain.message import Message, Partition
 from app.domain.topic import Topic
 from app.filtering.bodies import BodyError, parsed
 from app.filtering.paths import Path, PathError
+from app.filtering.texts import text_of
 from app.log.interface import MessageLog
 from app.schemata.messages import Reading, reading
 from app.storage.database import Database
@@ -191,15 +190,11 @@ def _in_body(text: str, value: str | None) -> Matches:
     def matches(message: Message) -> bool:
         try:
             found = path.values(parsed(message.body))
+            return bool(found) if value is None else any(text_of(each) == value for each in found)
         except (BodyError, PathError):
             return False
-        return bool(found) if value is None else any(_written(each) == value for each in found)
 
     return matches
-
-
-def _written(value: object) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _ms(moment: datetime) -> int:

@@ -18,6 +18,7 @@ from app.domain.subscription import DeliveryPolicy
 from workers.consumer.clocks import delay_left_ms, is_stale
 from workers.consumer.collected import CollectedBatch, singles, without
 from workers.consumer.cursor import Cursor
+from workers.consumer.defects import Defects
 from workers.consumer.order import Opened
 from workers.delivery.batch import Framing, UnfitError, framing_of
 
@@ -92,7 +93,9 @@ class Batches:
         *,
         subscription_id: str,
         clocks: Clocks | None = None,
+        defects: Defects | None = None,
     ) -> None:
+        self._defects = defects or Defects(subscription_id)
         self.batching = batching
         self._policy = policy
         self._subscription_id = subscription_id
@@ -209,6 +212,13 @@ class Batches:
     def _complete(self) -> None:
         """Have what is collected handed out as a batch, without what is too old by now."""
         pieces, self._open = self._open.pieces, _OpenBatch(self._framing)
+        try:
+            self._hand_out(pieces)
+        except Exception as exc:  # noqa: BLE001 - only these messages shall suffer
+            reason = self._defects.found(exc, step="batch", message=pieces[0].opened.message)
+            self._ready.extend(_refused(piece.opened, reason) for piece in pieces)
+
+    def _hand_out(self, pieces: Sequence[_Piece]) -> None:
         stale = self._stale(pieces)
         if sendable := [piece for piece in pieces if piece.opened not in stale]:
             self._ready.append(self._batch_of(sendable))

@@ -9,6 +9,7 @@ from app.domain.subscription import DeliveryPolicy, OnExhausted
 from workers.consumer.breaker import Breaker  # noqa: TC001 - hidden types help nobody
 from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.collected import CollectedBatch
+from workers.consumer.defects import Defects
 from workers.consumer.intake import Intake
 from workers.consumer.order import Opened
 from workers.consumer.retries import BatchJob, Job, RetryPark
@@ -30,9 +31,16 @@ class Choice:
     """
 
     def __init__(
-        self, policy: DeliveryPolicy, intake: Intake, park: RetryPark, *, deferral: Deferral
+        self,
+        policy: DeliveryPolicy,
+        intake: Intake,
+        park: RetryPark,
+        *,
+        deferral: Deferral,
+        defects: Defects,
     ) -> None:
         self._deferral = deferral
+        self._defects = defects
         self._room = Room(policy, intake, park)
         self.configure(policy)
         # None as long as there was no circuit breaker.
@@ -118,7 +126,10 @@ class Choice:
             opened = self._intake.take()
             if opened is None:
                 return None
-            job = self._job(opened, now=now, now_ms=now_ms)
+            try:
+                job = self._job(opened, now=now, now_ms=now_ms)
+            except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+                job = self._broken(exc, opened, now)
             if job.due <= now:
                 return job
             self._park.park(job, job.due)
@@ -139,6 +150,15 @@ class Choice:
         if cursor.attempts:
             job.attempts = cursor.attempts.get(message.offset, 0)
         job.due, job.refused, job.opened_ms, job.ttl_s = now, refused, opened_ms, self._ttl_s
+        return job
+
+    def _broken(self, error: Exception, opened: Opened, now: float) -> Job:
+        """The message as a job that is recorded, and not sent."""
+        cursor, message, _, refused, _ = opened
+        reason = self._defects.found(error, step="choose", message=message)
+        kind = BatchJob if isinstance(message, CollectedBatch) else Job
+        job = kind(message, cursor, now)
+        job.refused = refused or Discarded(reason=reason)
         return job
 
     def _timed_job(self, opened: Opened, *, now: float, now_ms: float) -> Job:

@@ -347,6 +347,10 @@ class Cursor:
         if self._offsets.has_clock:
             self._touch()
 
+    def is_open(self, message: Message) -> bool:
+        """Whether `message` was taken and is not finished."""
+        return self._offsets.is_open(message.offset)
+
     def ran_ms(self, message: Message, now_ms: int) -> int | None:
         """For how long the time to live of `message` has run; None if it is not open any more."""
         return self._offsets.ran_ms(message.offset, now_ms)

@@ -21,12 +21,13 @@ from app.domain.undelivered import Undelivered
 from workers.consumer.choice import Choice
 from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import RETRY_PAUSE
+from workers.consumer.defects import Defects
 from workers.consumer.intake import Intake
 from workers.consumer.line_parts import LineParts
 from workers.consumer.retries import BatchJob, Job, RetryPark
 from workers.consumer.suspension import Suspension
 from workers.consumer.tracing import LineTrace  # noqa: TC001 - hidden types help nobody
-from workers.consumer.undelivered import undelivered_of
+from workers.consumer.undelivered import bare_undelivered_of, undelivered_of
 
 
 class Discard(NamedTuple):
@@ -49,7 +50,9 @@ class Fate:
         park: RetryPark,
         choice: Choice,
         suspension: Suspension,
+        defects: Defects,
     ) -> None:
+        self._defects = defects
         self.subscription = subscription
         # Who is told of discards.
         self.trace: LineTrace | None = None
@@ -84,6 +87,9 @@ class Fate:
                 await self._record_batch(job, discarded)
             else:
                 await self._record(job, discarded)
+        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            self._defects.found(exc, step="record", message=job.message)
+            await self._record_bare(job, discarded)
         finally:
             if parked:
                 job.landed()
@@ -140,6 +146,25 @@ class Fate:
         if self.trace is not None:
             self.trace.discarded(job, discarded)
         self._intake.finished(job.cursor, job.message)
+
+    async def _record_bare(self, job: Job, discarded: Discarded) -> None:
+        """Record what can be said of it without looking at it."""
+        for single in job.singles():
+            await self._record_single_bare(single, discarded)
+        self._intake.finished(job.cursor, job.message)
+
+    async def _record_single_bare(self, job: Job, discarded: Discarded) -> None:
+        """Try until it is recorded: it stays unfinished, so nothing is lost meanwhile."""
+        while job.is_open:
+            try:
+                if not await self._may_discard(job.cursor):
+                    return
+                record = bare_undelivered_of(job, discarded, self.subscription)
+                await self._parts.undelivered.write(record)
+                job.cursor.discarded(job.message, discarded)
+            except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+                self._defects.found(exc, step="record", message=job.message)
+                await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
     async def _may_discard(self, cursor: Cursor) -> bool:
         """Whether discards of `cursor` may be recorded: the commit is to know of the first."""

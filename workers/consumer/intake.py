@@ -2,21 +2,23 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
 
 from app.domain.batching import Batching
+from app.domain.delivery import Discarded
 from app.domain.fetch import FetchMode, FetchPolicy
-from app.domain.filters import Filter  # noqa: TC001 - hidden types help nobody
+from app.domain.filters import Filter
 from app.domain.message import Message
 from app.domain.subscription import Ordering, Subscription
 from app.filtering.bodies import ParsedBodies
-from app.filtering.matching import FilterChain
+from app.filtering.matching import FilterChain, Verdict
 from workers.consumer.batches import Batches
 from workers.consumer.collected import CollectedBatch, begun, without
 from workers.consumer.cursor import Cursor
+from workers.consumer.defects import Defects
 from workers.consumer.fetches import Fetches
 from workers.consumer.order import Opened, Order, order_of
 from workers.consumer.polling import Polling
@@ -38,8 +40,33 @@ class IntakeParts(Protocol):
 class FilterTrace(Protocol):
     """Who keeps traces of what is not sent."""
 
-    def filtered(self, message: Message) -> None:
-        """The subscription does not want it."""
+    def filtered(self, message: Message, why: str) -> None:
+        """The subscription does not want it; `why`: it could not be judged."""
+
+
+class Chain(Protocol):
+    """The filters of a subscription."""
+
+    @property
+    def problem(self) -> str:
+        """Why filters cannot be used; empty if all can."""
+
+    def judge(self, message: Message) -> Verdict:
+        """Whether the message is wanted."""
+
+
+class BrokenChain:
+    """Filters that a defect of ours kept from being compiled: no message can be judged."""
+
+    problem = ""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def judge(self, message: Message) -> Verdict:
+        """Raise the error for every message, which is recorded for it."""
+        del message
+        raise self._error.with_traceback(None)
 
 
 class Intake:
@@ -49,8 +76,16 @@ class Intake:
     filtered again. `resume` is called when there is more to hand out in a later turn of the loop.
     """
 
-    def __init__(self, parts: IntakeParts, fetches: Fetches, resume: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        parts: IntakeParts,
+        fetches: Fetches,
+        resume: Callable[[], None],
+        *,
+        defects: Defects,
+    ) -> None:
         self._parts = parts
+        self._defects = defects
         self._fetches = fetches
         self._resume = resume
         self._ready: deque[Cursor] = deque()
@@ -69,7 +104,9 @@ class Intake:
         # Retransmissions of which nothing more is wanted.
         self._dropped: tuple[str, ...] = ()
         self._filters: tuple[Filter, ...] = ()
-        self._chain: FilterChain | None = None
+        self._chain: Chain | None = None
+        # Messages filtered out because they could not be judged, since it began.
+        self.unjudged = 0
         # Only in that mode; it is to be told of first attempts that begin, and of all that land.
         self.polling: Polling | None = None
         # Who is told of messages that are filtered out.
@@ -125,7 +162,9 @@ class Intake:
             self._batches, self._rotation = None, -1
             self._order = order_of(subscription)
         else:
-            self._batches = Batches(batching, policy, subscription_id=subscription.id)
+            self._batches = Batches(
+                batching, policy, subscription_id=subscription.id, defects=self._defects
+            )
             self._order, self._rotation = self._batches, 0
 
     def _take_by(self, fetch: FetchPolicy) -> None:
@@ -141,10 +180,16 @@ class Intake:
         filters = subscription.filters
         if filters != self._filters:
             self._filters = filters
-            self._chain = FilterChain(filters, self._parts.bodies) if filters else None
+            self._chain = self._chain_of(filters) if filters else None
             if self._chain and self._chain.problem:
                 group, problem = subscription.group, self._chain.problem
                 _log.error("filters_unusable", subscription=group, problem=problem)
+
+    def _chain_of(self, filters: Sequence[Filter]) -> Chain:
+        try:
+            return FilterChain(filters, self._parts.bodies)
+        except Exception as exc:  # noqa: BLE001 - only this subscription shall suffer
+            return BrokenChain(exc)
 
     def add(self, cursor: Cursor) -> None:
         """`cursor` may have a message to take."""
@@ -221,7 +266,7 @@ class Intake:
             opened = begun(opened, time.time_ns() // 1_000_000)
         return opened
 
-    def _next_wanted(self) -> Opened | None:
+    def _next_wanted(self) -> Opened | None:  # noqa: C901 - each call costs every message
         ready, chain, order, polling = self._ready, self._chain, self._order, self.polling
         if self._batches is not None and (due := self._overdue(self._batches)):
             return due
@@ -244,20 +289,35 @@ class Intake:
             if taken is None:
                 ready.popleft()
                 cursor.queued = False
-            elif taken[0].addressed is not None and self._passes_by(cursor, taken[0]):
-                # There may be as many in a row as one has asked to be sent again.
-                choosy = True
-            elif chain is not None and not chain.judge(taken[0]).wanted:
-                self._filter_out(cursor, taken[0])
-            else:
+                continue
+            try:
+                if taken[0].addressed is not None and self._passes_by(cursor, taken[0]):
+                    # There may be as many in a row as one has asked to be sent again.
+                    choosy = True
+                    continue
+                if chain is not None and not (verdict := chain.judge(taken[0])).wanted:
+                    self._filter_out(cursor, taken[0], verdict)
+                    continue
                 ready.rotate(self._rotation)
                 opened = Opened(cursor, taken[0], taken[1])
                 if polling is not None:
                     polling.took()
                 admitted = opened if order is None else order.admit(opened)
-                if admitted is not None:
-                    return admitted
+            except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+                admitted = self._broken(exc, Opened(cursor, taken[0], taken[1]))
+            if admitted is not None:
+                return admitted
         return self._nothing_more()
+
+    def _broken(self, error: Exception, opened: Opened) -> Opened | None:
+        """Hand out a message that cannot be looked at, to be recorded in its turn."""
+        reason = self._defects.found(error, step="look", message=opened.message)
+        if not opened.cursor.is_open(opened.message):
+            return None  # it was finished before the error
+        refused = opened._replace(refused=Discarded(reason=reason))
+        if self._order is None or self._order is self._batches:
+            return refused
+        return self._order.admit(refused)
 
     def _passes_by(self, cursor: Cursor, message: Message) -> bool:
         """Whether the message, which is for one subscription, is not to be sent from here."""
@@ -270,10 +330,12 @@ class Intake:
             return True
         return False
 
-    def _filter_out(self, cursor: Cursor, message: Message) -> None:
+    def _filter_out(self, cursor: Cursor, message: Message, verdict: Verdict) -> None:
+        if verdict.error is not None:
+            self.unjudged += 1
         cursor.filtered(message)
         if self.trace is not None:
-            self.trace.filtered(message)
+            self.trace.filtered(message, verdict.error or "")
 
     def _nothing_more(self) -> Opened | None:
         if self.polling is not None and not self._ready:

@@ -6,9 +6,7 @@ only attempts and undelivered records are waited for, in slots (`workers.consume
 
 import asyncio
 import time
-from typing import assert_never
-
-import structlog
+from typing import Final, assert_never
 
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.status import Output
@@ -18,6 +16,7 @@ from workers.consumer.breaker import Breaker
 from workers.consumer.choice import Choice
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
+from workers.consumer.defects import Defects
 from workers.consumer.fate import Discard, Fate
 from workers.consumer.fetches import Fetches
 from workers.consumer.intake import Intake
@@ -34,7 +33,8 @@ from workers.delivery.oauth.pacing import TokenPace
 from workers.delivery.pace import Landed, Pace, Pacing
 from workers.delivery.share import Demand, Share
 
-_log = structlog.get_logger()
+# Taking messages goes on so many seconds after an unexpected error that is of no one message.
+_FALTER_S: Final = 1.0
 
 
 class DeliveryLine:
@@ -48,12 +48,17 @@ class DeliveryLine:
         self._loop = asyncio.get_running_loop()
         self._pace = Pace(subscription.policy, time.monotonic(), pulse=parts.pulse)
         self.fetches = Fetches(parts.reader, subscription.fetch)
-        self._intake = Intake(parts, self.fetches, self.pump)
+        self.defects = Defects(subscription.group)
+        self._intake = Intake(parts, self.fetches, self.pump, defects=self.defects)
         self._intake.configure(subscription)
         self._park = RetryPark()
         self._deferral = Deferral(learns=subscription.policy.adaptive_rate)
         self._choice = Choice(
-            subscription.policy, self._intake, self._park, deferral=self._deferral
+            subscription.policy,
+            self._intake,
+            self._park,
+            deferral=self._deferral,
+            defects=self.defects,
         )
         self._suspension = Suspension(subscription, parts.suspensions)
         self._fate = Fate(
@@ -63,6 +68,7 @@ class DeliveryLine:
             park=self._park,
             choice=self._choice,
             suspension=self._suspension,
+            defects=self.defects,
         )
         self._cursors: set[Cursor] = set()
         self._tally = Tally()
@@ -87,6 +93,11 @@ class DeliveryLine:
     def parked(self) -> int:
         """Messages that wait for another attempt."""
         return len(self._park)
+
+    @property
+    def unjudged(self) -> int:
+        """Messages filtered out because they could not be judged."""
+        return self._intake.unjudged
 
     @property
     def is_held(self) -> bool:
@@ -208,12 +219,15 @@ class DeliveryLine:
     def pump(self) -> None:
         """Fill free slots with what may be sent now."""
         self._paced_out = False
-        while not self._stopped and self.in_air < self._in_flight_max:
-            job = self._take()
-            if job is None:
-                return
-            self.in_air += 1
-            self._slot().carry(job)
+        try:
+            while not self._stopped and self.in_air < self._in_flight_max:
+                job = self._take()
+                if job is None:
+                    return
+                self.in_air += 1
+                self._slot().carry(job)
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            self.faltered(exc)
 
     def _slot(self) -> Slot:
         if self._free:
@@ -239,11 +253,15 @@ class DeliveryLine:
         if job is None:
             self._wake_at(self._choice.next_due, now)
             return None
-        self._begin(job, now)
+        job.started()
+        try:
+            self._begin(job, now)
+        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            reason = self.defects.found(exc, step="begin", message=job.message)
+            job.refused = job.refused or Discarded(reason=reason)
         return job
 
     def _begin(self, job: Job, now: float) -> None:
-        job.started()
         if job.failing is not None and self._choice.breaker is not None:
             self._choice.breaker.tried_again(job, now)
         if self._intake.polling is not None and not job.sent_at:
@@ -254,6 +272,13 @@ class DeliveryLine:
                 self._deferral.sent(now)
             if self._trace is not None:
                 self._trace.began(job)
+
+    def faltered(self, error: Exception) -> None:
+        """Take messages again in a moment: `error` is of no one message."""
+        self.defects.found(error, step="take")
+        if not self._stopped:
+            now = time.monotonic()
+            self._alarm.set(now + _FALTER_S, now)
 
     def _wake_at(self, due: float | None, now: float) -> bool:
         """Look again at `due`, if there is anything to wait for; whether there is."""
@@ -271,7 +296,11 @@ class DeliveryLine:
         # Fewer may be allowed by now than when it began.
         if self.in_air > self._in_flight_max:
             return None
-        return self._take()
+        try:
+            return self._take()
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            self.faltered(exc)
+            return None
 
     def freed(self, slot: Slot) -> None:
         """It has nothing to do."""
@@ -370,10 +399,12 @@ class DeliveryLine:
     def defect(self, error: Exception, job: Job) -> Outcome:
         """What it means for a message that an attempt at it failed by a defect of ours."""
         # It must not stop other subscriptions; this message is retried, then recorded.
-        _log.error(
-            "attempt_failed_unexpectedly",
-            subscription=self.subscription.group,
-            message_id=job.message.id.decode("utf-8", "replace"),
-            exc_info=error,
-        )
-        return Retry(reason=f"Internal error: {type(error).__name__}")
+        return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
+
+    def broken(self, error: Exception, job: Job) -> Discard | None:
+        """As `Crew.broken`: the message is recorded, unless it was finished before the error."""
+        reason = self.defects.found(error, step="outcome", message=job.message)
+        self._park.remove(lambda parked: parked is job)
+        if not job.is_open:
+            return None
+        return Discard(job, Discarded(reason=reason, status=job.status))

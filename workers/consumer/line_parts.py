@@ -30,6 +30,21 @@ class Endpoint(Protocol):
         """One POST within one deadline; never raises for what a subscriber or a network does."""
 
 
+class BrokenEndpoint:
+    """An endpoint that a defect of ours kept from being made: each attempt fails by that."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> None:
+        """Nothing is begun: `attempt` raises the error."""
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        """Raise the error, as any defect in an attempt does."""
+        del message, retry_count
+        raise self._error.with_traceback(None)
+
+
 class Suspensions(Protocol):
     """Who suspends subscriptions."""
 

@@ -15,7 +15,7 @@ from workers.consumer.committer import Committer
 from workers.consumer.cursor import Cursor
 from workers.consumer.dead_letters import DeadLetters
 from workers.consumer.line import DeliveryLine
-from workers.consumer.line_parts import Endpoint, Suspensions
+from workers.consumer.line_parts import BrokenEndpoint, Endpoint, Suspensions
 from workers.consumer.receipts import Receipts
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
@@ -151,7 +151,10 @@ class Lines:
         """Deliver by the subscription's new settings, if it has a line here."""
         line = self._lines.get(subscription.id)
         if line is not None and line.subscription != subscription:
-            line.configure(subscription, self._endpoints.destination(subscription))
+            try:
+                line.configure(subscription, self._endpoint(subscription))
+            except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+                line.defects.found(exc, step="configure")
 
     def share(self, subscription_id: str, share: Share) -> None:
         """Let the subscription send at most this share of its rate from here."""
@@ -215,7 +218,7 @@ class Lines:
         return cursor
 
     def _begun(self, subscription: Subscription) -> DeliveryLine:
-        endpoint = self._endpoints.destination(subscription)
+        endpoint = self._endpoint(subscription)
         line = self._resting.pop(subscription.id, None)
         if line is None:
             line = DeliveryLine(subscription, endpoint, self)
@@ -223,6 +226,12 @@ class Lines:
             line.resume(subscription, endpoint)
         self._lines[subscription.id] = line
         return line
+
+    def _endpoint(self, subscription: Subscription) -> Endpoint:
+        try:
+            return self._endpoints.destination(subscription)
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            return BrokenEndpoint(exc)
 
     def _drop_empty_lines(self) -> None:
         used = {key.subscription_id for key in self._cursors}

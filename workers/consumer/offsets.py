@@ -97,6 +97,10 @@ class OffsetTracker:
         at = bisect.bisect_right(finished, (offset, 1 << 62)) - 1
         return at >= 0 and finished[at][0] <= offset < finished[at][1]
 
+    def is_open(self, offset: int) -> bool:
+        """Whether the message at `offset` is opened and not closed."""
+        return offset in self._opened
+
     def may_open(self) -> bool:
         """Whether one more message can be opened and the finished set still fits into a commit."""
         if self.room > 0:

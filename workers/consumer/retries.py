@@ -108,6 +108,15 @@ class Job:
         """Whether nothing of it is to be tried again here, as its cursors close."""
         return self.cursor.closing
 
+    def singles(self) -> "Iterator[Job]":
+        """Each message as a job of its own."""
+        yield self
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any of its messages is unfinished."""
+        return self.cursor.is_open(self.message)
+
 
 class BatchJob(Job):
     """A batch on its way: it is tried as one, and finished message by message.
@@ -159,6 +168,11 @@ class BatchJob(Job):
             job.due, job.attempts, job.status = self.due, self.attempts, self.status
             job.ttl_s = self.ttl_s
             yield job
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any of its messages is unfinished."""
+        return any(each.cursor.is_open(each.message) for each in self.message.opened)
 
 
 class RetryPark:

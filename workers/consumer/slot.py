@@ -1,7 +1,7 @@
 """One request at a time of a line: a slot goes from message to message while there is work."""
 
 import asyncio
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from app.domain.delivery import Outcome
 from app.domain.subscription import Subscription
@@ -25,6 +25,12 @@ class Crew(Protocol):
 
     def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
         """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded."""
+
+    def broken(self, error: Exception, job: Job) -> Discard | None:
+        """Decide what becomes of a job after `landed` raised `error`, as `landed` does."""
+
+    def faltered(self, error: Exception) -> None:
+        """Go on in a moment: `error` is of no one message."""
 
     async def record(self, discard: Discard) -> None:
         """Return when it is recorded."""
@@ -66,8 +72,10 @@ class Slot:
             return
         try:
             self._go_on(job, outcome)
-        except Exception as exc:  # noqa: BLE001 - a defect ends the worker, as it does in a task
-            self._crew.tasks.create_task(_raised(exc))
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            self._crew.faltered(exc)
+            if self._job is None:
+                self._crew.freed(self)
 
     def broke(self, error: Exception) -> None:
         """As `Landing.broke`."""
@@ -98,7 +106,10 @@ class Slot:
 
     def _go_on(self, job: Job, outcome: Outcome) -> None:
         crew = self._crew
-        discard = crew.landed(job, outcome, self._asked)
+        try:
+            discard = crew.landed(job, outcome, self._asked)
+        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            discard = crew.broken(exc, job)
         # It may wait long for its next attempt: it keeps no request, whose body may be large.
         job.in_air = None
         if discard is not None:
@@ -139,8 +150,8 @@ class Slot:
         if job.refused is not None:
             return Discard(job, job.refused)
         asked = self._crew.subscription
-        return self._crew.landed(job, await self._crew.attempt(job), asked)
-
-
-async def _raised(error: Exception) -> NoReturn:
-    raise error
+        outcome = await self._crew.attempt(job)
+        try:
+            return self._crew.landed(job, outcome, asked)
+        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            return self._crew.broken(exc, job)

@@ -92,9 +92,9 @@ class LineTrace:
         reason = discarded.reason[:TEXT_LENGTH_MAX]
         self._say_fate(job.message, _DISCARDED, (job.attempts, discarded.status, reason))
 
-    def filtered(self, message: Message) -> None:
-        """The subscription does not want it."""
-        self._say_fate(message, _FILTERED, (0, None, ""))
+    def filtered(self, message: Message, why: str) -> None:
+        """The subscription does not want it; `why`: it could not be judged."""
+        self._say_fate(message, _FILTERED, (0, None, why[:TEXT_LENGTH_MAX]))
 
     def _say_all(self, job: Job, said: _Said) -> None:
         message = job.message

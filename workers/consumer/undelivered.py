@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -59,6 +60,12 @@ def of_message(undelivered: Undelivered) -> Mapping[str, str]:
 
 def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -> Undelivered:
     """What is kept of the job's message, which `subscription` discards now."""
+    bare = bare_undelivered_of(job, discarded, subscription)
+    return replace(bare, body=job.message.stored, headers=_shown(job.message))
+
+
+def bare_undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -> Undelivered:
+    """The same without headers, and with the body as the log has it: nothing is looked at."""
     message = job.message
     return Undelivered(
         subscription_id=subscription.id,
@@ -71,8 +78,7 @@ def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -
         attempts=job.attempts,
         partition=message.partition.index,
         offset=message.offset,
-        body=message.stored,
-        headers=_shown(message),
+        body=message.raw,
         key=message.key,
         life=job.cursor.life,
         retransmission="" if message.addressed is None else message.addressed.job_id,

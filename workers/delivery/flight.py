@@ -76,8 +76,14 @@ class Flight:
     def fail(self, error: Failure) -> None:
         """Tell what it means that there is no answer, unless nobody wants to know any more."""
         landing, self._landing = self._landing, None
-        if landing is not None:
-            landing.landed(self._judge.unanswered(error))
+        if landing is None:
+            return
+        try:
+            outcome = self._judge.unanswered(error)
+        except Exception as exc:  # noqa: BLE001 - not the connection's to suffer
+            landing.broke(exc)
+        else:
+            landing.landed(outcome)
 
     def forsake(self) -> None:
         """Tell nobody, and close the connection on which an answer would come."""

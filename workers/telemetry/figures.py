@@ -155,6 +155,8 @@ def _read_lines(capped: CappedReadings, names: Labels, lines: Sequence[DeliveryL
     took = _took([line.latency for line in lines])
     if any(took.counts):
         capped.add(catalogue.LATENCY, took, names)
+    capped.add(catalogue.UNJUDGED, sum(line.unjudged for line in lines), names)
+    capped.add(catalogue.INTERNAL_ERRORS, sum(line.defects.count for line in lines), names)
     capped.add(catalogue.INFLIGHT, sum(line.in_air for line in lines), names)
     if lines[0].subscription.batching is not None:
         capped.add(catalogue.BATCHES, attempts.attempts, names)

@@ -33,7 +33,7 @@ async def test_an_attempt_that_breaks_is_said_with_its_message_subscription_and_
             record = NewRecord(value=b"x", headers=((HEADER_ID, b"m-1"),))
             await world.log.append(topic.name, [record])
             await world.plane.until(lambda: delivered(world, subscription.id) == 1)
-    (event,) = said(logs, "attempt_failed_unexpectedly")
+    (event,) = said(logs, "internal_error")
     assert (event["message_id"], event["subscription"]) == ("m-1", subscription.group)
     assert event["worker"] == "w1"
 

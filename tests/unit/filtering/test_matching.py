@@ -110,3 +110,9 @@ def test_parsed_bodies_are_kept_up_to_a_bound() -> None:
     kept = [message.parsed is not UNPARSED for message in messages]
     assert kept == [False, False, False, True, True]
     assert ParsedBodies(bytes_max=1).of(messages[0]) == {"a": "0"}
+
+
+@pytest.mark.parametrize("path", ["$.a", "$..a", "$[?@.a == 1]", "$"])
+def test_what_is_nested_too_deep_to_be_written_cannot_be_judged(path: str) -> None:
+    verdict = judged(a_message(b'{"a":' + b"[" * 255 + b"]" * 255 + b"}"), by_path(path, ".*"))
+    assert not verdict.wanted

@@ -1,0 +1,311 @@
+"""Parts of the delivery path that raise what they never should, for one of two subscriptions.
+
+The other one gets every message, and each message of the first ends as well.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.domain.batching import BatchFormat, DeliveryType
+from app.domain.commit import Progress
+from app.domain.dead_letter import DeadLetter
+from app.domain.delivery import Delivered, Discarded, Outcome
+from app.domain.filters import Filter, FilterType
+from app.domain.message import Message, NewRecord, Partition, Record
+from app.domain.receipt import Fate, Receipt
+from app.domain.subscription import DeliveryPolicy, Ordering, Subscription
+from app.domain.trace import TrackingMode
+from app.domain.undelivered import Undelivered
+from app.filtering.bodies import ParsedBodies
+from app.log.interface import Chunk, LogTopic
+from app.tracing.buffer import PlainRow, TraceBuffer
+from tests.fakes.memory_log import MemoryLog
+from tests.fakes.signal import Signal
+from tests.fakes.worker import until
+from workers.consumer.committer import Committer
+from workers.consumer.line_parts import Endpoint
+from workers.consumer.lines import Lines
+from workers.consumer.receipts import Receipts
+from workers.delivery.batch import MessageBatch
+from workers.delivery.flight import Landing
+from workers.delivery.share import Share
+from workers.reading.decoding import decoded
+from workers.reading.reader import Reader
+
+COUNT: Final = 20
+PARTITION: Final = Partition("shop.orders", 0)
+POLICY: Final = DeliveryPolicy(
+    rate=100_000,
+    adaptive_rate=False,
+    max_retries=1,
+    message_backoff=timedelta(milliseconds=1),
+    batch_time=timedelta(milliseconds=1),
+)
+
+
+class UnheardOfError(Exception):
+    """What nobody expects."""
+
+
+ERRORS: Final = (RecursionError, MemoryError, UnheardOfError)
+Raises = Callable[[], None]
+
+
+def subscription(name: str) -> Subscription:
+    return Subscription(
+        id=name, topic=PARTITION.topic, name=name, endpoint="http://a.test/", policy=POLICY
+    )
+
+
+class ScriptedEndpoint:
+    """Takes every message, unless it is to raise first; what it is asked to refuse it refuses."""
+
+    def __init__(self, desk: "Desk", asked: Subscription, raises: Raises | None) -> None:
+        self._desk = desk
+        self._asked = asked
+        self._raises = raises
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> None:
+        del message, retry_count, landing
+        if self._raises is not None:
+            self._raises()
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        del retry_count
+        await asyncio.sleep(0)
+        if self._raises is not None:
+            self._raises()
+        if self._asked.name in self._desk.refusing:
+            return Discarded(reason="refused", status=400)
+        single = message.messages if isinstance(message, MessageBatch) else (message,)
+        self._desk.received.setdefault(self._asked.name, []).extend(m.offset for m in single)
+        return Delivered(status=200)
+
+
+class Bodies(ParsedBodies):
+    """Raises for every second message."""
+
+    def __init__(self, raises: Raises) -> None:
+        super().__init__()
+        self._raises = raises
+
+    def of(self, message: Message) -> Any:  # noqa: ANN401 - JSON is of any type
+        if message.offset % 2:
+            self._raises()
+        return super().of(message)
+
+
+class Traces(TraceBuffer):
+    """Raises for what the broken subscription does."""
+
+    raises: Raises | None = None
+
+    def add(self, row: PlainRow) -> None:
+        if self.raises is not None:
+            self.raises()
+        super().add(row)
+
+
+class Desk:
+    """The lines of a worker with what they stand on, and parts of them to plant."""
+
+    def __init__(self) -> None:
+        self.received: dict[str, list[int]] = {}
+        self.refusing: set[str] = set()
+        self.undelivered: list[Undelivered] = []
+        # By the place in which they are called.
+        self.raising: dict[str, Raises] = {}
+        self.changed = Signal()
+
+    def destination(self, asked: Subscription) -> Endpoint:
+        if asked.name == "broken":
+            self.call("destination")
+        raises = self.raising.get("attempt") if asked.name == "broken" else None
+        return ScriptedEndpoint(self, asked, raises)
+
+    def call(self, place: str) -> None:
+        if place in self.raising:
+            self.raising[place]()
+
+    async def write(self, undelivered: Undelivered) -> None:
+        self.call("write")
+        self.undelivered.append(undelivered)
+        self.changed.send()
+
+    async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
+        del message, discarded, topic
+        self.call("dead-letter")
+
+    def suspend(self, asked: Subscription, reason: str) -> None:
+        raise AssertionError(asked.group, reason)
+
+    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
+        raise AssertionError(retransmission_id, places)
+
+    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+        del receipts
+
+
+class Told(Receipts):
+    """Raises when somebody is told of a message of the broken subscription."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._desk = desk
+
+    def give(
+        self, header: bytes, subscription_id: str, fate: Fate, *, why: Discarded | None = None
+    ) -> None:
+        if subscription_id == "broken":
+            self._desk.call("receipt")
+        super().give(header, subscription_id, fate, why=why)
+
+
+@asynccontextmanager
+async def lines_of(desk: Desk) -> AsyncIterator[tuple[Lines, MemoryLog]]:
+    log = MemoryLog()
+    await log.create_topic(
+        LogTopic(
+            name=PARTITION.topic,
+            partitions=1,
+            retention=timedelta(days=1),
+            message_size_max=1_000,
+        )
+    )
+    async with log.tail() as tail, asyncio.TaskGroup() as tasks:
+        reader = Reader(log, tail)
+        traces = Traces(_nowhere, worker="w")
+        traces.raises = desk.raising.get("trace")
+        committer = Committer(log, traces)
+        lines = Lines(
+            endpoints=desk,
+            reader=reader,
+            committer=committer,
+            undelivered=desk,
+            dead_letters=desk,
+            suspensions=desk,
+            marks=desk,
+            receipts=Told(desk),
+            traces=traces,
+            tasks=tasks,
+        )
+        running = [tasks.create_task(each) for each in (reader.run(), committer.run())]
+        try:
+            yield lines, log
+        finally:
+            lines.close()
+            for task in running:
+                task.cancel()
+
+
+async def _nowhere(records: Sequence[NewRecord]) -> None:
+    del records
+
+
+FILTERS: Final = (Filter(type=FilterType.JSONPATH, path="$.n", matcher=".*"),)
+LETTERED: Final = {"dead_letter": DeadLetter(topic="shop.dead")}
+TRACED: Final = {"tracking": TrackingMode.ALL}
+BATCHED: Final = {"delivery_type": DeliveryType.BATCH, "batch_format": BatchFormat.PLAIN}
+PLANTS: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
+    ("bodies", {"filters": FILTERS}),
+    ("bodies", {"filters": FILTERS, "ordering": Ordering.KEY}),
+    ("bodies", {"filters": FILTERS, "ordering": Ordering.PARTITION}),
+    ("bodies", {"filters": FILTERS} | BATCHED),
+    ("destination", {}),
+    ("destination", BATCHED),
+    ("attempt", {}),
+    ("attempt", {"ordering": Ordering.PARTITION}),
+    ("trace", TRACED),
+    ("trace", TRACED | BATCHED),
+    ("receipt", {}),
+    ("write", {"refused": True}),
+    ("write", {"refused": True} | BATCHED),
+    ("dead-letter", {"refused": True} | LETTERED),
+)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(("place", "settings"), PLANTS)
+async def test_a_part_that_raises_costs_its_own_messages_and_no_others(
+    place: str, settings: Mapping[str, Any], error: type[Exception]
+) -> None:
+    desk, changes = Desk(), dict(settings)
+    if changes.pop("refused", False):
+        desk.refusing.add("broken")
+
+    def raises() -> None:
+        if place == "write":
+            # Once: what cannot be recorded at all is tried again for ever.
+            del desk.raising[place]
+        raise error("planted")
+
+    desk.raising[place] = raises
+    broken = replace(subscription("broken"), **changes)
+    with capture_logs() as logs:
+        async with lines_of(desk) as (lines, log):
+            if place == "bodies":
+                lines.bodies = Bodies(raises)
+            start = {each: Progress(subscription_id=each, offset=0) for each in ("broken", "well")}
+            well = subscription("well")
+            lines.open({PARTITION: [(broken, start["broken"]), (well, start["well"])]})
+            for each in start:
+                lines.share(each, Share.owned(POLICY.rate, {0}, 1))
+            cursors = {key.subscription_id: cursor for key, cursor in lines.cursors()}
+            published = [
+                NewRecord(
+                    value=b'{"n":%d}' % n,
+                    key=b"k",
+                    headers=((b"w", b"0" * 32 + b" 1 9999999999999"),),
+                )
+                for n in range(COUNT)
+            ]
+            await log.append(PARTITION.topic, published)
+            await until(desk.changed, lambda: sum(cursors["broken"].finished()[:3]) == COUNT)
+            await until(desk.changed, lambda: cursors["well"].finished().delivered == COUNT)
+            defects = {line.subscription.name: line.defects.count for line in lines.lines()}
+    assert sorted(desk.received["well"]) == list(range(COUNT))
+    assert defects["broken"] > 0
+    assert defects["well"] == 0
+    said = [each for each in logs if each["event"] == "internal_error"]
+    assert {each["subscription"] for each in said} == {broken.group}
+    assert len(said) == len({each["step"] for each in said})
+    # None is lost: each was delivered, or is recorded with its reason.
+    recorded = {each.offset: each.reason for each in desk.undelivered}
+    got = set(desk.received.get("broken", ()))
+    assert recorded.keys() | got == set(range(COUNT))
+    assert all(r == "refused" or r in REASONS[error] for r in recorded.values()), recorded
+
+
+REASONS: Final = {
+    error: (f"Internal error: {error.__name__}", "Maximum number of retries reached")
+    for error in ERRORS
+}
+
+
+class _BrokenTopic:
+    """Makes no message of the record at offset 1."""
+
+    def message(self, record: Record, partition: Partition) -> Message:
+        if record.offset == 1:
+            raise RecursionError
+        return Message(record, partition)
+
+
+def test_a_record_that_cannot_be_read_is_discarded_with_its_value_and_others_are_read() -> None:
+    records = [Record(n, 0, None, b"v%d" % n, []) for n in range(3)]
+    chunk = Chunk(partition=PARTITION, offset=0, next_offset=3, records=records, size=9)
+    batch = decoded(chunk, schemas=_BrokenTopic())  # type: ignore[arg-type]  # a schema's part
+    assert [each.body for each in batch.messages] == [b"v0", None, b"v2"]
+    spoilt = batch.messages[1]
+    assert (spoilt.problem, spoilt.unreadable, spoilt.stored) == (
+        "Internal error: RecursionError",
+        True,
+        b"v1",
+    )

@@ -1,0 +1,44 @@
+"""Defects of ours that a message or a setting brings out: counted, logged once, and kept inside."""
+
+import structlog
+
+from app.domain.message import Message
+
+_log = structlog.get_logger()
+
+
+class Defects:
+    """The unexpected errors of one subscription on one worker.
+
+    An unexpected error costs the message that raised it, which is recorded as undelivered. It never
+    reaches another subscription or the process.
+    """
+
+    __slots__ = ("_logged", "_subscription", "count")
+
+    def __init__(self, subscription: str) -> None:
+        self._subscription = subscription
+        self._logged: set[tuple[str, str]] = set()
+        # All errors so far, logged or not.
+        self.count = 0
+
+    def found(self, error: Exception, *, step: str, message: Message | None = None) -> str:
+        """Count `error`, which was raised in that step of a delivery.
+
+        The first error of each type in each step is logged.
+
+        Returns:
+            The reason to record for the message.
+        """
+        self.count += 1
+        kind = type(error).__name__
+        if (step, kind) not in self._logged:
+            self._logged.add((step, kind))
+            _log.error(
+                "internal_error",
+                subscription=self._subscription,
+                step=step,
+                message_id=message and message.id.decode("utf-8", "replace"),
+                exc_info=error,
+            )
+        return f"Internal error: {kind}"
