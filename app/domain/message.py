@@ -79,7 +79,8 @@ class Message:
 
     `content_type` and the propagated headers are as published. A record without a value has
     `body` None. `receipt` names who waits to hear what became of it, and `addressed` whom alone it
-    is for. `parsed` is the body as JSON while somebody keeps it (app.filtering.bodies).
+    is for. `parsed` is the body as JSON while somebody keeps it, and `parsed_work` what that costs
+    (app.filtering.bodies).
     """
 
     __slots__ = (
@@ -90,11 +91,14 @@ class Message:
         "key",
         "offset",
         "parsed",
+        "parsed_work",
         "partition",
         "propagated",
         "published_ms",
         "receipt",
     )
+
+    parsed_work: int
 
     def __init__(self, record: Record, partition: Partition) -> None:
         self.partition = partition

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, quote, urlsplit
 
 TARGET_LENGTH_MAX: Final = 8_000
+_TOO_LONG: Final = f"the URL is longer than {TARGET_LENGTH_MAX} characters"
 
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*")
@@ -58,15 +59,21 @@ class EndpointTemplate:
         """Path and query for a message with this (parsed) body; TemplateError."""
         target = "".join(self._parts(body))
         if len(target) > TARGET_LENGTH_MAX:
-            raise TemplateError(f"the URL is longer than {TARGET_LENGTH_MAX} characters")
+            raise TemplateError(_TOO_LONG)
         if any(segment in {".", ".."} for segment in target.partition("?")[0].split("/")):
             raise TemplateError("a segment of the path is only dots")
         return target
 
     def _parts(self, body: object) -> Iterator[str]:
         yield self._literals[0]
+        length = 0
         for keys, literal in zip(self._keys, self._literals[1:], strict=True):
-            yield quote(_text(body, keys), safe="")
+            text = _text(body, keys)
+            length += len(text)
+            if length > TARGET_LENGTH_MAX:
+                # Before it is encoded, which takes long for a long text.
+                raise TemplateError(_TOO_LONG)
+            yield quote(text, safe="")
             yield literal
 
 

@@ -6,13 +6,14 @@ from typing import Any, Final
 import orjson
 
 from app.domain.message import UNPARSED, Message
+from app.filtering.budget import BodyError, Budget
 
 # Bodies kept parsed, by their size as bytes; parsed they are up to ten times as large.
 PARSED_BYTES_MAX: Final = 8 << 20
 
 
-class BodyError(ValueError):
-    """The body is not JSON."""
+# Up to this length a body is taken for the heaviest of its length: to count would cost more.
+_SHORT: Final = 4_096
 
 
 class ParsedBodies:
@@ -23,16 +24,23 @@ class ParsedBodies:
         self._kept: deque[Message] = deque()
         self._bytes = 0
 
-    def of(self, message: Message) -> Any:  # noqa: ANN401 - JSON is of any type
-        """The body as JSON; BodyError."""
+    def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON is of any type
+        """The body as JSON; BodyError. It costs the same whether it was parsed before or not."""
         if message.parsed is not UNPARSED:
+            if budget.parses:
+                budget.parses = False
+                budget.spend(message.parsed_work)
             return message.parsed
-        value = parsed(message.body)
-        self._keep(message, value)
+        body = message.body or b""
+        work = parsing_work(body)
+        budget.parses = False
+        budget.spend(work)
+        value = _parsed(body)
+        self._keep(message, value, work)
         return value
 
-    def _keep(self, message: Message, value: object) -> None:
-        message.parsed = value
+    def _keep(self, message: Message, value: object, work: int) -> None:
+        message.parsed, message.parsed_work = value, work
         self._kept.append(message)
         self._bytes += len(message.body or b"")
         while self._bytes > self._bytes_max:
@@ -41,9 +49,24 @@ class ParsedBodies:
             self._bytes -= len(dropped.body or b"")
 
 
-def parsed(body: bytes | None) -> Any:  # noqa: ANN401 - JSON is of any type
+def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON is of any type
     """`body` as JSON; BodyError."""
+    body = body or b""
+    budget.spend(parsing_work(body))
+    return _parsed(body)
+
+
+def parsing_work(body: bytes) -> int:
+    """How much work it is to parse `body`: mostly that of making its values."""
+    if len(body) <= _SHORT:
+        return len(body) * 2 // 5
+    containers = body.count(b"[") + body.count(b"{")
+    values, members = body.count(b","), body.count(b":")
+    return (6 * containers + 2 * values + 3 * members) // 5 + len(body) // 512
+
+
+def _parsed(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
     try:
-        return orjson.loads(body or b"")
+        return orjson.loads(body)
     except orjson.JSONDecodeError as exc:
         raise BodyError(f"the body is not JSON: {exc}") from exc

@@ -1,12 +1,14 @@
 """Expressions over a message, in CEL: conditions of filters, and ids of publishers."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from app.domain.message import Message
 from app.expressions import Condition, EvaluationError, Expression
-from app.filtering.bodies import BodyError, ParsedBodies
-from app.filtering.selection import Selection, WeightError, require_light
+from app.filtering.bodies import ParsedBodies
+from app.filtering.budget import BodyError, Budget
+from app.filtering.selection import Selection, spend_weight
 
 # Each variable, as it is of an empty message.
 VARIABLES: Final[dict[str, Any]] = {
@@ -19,6 +21,13 @@ VARIABLES: Final[dict[str, Any]] = {
     "timestamp": 0,
 }
 
+# Those that may be large.
+_HEAVY: Final = frozenset({"body", "text", "headers", "key", "id"})
+_NAMED: Final = re.compile(rf"\b(?:{'|'.join(_HEAVY)})\b")
+_HANDING_WORK: Final = 7
+# Bytes that are decoded by one step of work.
+_BYTES_PER_WORK: Final = 512
+
 
 class MessageVariables:
     """What an expression sees of a message: only what it names, for each value has its price.
@@ -28,23 +37,28 @@ class MessageVariables:
     `timestamp`, when it was published, in milliseconds since the epoch.
     """
 
-    __slots__ = ("_bodies", "_readers", "_selection")
+    __slots__ = ("_bodies", "_readers", "_selection", "_work")
 
     def __init__(self, expression: Expression, text: str, bodies: ParsedBodies) -> None:
         self._selection = Selection(text)
+        # Each value is handed over, and looked at as often as it is named.
+        self._work = _HANDING_WORK + len(_NAMED.findall(text))
         self._bodies = bodies
         readers = {**_READERS, "body": self._body}
         self._readers = tuple((name, readers[name]) for name in sorted(expression.reads))
 
-    def of(self, message: Message) -> dict[str, Any]:
-        """The variables; EvaluationError when the body is no JSON, or too large to look at."""
+    def of(self, message: Message, budget: Budget) -> dict[str, Any]:
+        """The variables; EvaluationError when the body is no JSON, or too much to look at."""
         try:
-            return {name: read(message) for name, read in self._readers}
-        except (BodyError, WeightError) as exc:
+            values = {name: read(message, budget) for name, read in self._readers}
+            for name in _HEAVY & values.keys():
+                spend_weight(values[name], budget, self._work)
+        except BodyError as exc:
             raise EvaluationError(str(exc)) from exc
+        return values
 
-    def _body(self, message: Message) -> object:
-        return self._selection.of(self._bodies.of(message))
+    def _body(self, message: Message, budget: Budget) -> object:
+        return self._selection.of(self._bodies.of(message, budget))
 
 
 class MessageExpression:
@@ -57,9 +71,9 @@ class MessageExpression:
         self._expression = Expression(text, path=path, variables=VARIABLES)
         self._variables = MessageVariables(self._expression, text, bodies)
 
-    def value(self, message: Message) -> Any:  # noqa: ANN401 - CEL is of any type
+    def value(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - CEL is of any type
         """Its value; EvaluationError when it has none for this message."""
-        return self._expression.value(self._variables.of(message))
+        return self._expression.value(self._variables.of(message, budget))
 
 
 class MessageCondition:
@@ -72,9 +86,9 @@ class MessageCondition:
         self._condition = Condition(text, path=path, variables=VARIABLES)
         self._variables = MessageVariables(self._condition, text, bodies)
 
-    def holds(self, message: Message) -> bool:
+    def holds(self, message: Message, budget: Budget) -> bool:
         """Whether it is true; EvaluationError when that cannot be said of this message."""
-        return self._condition.holds(self._variables.of(message))
+        return self._condition.holds(self._variables.of(message, budget))
 
 
 def checked_message_expression(text: str, *, path: str) -> str:
@@ -83,16 +97,16 @@ def checked_message_expression(text: str, *, path: str) -> str:
     return text
 
 
-def _text(message: Message) -> str:
+def _text(message: Message, budget: Budget) -> str:
     body = message.body
     if body is None and message.unreadable:
         raise BodyError(message.problem)
-    text = (body or b"").decode("utf-8", "replace")
-    require_light(text)
-    return text
+    budget.spend(len(body or b"") // _BYTES_PER_WORK)
+    return (body or b"").decode("utf-8", "replace")
 
 
-def _headers(message: Message) -> dict[str, str]:
+def _headers(message: Message, budget: Budget) -> dict[str, str]:
+    budget.spend(2 * len(message.propagated))
     # Reversed, so that of repeated ones the first is kept.
     return {
         name.decode("latin-1").lower(): value.decode("utf-8", "replace")
@@ -100,11 +114,11 @@ def _headers(message: Message) -> dict[str, str]:
     }
 
 
-_READERS: Final[Mapping[str, Callable[[Message], object]]] = {
+_READERS: Final[Mapping[str, Callable[[Message, Budget], object]]] = {
     "text": _text,
     "headers": _headers,
-    "key": lambda message: (message.key or b"").decode("utf-8", "replace"),
-    "id": lambda message: message.id.decode("utf-8", "replace"),
-    "topic": lambda message: message.partition.topic,
-    "timestamp": lambda message: message.published_ms,
+    "key": lambda message, _: (message.key or b"").decode("utf-8", "replace"),
+    "id": lambda message, _: message.id.decode("utf-8", "replace"),
+    "topic": lambda message, _: message.partition.topic,
+    "timestamp": lambda message, _: message.published_ms,
 }

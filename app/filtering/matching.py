@@ -1,25 +1,26 @@
 """Filters of a subscription, compiled: whether it wants a message."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import re2
+import structlog
 
 from app.domain.errors import FieldProblem, ValidationFailedError
 from app.domain.filters import Filter, FilterType, MatchingStrategy
 from app.domain.message import Message
 from app.expressions import EvaluationError
-from app.filtering.bodies import BodyError, ParsedBodies
+from app.filtering.bodies import ParsedBodies
+from app.filtering.budget import WORK_MAX, BodyError, Budget
 from app.filtering.expressions import MessageCondition
 from app.filtering.paths import Path, PathError
+from app.filtering.regexes import Regex
 from app.filtering.texts import text_of
 
-# RE2 is linear in the text, with a factor of the program's size: this bounds that factor.
-_REGEX_MEMORY_MAX: Final = 1 << 18
-# Whole texts up to this length are remembered with their answer: most fields have few values.
-_REMEMBERED_LENGTH_MAX: Final = 128
-_REMEMBERED_MAX: Final = 512
+# Propagated headers whose names are compared in one step of work.
+_HEADERS_PER_WORK: Final = 2
+
+
+_log = structlog.get_logger()
 
 
 class Verdict(NamedTuple):
@@ -32,7 +33,10 @@ class Verdict(NamedTuple):
 WANTED: Final = Verdict(wanted=True)
 UNWANTED: Final = Verdict(wanted=False)
 
-_Condition = Callable[[Message], Verdict]
+_Condition = Callable[[Message, Budget], Verdict]
+_Agree = Callable[[Iterable[object], Budget], bool]
+# What each filter may cost whatever the message is: about 1,000 characters of CEL, or of a path.
+_FIXED_WORK: Final = 150
 
 
 class FilterChain:
@@ -49,16 +53,31 @@ class FilterChain:
         self.problem = "; ".join(f"{problem.path} {problem.message}" for problem in problems)
         if problems:
             unusable = Verdict(wanted=False, error=self.problem)
-            self._conditions.insert(0, lambda _: unusable)
+            self._conditions.insert(0, lambda _message, _budget: unusable)
+        self._work = WORK_MAX - _FIXED_WORK * len(self._conditions)
 
     def judge(self, message: Message) -> Verdict:
-        """Whether the message is wanted. Never raises."""
-        for condition in self._conditions:
-            verdict = condition(message)
-            if not verdict.wanted:
-                # Whether it is wanted cannot be said: it is discarded, and that with its reason.
-                return WANTED if verdict.error and message.unreadable else verdict
-        return WANTED
+        """Whether the message is wanted; it raises for nothing but a defect of ours."""
+        budget = Budget(self._work)
+        try:
+            for condition in self._conditions:
+                verdict = condition(message, budget)
+                if not verdict.wanted:
+                    break
+            else:
+                return WANTED
+        except (BodyError, PathError) as exc:
+            verdict = Verdict(wanted=False, error=str(exc))
+        # Whether it is wanted cannot be said: it is discarded, and that with its reason.
+        return WANTED if verdict.error and message.unreadable else verdict
+
+    def wants(self, message: Message) -> bool:
+        """Whether the message is wanted, for a job that no message may end; what raises is not."""
+        try:
+            return self.judge(message).wanted
+        except Exception:  # noqa: BLE001 - only this message shall suffer
+            _log.exception("internal_error", step="look")
+            return False
 
 
 def check_filters(filters: Sequence[Filter]) -> None:
@@ -89,80 +108,64 @@ def _condition(each: Filter, bodies: ParsedBodies) -> _Condition:
         return _expression_condition(
             MessageCondition(each.expression, path="expression", bodies=bodies)
         )
-    matches = full_match(each.matcher)
+    regex = Regex(each.matcher)
     if each.type is FilterType.HEADER:
-        return _header_condition(each.header, matches)
+        return _header_condition(each.header, regex)
     try:
         path = Path(each.path)
     except PathError as exc:
         raise ValidationFailedError.of("path", str(exc)) from exc
     every = each.matching_strategy is MatchingStrategy.ALL
-    return _path_condition(path, bodies, _all_match(matches) if every else _any_matches(matches))
+    return _path_condition(path, bodies, _all_match(regex) if every else _any_matches(regex))
 
 
 def _expression_condition(expression: MessageCondition) -> _Condition:
-    def condition(message: Message) -> Verdict:
+    def condition(message: Message, budget: Budget) -> Verdict:
         try:
-            return WANTED if expression.holds(message) else UNWANTED
+            return WANTED if expression.holds(message, budget) else UNWANTED
         except EvaluationError as exc:
             return Verdict(wanted=False, error=str(exc))
 
     return condition
 
 
-def _header_condition(header: str, matches: Callable[[str], bool]) -> _Condition:
+def _header_condition(header: str, regex: Regex) -> _Condition:
     wanted = header.lower().encode("latin-1", "replace")
 
-    def condition(message: Message) -> Verdict:
+    def condition(message: Message, budget: Budget) -> Verdict:
+        budget.spend(len(message.propagated) // _HEADERS_PER_WORK)
         for name, value in message.propagated:
             if name.lower() == wanted:
-                return WANTED if matches(value.decode("utf-8", "replace")) else UNWANTED
+                matches = regex.matches(value.decode("utf-8", "replace"), budget)
+                return WANTED if matches else UNWANTED
         return UNWANTED
 
     return condition
 
 
-def _path_condition(
-    path: Path, bodies: ParsedBodies, agree: Callable[[Iterable[object]], bool]
-) -> _Condition:
-    def condition(message: Message) -> Verdict:
-        try:
-            found = path.values(bodies.of(message))
-            return WANTED if found and agree(found) else UNWANTED
-        except (BodyError, PathError) as exc:
-            return Verdict(wanted=False, error=str(exc))
+def _path_condition(path: Path, bodies: ParsedBodies, agree: _Agree) -> _Condition:
+    def condition(message: Message, budget: Budget) -> Verdict:
+        found = path.values(bodies.of(message, budget), budget)
+        return WANTED if found and agree(found, budget) else UNWANTED
 
     return condition
 
 
-def _all_match(matches: Callable[[str], bool]) -> Callable[[Iterable[object]], bool]:
-    return lambda values: all(matches(_text(value)) for value in values)
+def _all_match(regex: Regex) -> _Agree:
+    return lambda values, budget: all(
+        regex.matches(_text(value, budget), budget) for value in values
+    )
 
 
-def _any_matches(matches: Callable[[str], bool]) -> Callable[[Iterable[object]], bool]:
-    return lambda values: any(matches(_text(value)) for value in values)
+def _any_matches(regex: Regex) -> _Agree:
+    return lambda values, budget: any(
+        regex.matches(_text(value, budget), budget) for value in values
+    )
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - JSON is of any type
+def _text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any type
     """A value as the text to match; numbers, objects and lists as JSON writes them."""
     if value is None:
         # Hermes' matcher breaks on a null, which filters the message out.
         raise PathError("the path finds a null, which matches nothing")
-    return text_of(value)
-
-
-def full_match(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole text matches; ValidationFailedError for `matcher`."""
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = _REGEX_MEMORY_MAX
-    try:
-        fullmatch = re2.compile(pattern, options=options).fullmatch
-    except re2.error as exc:
-        problem = exc.args[0].decode() if isinstance(exc.args[0], bytes) else exc
-        raise ValidationFailedError.of("matcher", f"is not a regex of RE2: {problem}") from exc
-    remembered = lru_cache(maxsize=_REMEMBERED_MAX)(lambda text: fullmatch(text) is not None)
-    return lambda text: (
-        remembered(text) if len(text) <= _REMEMBERED_LENGTH_MAX else fullmatch(text) is not None
-    )
+    return text_of(value, budget)

@@ -32,8 +32,9 @@ from jsonpath.selectors import (
     WildcardSelector,
 )
 
-# About 10 ms of work. A body of the default limit, 50 KiB, never has so many values.
-VISITS_MAX: Final = 50_000
+from app.filtering.budget import Budget
+from app.filtering.selection import spend_weight
+
 # Nesting of containers that `..` descends into.
 DEPTH_MAX: Final = 500
 
@@ -48,25 +49,28 @@ class _Missing:
 
 _MISSING: Final = _Missing()
 _ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
+# Values that may be large, so that to compare two of them is work by itself.
+_LARGE: Final = (str, dict, list)
+_COMPARING_WORK: Final = 1
+# Of each container that `..` comes to, apart from its children.
+_DESCENT_WORK: Final = 6
+# Of each comparison in `[?...]`, and of each key in it.
+_TEST_WORK: Final = 5
 
 
 class _Visit:
-    """One evaluation: the document, and how many values may still be looked at."""
+    """One evaluation: the document, and how much work may still be done."""
 
-    __slots__ = ("left", "root")
+    __slots__ = ("budget", "root", "spend")
 
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: object, budget: Budget) -> None:
         self.root = root
-        self.left = VISITS_MAX
-
-    def spend(self, count: int) -> None:
-        self.left -= count
-        if self.left < 0:
-            raise PathError(f"the path visits more than {VISITS_MAX} values of this message")
+        self.budget = budget
+        self.spend = budget.spend
 
 
 _Step = Callable[[object, _Visit], Iterable[object]]
-_Test = Callable[[object, object], bool]
+_Test = Callable[[object, _Visit], bool]
 _Operand = Callable[[object, object], object]
 
 
@@ -80,12 +84,17 @@ class Path:
         self._keys = _keys(parsed) if parsed.singular_query() else None
         self._segments = [_segment(segment) for segment in parsed.segments]
 
-    def values(self, root: object) -> list[object]:
-        """What the path finds in `root`, in document order; PathError when that is too much."""
+    def values(self, root: object, budget: Budget) -> list[object]:
+        """What the path finds in `root`, in document order.
+
+        Raises:
+            PathError: It is nested too deep.
+            ExhaustedError: That is too much work.
+        """
         if self._keys is not None:
             value = _at(root, self._keys)
             return [] if value is _MISSING else [value]
-        visit = _Visit(root)
+        visit = _Visit(root, budget)
         found = [root]
         for segment in self._segments:
             found = [value for node in found for value in segment(node, visit)]
@@ -161,7 +170,7 @@ def _descendants(node: object, visit: _Visit) -> Iterator[object]:
         current, depth = stack.pop()
         yield current
         children = _children(current)
-        visit.spend(len(children))
+        visit.spend(_DESCENT_WORK + len(children))
         containers = [(child, depth + 1) for child in children if isinstance(child, dict | list)]
         if containers and depth >= DEPTH_MAX:
             raise PathError(f"the message is nested deeper than {DEPTH_MAX} levels")
@@ -183,7 +192,8 @@ def _selector(selector: JSONPathSelector) -> _Step:
         case WildcardSelector():
             return _every
         case Filter():
-            return _filtered(_test(selector.expression))
+            work = 1 + _TEST_WORK * _terms(selector.expression)
+            return _filtered(_test(selector.expression), work)
         case _:
             raise PathError(f"{selector} is not supported")
 
@@ -216,13 +226,20 @@ def _every(node: object, visit: _Visit) -> Iterable[object]:
     return children
 
 
-def _filtered(test: _Test) -> _Step:
+def _filtered(test: _Test, work: int) -> _Step:
     def step(node: object, visit: _Visit) -> Iterable[object]:
         children = _children(node)
-        visit.spend(len(children))
-        return [child for child in children if test(child, visit.root)]
+        visit.spend(len(children) * work)
+        return [child for child in children if test(child, visit)]
 
     return step
+
+
+def _terms(expression: BaseExpression) -> int:
+    """How many operators and keys there are in `[?...]`."""
+    path = getattr(expression, "path", None)
+    own = 1 + (len(path.segments) // 4 if isinstance(path, JSONPath) else 0)
+    return own + sum(map(_terms, expression.children()))
 
 
 def _test(expression: BaseExpression) -> _Test:
@@ -232,18 +249,18 @@ def _test(expression: BaseExpression) -> _Test:
             return _test(expression.expression)
         case PrefixExpression(operator="!"):
             negated = _test(expression.right)
-            return lambda node, root: not negated(node, root)
+            return lambda node, visit: not negated(node, visit)
         case InfixExpression(operator="&&"):
             left, right = _test(expression.left), _test(expression.right)
-            return lambda node, root: left(node, root) and right(node, root)
+            return lambda node, visit: left(node, visit) and right(node, visit)
         case InfixExpression(operator="||"):
             left, right = _test(expression.left), _test(expression.right)
-            return lambda node, root: left(node, root) or right(node, root)
+            return lambda node, visit: left(node, visit) or right(node, visit)
         case InfixExpression():
             return _comparison(expression)
         case RelativeFilterQuery() | RootFilterQuery():
             operand = _operand(expression)
-            return lambda node, root: operand(node, root) is not _MISSING
+            return lambda node, visit: operand(node, visit.root) is not _MISSING
         case _:
             raise PathError(f"`{expression}` is not supported in [?...]")
 
@@ -252,7 +269,19 @@ def _comparison(expression: InfixExpression) -> _Test:
     left, right = _operand(expression.left), _operand(expression.right)
     compare: Callable[[Any, str, Any], bool] = _ENVIRONMENT.compare
     operator = expression.operator
-    return lambda node, root: compare(left(node, root), operator, right(node, root))
+
+    def test(node: object, visit: _Visit) -> bool:
+        one, other = left(node, visit.root), right(node, visit.root)
+        if isinstance(one, _LARGE) and isinstance(other, _LARGE):
+            # The smaller of two containers is not walked before it is known to be the smaller.
+            spend_weight(one, visit.budget, _COMPARING_WORK)
+            spend_weight(other, visit.budget, _COMPARING_WORK)
+        try:
+            return compare(one, operator, other)
+        except RecursionError as exc:
+            raise PathError("the path compares what is nested too deep") from exc
+
+    return test
 
 
 def _operand(expression: BaseExpression) -> _Operand:

@@ -5,7 +5,7 @@ from typing import Any, Final, assert_never
 
 from app.domain.errors import InvalidQueryError, ValidationFailedError
 from app.domain.query import Condition, Joined, Junction, Operator, Query, number_in
-from app.filtering.matching import full_match
+from app.filtering.regexes import Regex
 
 Read = Callable[[str], Any]
 """The value of a field of a resource, by its dotted path; None where there is none."""
@@ -80,7 +80,7 @@ def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON is of any typ
 
 def _like(path: str, pattern: str) -> Holds:
     try:
-        matches = full_match(pattern)
+        matches = Regex(pattern).is_match
     except ValidationFailedError as exc:
         raise InvalidQueryError(f"{path}: like {exc.details[0].message}") from exc
 

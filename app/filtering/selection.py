@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-# Handed to one evaluation: about 10 ms of work. A text counts as one value for each 64 characters.
-WEIGHT_MAX: Final = 5_000
+from app.filtering.budget import Budget
+
+# A text counts as one value for each so many characters.
 _CHARACTERS_PER_WEIGHT: Final = 64
 
 # By name what is read below a JSON object, with None for a value that is read as a whole.
@@ -30,19 +31,13 @@ class Selection:
         self._tree = _read(expression)
 
     def of(self, body: object) -> object:
-        """`body` without what is not read of it; WeightError when that is still too much."""
-        selected = body if self._tree is None else _selected(body, self._tree)
-        require_light(selected)
-        return selected
+        """`body` without what is not read of it."""
+        return body if self._tree is None else _selected(body, self._tree)
 
 
-class WeightError(ValueError):
-    """An expression reads more of a message than it may."""
-
-
-def require_light(value: object) -> None:
-    """Return if an expression may be handed this; else WeightError."""
-    left = WEIGHT_MAX
+def spend_weight(value: object, budget: Budget, work: int) -> None:
+    """Spend `work` for each value in `value`, which an expression is handed; ExhaustedError."""
+    left = most = budget.left // work
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -56,7 +51,8 @@ def require_light(value: object) -> None:
             waiting.extend(each)
         # What waits weighs at least one each.
         if left < len(waiting):
-            raise WeightError(f"the expression reads more than {WEIGHT_MAX} values of the message")
+            break
+    budget.spend((most - left + len(waiting)) * work)
 
 
 def _selected(value: object, tree: Tree) -> object:

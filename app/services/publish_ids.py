@@ -12,6 +12,7 @@ from app.domain.message import Message, NewRecord, Partition, Record
 from app.domain.topic import Topic
 from app.expressions import EvaluationError
 from app.filtering.bodies import ParsedBodies
+from app.filtering.budget import Budget
 from app.filtering.expressions import MessageExpression
 from app.schemata.messages import reading
 
@@ -55,7 +56,7 @@ async def published_ids(
 
 def _evaluated(expression: str, topic: Topic, record: NewRecord) -> str | None:
     try:
-        value = _compiled(expression).value(_message(topic, record))
+        value = _compiled(expression).value(_message(topic, record), Budget())
         if value is None:
             return None
         written = json.dumps(value, sort_keys=True, allow_nan=False)

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from app.domain.errors import TooManySearchesError, ValidationFailedError
 from app.domain.message import Message, Partition
 from app.domain.topic import Topic
-from app.filtering.bodies import BodyError, parsed
+from app.filtering.bodies import parsed
+from app.filtering.budget import BodyError, Budget
 from app.filtering.paths import Path, PathError
 from app.filtering.texts import text_of
 from app.log.interface import MessageLog
@@ -188,9 +189,12 @@ def _in_body(text: str, value: str | None) -> Matches:
         raise ValidationFailedError.of("path", str(exc)) from exc
 
     def matches(message: Message) -> bool:
+        budget = Budget()
         try:
-            found = path.values(parsed(message.body))
-            return bool(found) if value is None else any(text_of(each) == value for each in found)
+            found = path.values(parsed(message.body, budget), budget)
+            if value is None:
+                return bool(found)
+            return any(text_of(each, budget) == value for each in found)
         except (BodyError, PathError):
             return False
 

@@ -108,7 +108,7 @@ def _chosen_row(
     message = Message(Record(offset, timestamp_ms, key, body, pairs), Partition(topic, index))
     if message.addressed is not None or (ids and message.id not in ids):
         return None
-    if not chain.judge(message).wanted:
+    if not chain.wants(message):
         return None
     # An id may be a foreign producer's: text of PostgreSQL has no zero characters.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

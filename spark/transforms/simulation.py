@@ -136,8 +136,8 @@ def _count(
     counts: list[int], message: Message, *, proposed: FilterChain, present: FilterChain
 ) -> tuple[bool, bool]:
     """Count it; whether it is wanted by the proposed filters, and by the present ones."""
-    is_wanted = proposed.judge(message).wanted
-    is_now = is_wanted if present is proposed else present.judge(message).wanted
+    is_wanted = proposed.wants(message)
+    is_now = is_wanted if present is proposed else present.wants(message)
     counts[0] += 1
     counts[1] += is_wanted
     counts[2] += is_now

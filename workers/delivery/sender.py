@@ -17,7 +17,8 @@ from app.domain.egress_proxy import EgressProxy
 from app.domain.message import Message
 from app.domain.subscription import EndpointMode, Subscription
 from app.domain.templates import EndpointTemplate, TemplateError
-from app.filtering.bodies import BodyError, ParsedBodies
+from app.filtering.bodies import ParsedBodies
+from app.filtering.budget import BodyError, Budget
 from app.otlp.spans import SpanBuffer
 from app.schemata.messages import UnreadableError
 from workers.delivery.batch import MessageBatch
@@ -254,7 +255,7 @@ class Destination:
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
         # Only path and query: the host is the one that was checked, whatever the message says.
-        return template.target(self._bodies.of(message)).encode("ascii")
+        return template.target(self._bodies.of(message, Budget())).encode("ascii")
 
     def _start_of(self, target: bytes, message: Described) -> bytes:
         constant = self._headers.constant_beside(message)

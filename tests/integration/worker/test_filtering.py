@@ -11,7 +11,9 @@ from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.filters import Filter, FilterType
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
+from app.filtering.budget import WORK_MAX
 from tests.fakes.worker import Attempt, World, delivered
+from tests.integration.worker.tracing import entries_of, tracked, until_traced
 
 QUIET = timedelta(minutes=1)
 
@@ -160,3 +162,18 @@ async def test_a_filter_that_cannot_be_compiled_any_more_stops_no_other_subscrip
         await world.publish(topic, *numbers([0]))
         await world.plane.until(lambda: delivered(world, other.id) == 1)
         await world.plane.until(lambda: filtered(world, broken) == 1)
+
+
+async def test_traces_say_why_a_message_could_not_be_judged(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    below = Filter(type=FilterType.JSONPATH, path="$..kind", matcher="wanted")
+    tracked(world, replace(await subscribed(world, topic), filters=(below,)))
+    heavy = b'{"kind":[' + b"[]," * 16_000 + b"0]}"
+    async with world.worker():
+        await world.plane.until_applied()
+        await world.publish(topic, b"not json", heavy, *numbers([1], "other"))
+        await until_traced(world, *["FILTERED"] * 3)
+    reasons = {each.offset: each.reason for each in entries_of(world.plane.traces)}
+    assert reasons[0].startswith("the body is not JSON")
+    assert reasons[1] == f"the message takes more than {WORK_MAX} steps of work to look at"
+    assert not reasons[2]

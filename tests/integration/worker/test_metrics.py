@@ -140,10 +140,11 @@ async def test_what_filters_leave_out_is_counted_apart() -> None:
     even = Filter(type=FilterType.JSONPATH, path="$.n", matcher="[02468]")
     subscription = world.plane.put(replace(made, filters=(even,)))
     async with watched(world) as http, world.worker():
-        await world.publish(topic, *(b'{"n":%d}' % n for n in range(10)))
-        await until_finished(world, subscription, 10)
+        await world.publish(topic, *(b'{"n":%d}' % n for n in range(10)), b"not json")
+        await until_finished(world, subscription, 11)
         read = await scraped(http)
-    assert counts(read, "delivered", "filtered_out") == [5, 5]
+    assert counts(read, "delivered", "filtered_out", "unjudged") == [5, 6, 1]
+    assert counts(read, "internal_errors") == [0]
 
 
 async def test_messages_and_batches_are_counted_apart() -> None:

@@ -24,6 +24,7 @@ from app.domain.subscription import DeliveryPolicy, Ordering, Subscription
 from app.domain.trace import TrackingMode
 from app.domain.undelivered import Undelivered
 from app.filtering.bodies import ParsedBodies
+from app.filtering.budget import Budget
 from app.log.interface import Chunk, LogTopic
 from app.tracing.buffer import PlainRow, TraceBuffer
 from tests.fakes.memory_log import MemoryLog
@@ -96,10 +97,10 @@ class Bodies(ParsedBodies):
         super().__init__()
         self._raises = raises
 
-    def of(self, message: Message) -> Any:  # noqa: ANN401 - JSON is of any type
+    def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON is of any type
         if message.offset % 2:
             self._raises()
-        return super().of(message)
+        return super().of(message, budget)
 
 
 class Traces(TraceBuffer):

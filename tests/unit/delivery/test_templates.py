@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from app.domain.delivery import Delivered, Discarded
@@ -93,3 +95,17 @@ async def test_a_message_that_gives_no_endpoint_is_discarded_with_the_reason(
     assert isinstance(outcome, Discarded)
     assert says in outcome.reason
     assert subscriber.received == []
+
+
+def test_a_long_text_is_refused_before_it_is_encoded() -> None:
+    template = EndpointTemplate.of("http://h.test/{a}")
+    assert template is not None
+    short, long = {"a": "x" * TARGET_LENGTH_MAX}, {"a": "ż" * (1 << 20)}
+    began = time.process_time()
+    for _ in range(10):
+        with pytest.raises(TemplateError, match="longer than"):
+            template.target(short)
+    ten_short = time.process_time() - began
+    with pytest.raises(TemplateError, match="longer than"):
+        template.target(long)
+    assert time.process_time() - began < 2 * ten_short

@@ -6,6 +6,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.filters import Filter, FilterType, MatchingStrategy
 from app.domain.message import UNPARSED, Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
+from app.filtering.budget import Budget
 from app.filtering.matching import FilterChain, Verdict, check_filters
 
 ALL, ANY = MatchingStrategy.ALL, MatchingStrategy.ANY
@@ -97,22 +98,35 @@ def test_filters_that_cannot_be_compiled_are_named(each: Filter, path: str) -> N
 
 def test_the_body_is_parsed_once_for_all_chains() -> None:
     message, bodies = a_message(b'{"a":"x"}'), ParsedBodies()
-    first = bodies.of(message)
+    first = bodies.of(message, Budget())
     assert FilterChain([by_path("$.a", "x")], bodies).judge(message).wanted
-    assert bodies.of(message) is first
+    assert bodies.of(message, Budget()) is first
 
 
 def test_parsed_bodies_are_kept_up_to_a_bound() -> None:
     bodies = ParsedBodies(bytes_max=20)
     messages = [a_message(b'{"a":"%d"}' % number) for number in range(5)]
     for message in messages:
-        bodies.of(message)
+        bodies.of(message, Budget())
     kept = [message.parsed is not UNPARSED for message in messages]
     assert kept == [False, False, False, True, True]
-    assert ParsedBodies(bytes_max=1).of(messages[0]) == {"a": "0"}
+    assert ParsedBodies(bytes_max=1).of(messages[0], Budget()) == {"a": "0"}
 
 
 @pytest.mark.parametrize("path", ["$.a", "$..a", "$[?@.a == 1]", "$"])
 def test_what_is_nested_too_deep_to_be_written_cannot_be_judged(path: str) -> None:
     verdict = judged(a_message(b'{"a":' + b"[" * 255 + b"]" * 255 + b"}"), by_path(path, ".*"))
     assert not verdict.wanted
+
+
+class BrokenBodies(ParsedBodies):
+    def of(self, message: Message, budget: Budget) -> object:
+        del message, budget
+        raise MemoryError
+
+
+def test_a_defect_is_raised_where_it_is_dealt_with_and_costs_a_job_its_message_alone() -> None:
+    chain = FilterChain([by_path("$.a", ".*")], BrokenBodies())
+    with pytest.raises(MemoryError):
+        chain.judge(a_message(b"{}"))
+    assert not chain.wants(a_message(b"{}"))

@@ -68,3 +68,9 @@ async def test_of_many_each_has_its_id_or_its_error() -> None:
     assert isinstance(ids[1], ValidationFailedError)
     assert ids[2] is None
     assert ids[0] == ids[3] is not None
+
+
+def test_a_message_that_takes_too_much_work_to_look_at_is_refused() -> None:
+    heavy = a_record(b'{"a":[' + b"[]," * 100_000 + b"0]}")
+    with pytest.raises(ValidationFailedError, match="steps of work to look at"):
+        published_id(by("body.a"), heavy, None)

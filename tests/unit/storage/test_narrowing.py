@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.errors import ValidationFailedError
-from app.filtering.matching import full_match
+from app.filtering.regexes import Regex
 from app.storage.catalogue_narrowing import like_pattern
 
 
@@ -38,7 +38,7 @@ def test_of_a_regex_what_every_match_has_is_looked_for(regex: str, pattern: str 
 @given(st.text(alphabet="ab.*+?\\^$%_/", max_size=8), st.text(alphabet="ab.%_/", max_size=6))
 def test_a_text_that_a_regex_matches_is_always_looked_for(regex: str, text: str) -> None:
     try:
-        matches = full_match(regex)
+        matches = Regex(regex).is_match
     except ValidationFailedError:
         return
     pattern = like_pattern(regex)

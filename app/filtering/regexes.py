@@ -1,0 +1,62 @@
+"""Regexes of users (RE2), and the work that it is to match a text."""
+
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from app.domain.errors import ValidationFailedError
+from app.filtering.budget import Budget
+
+# RE2 is linear in the text, with a factor of the program's size: this bounds that factor.
+_MEMORY_MAX: Final = 1 << 18
+# Whole texts up to this length are remembered with their answer: most fields have few values.
+_REMEMBERED_LENGTH_MAX: Final = 128
+_REMEMBERED_MAX: Final = 512
+# Programs up to this size run at the same speed; the time of larger ones grows with their size.
+_SMALL: Final = 32
+_SMALL_CHARACTERS_PER_WORK: Final = 25
+_SIZE_PER_WORK: Final = 100
+# Of a match, however short its text is.
+_CALL_WORK: Final = 5
+
+
+class Regex:
+    """A regex that matches whole texts."""
+
+    __slots__ = ("_fullmatch", "_remembered", "_work")
+
+    def __init__(self, pattern: str) -> None:
+        """ValidationFailedError for `matcher`."""
+        compiled = _compiled(pattern)
+        fullmatch = self._fullmatch = compiled.fullmatch
+        self._remembered = lru_cache(maxsize=_REMEMBERED_MAX)(
+            lambda text: fullmatch(text) is not None
+        )
+        # For each hundred characters.
+        small = 100 // _SMALL_CHARACTERS_PER_WORK
+        size: int = compiled.programsize
+        self._work = small if size <= _SMALL else 100 * size // _SIZE_PER_WORK
+
+    def matches(self, text: str, budget: Budget) -> bool:
+        """Whether the whole text matches; ExhaustedError."""
+        budget.spend(_CALL_WORK + len(text) * self._work // 100)
+        return self.is_match(text)
+
+    def is_match(self, text: str) -> bool:
+        """Whether the whole text matches, whatever that costs."""
+        if len(text) <= _REMEMBERED_LENGTH_MAX:
+            return self._remembered(text)
+        return self._fullmatch(text) is not None
+
+
+def _compiled(pattern: str) -> Any:  # noqa: ANN401 - the library has no types
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _MEMORY_MAX
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error as exc:
+        problem = exc.args[0].decode() if isinstance(exc.args[0], bytes) else exc
+        raise ValidationFailedError.of("matcher", f"is not a regex of RE2: {problem}") from exc
