@@ -4,8 +4,11 @@ from typing import NamedTuple
 
 from app.api.publish_headers import PublishHeaders, media_type
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
+from app.domain.schema import ContentType
 from app.domain.topic import Topic
-from app.schemata.publications import Given, Typed, typed
+from app.schemata.messages import prefix_id
+from app.schemata.publications import AVRO_BINARY, Given, Typed, typed
+from app.schemata.versions import is_registered
 from app.services.directory import TopicDirectory
 from app.services.fresh_schemas import FreshSchemas
 from app.services.publishing import Publication
@@ -35,7 +38,7 @@ class SchemaCheck:
     ) -> Publication:
         """The publication as it is stored; what `typed` raises, for a topic with schemas."""
         named = asked(headers)
-        topic = await self.known(topic, named)
+        topic = await self.known(topic, _looked_up(topic, publication, named))
         return stored(topic, publication, named, now_ms=now_ms)
 
     async def known(self, topic: Topic, named: Asked) -> Topic:
@@ -49,6 +52,15 @@ class SchemaCheck:
             return topic
         await self._fresh.look(topic.name)
         return self._directory.known(topic.name) or topic
+
+
+def _looked_up(topic: Topic, publication: Publication, named: Asked) -> Asked:
+    """What is to be known of the topic: what is named, or what the prefix of Avro names."""
+    if named != Asked() or topic.content_type is not ContentType.AVRO:
+        return named
+    if media_type(publication.content_type) != AVRO_BINARY or not is_registered(topic):
+        return named
+    return Asked(id=prefix_id(publication.body))
 
 
 def stored(topic: Topic, publication: Publication, named: Asked, *, now_ms: int) -> Publication:

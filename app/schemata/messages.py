@@ -2,7 +2,8 @@
 
 A record says by its headers `sv` and `sid` which version it was written by. One without them is a
 foreign producer's: it has the prefix of Confluent's registry (a zero byte, and the id of its schema
-in four), or is of the latest version. One that says that it is JSON is taken for that.
+in four), or is of the latest version. One that says that it is JSON is taken for that. Where ids
+are a registry's, one with the prefix of a schema that is not known here cannot be read.
 """
 
 import re
@@ -25,6 +26,7 @@ from app.domain.topic import Topic
 from app.schemata.avro import AvroCodec, AvroError
 from app.schemata.compiled import avro_codec
 from app.schemata.problems import MismatchError
+from app.schemata.versions import is_registered
 
 AVRO: Final = b"avro/binary"
 JSON: Final = b"application/json"
@@ -54,12 +56,15 @@ class AvroTopic:
     def __init__(self, topic: Topic) -> None:
         self._versions = {b"%d" % each.version: each for each in topic.schemas}
         self._ids = {each.id: each for each in topic.schemas}
+        self._is_registered = is_registered(topic)
         self.latest = topic.schemas[-1] if topic.schemas else None
 
     def knows(self, record: Record) -> bool:
         """Whether the version that the record names is known here, if it names one."""
         version = record.header(HEADER_SCHEMA_VERSION)
-        return version is None or self._named(version, record) is not None
+        if version is not None:
+            return self._named(version, record) is not None
+        return not (_is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
 
     def message(self, record: Record, partition: Partition) -> "AvroMessage":
         """The record as the delivery line sees it."""
@@ -72,8 +77,15 @@ class AvroTopic:
         if version is not None:
             return body, self._named(version, record)
         number = prefix_id(body)
+        if self._is_unknown(number):
+            # By another schema it would be read, if at all, as something else.
+            return body, None
         found = None if number is None else self._ids.get(number)
         return (body[PREFIX_LENGTH:], found) if found else (body, self.latest)
+
+    def _is_unknown(self, number: int | None) -> bool:
+        """Whether a prefix names a schema of the registry that is not known here."""
+        return number is not None and self._is_registered and number not in self._ids
 
     def _named(self, version: bytes, record: Record) -> TopicSchema | None:
         found = self._versions.get(version)

@@ -15,7 +15,7 @@ from app.schemata.avro import AvroError
 from app.schemata.compiled import avro_codec, json_schema
 from app.schemata.messages import PREFIX_LENGTH, prefix_id
 from app.schemata.problems import MismatchError
-from app.schemata.versions import schema_asked
+from app.schemata.versions import is_registered, schema_asked
 
 AVRO_BINARY: Final = "avro/binary"
 AVRO_JSON: Final = "avro/json"
@@ -95,14 +95,19 @@ def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON is of any type
 def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
     """Avro, by the version that was named, or that a prefix names, or by the newest."""
     if given.version is None and given.id is None:
-        # Only a body that is a whole message behind the prefix is taken to have one.
         number = prefix_id(given.body)
         prefixed = next((each for each in reversed(topic.schemas) if each.id == number), None)
         if prefixed is not None and not prefixed.retired:
             try:
                 return _read(prefixed, given.body[PREFIX_LENGTH:])
-            except AvroError:
-                pass  # the prefix is the beginning of a message
+            except AvroError as exc:
+                if is_registered(topic):
+                    raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
+                # The prefix is the beginning of a message.
+        elif number is not None and is_registered(topic):
+            # By another schema it would be read, if at all, as something else.
+            message = f"has the prefix of the schema {number}, which the registry does not have"
+            raise _invalid("message", f"{message} for this topic: name its Schema-Version")
     try:
         return _read(schema, given.body)
     except AvroError as exc:

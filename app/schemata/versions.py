@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import orjson
@@ -10,7 +11,7 @@ from app.domain.errors import SchemaVersionNotFoundError, ValidationFailedError
 from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.schemata.compatibility import backward_problem
-from app.schemata.compiled import require_schema, schema_id
+from app.schemata.compiled import COMPILED_MAX, require_schema, schema_id
 
 
 class Registered(NamedTuple):
@@ -33,6 +34,16 @@ def first_schema(
     if registered is not None:
         return (_registered(registered),)
     return (TopicSchema(version=1, id=schema_id(kind, text), text=text),)
+
+
+def is_registered(topic: Topic) -> bool:
+    """Whether the ids of its schemas are a registry's, and not made of their texts."""
+    return any(each.id != _made_id(topic.content_type, each.text) for each in topic.schemas)
+
+
+@lru_cache(maxsize=COMPILED_MAX)
+def _made_id(kind: ContentType, text: str) -> int:
+    return schema_id(kind, text)
 
 
 def with_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:

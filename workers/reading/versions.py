@@ -7,10 +7,11 @@ from typing import Final
 
 from app.domain.message import HEADER_SCHEMA_VERSION
 from app.log.interface import Chunk
-from app.schemata.messages import AvroTopic
+from app.schemata.messages import PREFIX_LENGTH, AvroTopic
 
-# Word of a change takes 5 seconds at worst while the database is up.
-WAIT_MAX: Final = timedelta(seconds=30)
+# An API process looks at a registry every 30 seconds, and word of a change takes 5 at worst while
+# the database is up.
+WAIT_MAX: Final = timedelta(seconds=45)
 LOOK_AGAIN: Final = timedelta(milliseconds=200)
 # Versions that are waited for at a time, or were in vain.
 VERSIONS_MAX: Final = 1_000
@@ -31,7 +32,7 @@ class VersionWait:
         """Whether the chunk is to be read again, a little later."""
         topic, now = chunk.partition.topic, self._clock()
         unknown = {
-            record.header(HEADER_SCHEMA_VERSION) or b""
+            record.header(HEADER_SCHEMA_VERSION) or (record.value or b"")[:PREFIX_LENGTH]
             for record in chunk.records
             if not schemas.knows(record)
         }

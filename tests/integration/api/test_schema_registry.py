@@ -251,3 +251,25 @@ async def test_what_is_not_there_is_none(registry_url: str) -> None:
 def test_an_address_of_another_kind_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ValidationError, match="http"):
         Settings(schema_registry_url=SecretStr(url))
+
+
+async def test_a_prefix_that_is_not_known_here_is_looked_up_at_once_and_refused_if_nobody_has_it(
+    api: httpx.AsyncClient, registry: FakeRegistry, log: MemoryLog
+) -> None:
+    await created(api, schema=FIRST)
+    typed = {"Content-Type": "avro/binary"}
+    number = registry.subjects[SUBJECT][registry.put(SUBJECT, SECOND)]["id"]
+    body = b"\0" + number.to_bytes(4) + avro(SECOND, a=1, b="x")
+    answer = await api.post("/topics/shop.avro", content=body, headers=typed)
+    assert answer.status_code == 201, answer.text
+    (record,) = log.records("shop.avro")
+    assert (record.value, record.header(b"sid")) == (body[5:], b"%d" % number)
+    unknown = b"\0" + (number + 1).to_bytes(4) + avro(SECOND, a=1, b="x")
+    asked = len(registry.requests)
+    for _ in range(5):
+        refused = await api.post("/topics/shop.avro", content=unknown, headers=typed)
+        assert (refused.status_code, refused.json()["details"][0]["path"]) == (400, "message")
+        assert f"schema {number + 1}" in refused.text
+    # The "no" is remembered for a while.
+    assert len(registry.requests) - asked < 5
+    assert len(log.records("shop.avro")) == 1

@@ -76,6 +76,13 @@ class Crew:
         self.outcomes.append(outcome)
         return None
 
+    def broken(self, error: Exception, job: Job) -> Discard | None:
+        del job
+        raise error
+
+    def faltered(self, error: Exception) -> None:
+        raise error
+
     async def record(self, discard: Discard) -> None: ...
 
     def over(self, job: Job) -> None: ...

@@ -102,3 +102,10 @@ def test_topics_are_what_they_were_last_said_to_be() -> None:
     formats.apply(known(1))
     formats.apply(Changes(number=3, deleted_topics=frozenset({ORDERS.topic})))
     assert formats.avro(ORDERS.topic) is None
+
+
+def test_a_prefix_of_a_schema_that_is_not_known_holds_its_chunk_as_a_version_does() -> None:
+    chunk = Chunk(ORDERS, 0, 1, [Record(0, 0, None, b"\0" + (2).to_bytes(4) + b"\x0e", [])], 10)
+    waiting = VersionWait()
+    assert waiting.holds(AvroTopic(a_topic(1)), chunk)
+    assert not waiting.holds(AvroTopic(a_topic(1, 2)), chunk)

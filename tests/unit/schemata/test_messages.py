@@ -1,6 +1,8 @@
 """Records of AVRO topics, as those who deliver and filter them see them."""
 
 import json
+from dataclasses import replace
+from typing import Final
 
 import pytest
 
@@ -12,6 +14,7 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from app.schemata.avro import AvroCodec
 from app.schemata.messages import AvroMessage, AvroTopic, UnreadableError, reading
+from app.schemata.versions import first_schema
 
 FIRST = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}'
 SECOND = json.dumps(
@@ -109,3 +112,36 @@ def test_messages_of_other_topics_are_what_they_are() -> None:
     found = reading(Topic(name="a.b"))(Record(0, 0, None, b"\x80", []), HERE)
     assert type(found) is Message
     assert found.stored == b"\x80"
+
+
+def test_a_prefix_of_the_registry_that_is_not_known_is_never_read_as_something_else() -> None:
+    value = b"\0" + (4).to_bytes(4) + b"ab"
+    foreign = Record(0, 0, None, value, [])
+    assert not AvroTopic(TOPIC).knows(foreign)
+    found = message(value)
+    assert (found.body, found.problem) == (
+        None,
+        "malformed: the version of its schema is not known",
+    )
+    assert found.stored == value
+    later = replace(TOPIC, schemas=(*TOPIC.schemas, TopicSchema(version=3, id=4, text=FIRST)))
+    assert AvroTopic(later).knows(foreign)
+
+
+def test_where_there_is_no_registry_a_prefix_may_be_the_beginning_of_a_message() -> None:
+    own = replace(TOPIC, schemas=first_schema(ContentType.AVRO, '{"type":"array","items":"int"}'))
+    record = Record(0, 0, None, b"\x00", [])
+    assert AvroTopic(own).knows(record)
+    text = replace(TOPIC, schemas=first_schema(ContentType.AVRO, NULLS))
+    nulls = Record(0, 0, None, b"\0" * 6, [])
+    assert AvroTopic(text).knows(nulls)
+    assert AvroTopic(text).message(nulls, HERE).body is not None
+
+
+NULLS: Final = json.dumps(
+    {
+        "type": "record",
+        "name": "N",
+        "fields": [{"name": name, "type": ["null", "int"]} for name in "abcdef"],
+    }
+)
