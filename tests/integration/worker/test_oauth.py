@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count, pairwise
+from typing import Any
 
 import psutil
 import pytest
@@ -36,7 +37,12 @@ class Shop:
         self._numbers = count()
 
     async def subscribe(
-        self, endpoint: str, provider: OAuthProvider, *, name: str = "s", **policy: object
+        self,
+        endpoint: str,
+        provider: OAuthProvider,
+        *,
+        name: str = "s",
+        **policy: Any,  # noqa: ANN401 - fields of a policy
     ) -> Subscription:
         plain = await self.world.subscribe(self.topic, name, endpoint=endpoint, **policy)
         asking = replace(plain, oauth=POLICY, oauth_provider=provider)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ async def moved_to(world: World, subscription: Subscription, offset: int) -> Non
     await world.plane.until(lambda: committed(world, subscription) == offset)
 
 
-async def one_partition(world: World, **policy: object) -> tuple[Topic, Subscription]:
+async def one_partition(world: World, **policy: Any) -> tuple[Topic, Subscription]:  # noqa: ANN401 - fields of a policy
     topic = await world.topic(partitions=1)
     return topic, await world.subscribe(topic, "s", endpoint="", **policy)
 
