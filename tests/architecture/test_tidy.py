@@ -23,7 +23,7 @@ ALLOWED: Final[Mapping[str, Mapping[str, str]]] = {
         "tests/contract/logs.py::eventually": "a log tells no one of what is looked for there",
         "tests/e2e/service.py::eventually": "asks other processes, which have no event of ours",
         "tests/fakes/hostile.py::drips.act": "a subscriber that is slow on purpose",
-        "tests/servers/kafka.py::KafkaBroker._wait_until_it_answers": (
+        "tests/servers/kafka.py::KafkaBroker.wait_until_it_answers": (
             "a broker has no other way to say that it is ready; bounded by a deadline"
         ),
     },

@@ -164,7 +164,8 @@ async def test_kill_matrix(logs: Path) -> None:
                 await _warmed_up(service, receiver)
                 for (name, victim), upset in itertools.product(victims.items(), UPSETS):
                     row = f"{name}, {upset}"
-                    found = await _cell(service, path, receiver, partial(UPSETS[upset], victim))
+                    happens = partial(UPSETS[upset], victim)
+                    found = await _cell(service, path, receiver, upset=happens)
                     print(row, dict(found), flush=True)
                     report.add(row, [found])
                     lost[row] = found["lost"]
@@ -201,7 +202,7 @@ async def _warmed_up(service: Service, receiver: Subscriber) -> None:
 
 
 async def _cell(
-    service: Service, path: str, receiver: Subscriber, upset: Callable[[], Awaitable[None]]
+    service: Service, path: str, receiver: Subscriber, *, upset: Callable[[], Awaitable[None]]
 ) -> dict[str, float]:
     """What became of what was published while that happened."""
     receiver.received.clear()
@@ -209,7 +210,7 @@ async def _cell(
         await pace.until(time.monotonic() + BEFORE_S)
         await upset()
         await pace.until(time.monotonic() + AFTER_S)
-    listed = await _settled(service, path, receiver, published.acknowledged)
+    listed = await _settled(service, path, receiver, acknowledged=published.acknowledged)
     received = Counter(receiver.message_ids)
     return {
         "sent": published.sent,
@@ -222,7 +223,7 @@ async def _cell(
 
 
 async def _settled(
-    service: Service, path: str, receiver: Subscriber, acknowledged: set[str]
+    service: Service, path: str, receiver: Subscriber, *, acknowledged: set[str]
 ) -> set[str]:
     """Wait until all are delivered or listed, or for long enough; those that are listed."""
     listed: set[str] = set()
