@@ -1,6 +1,17 @@
 """URLs that the service sends requests to: what all of them must be."""
 
+from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Origin(NamedTuple):
+    """Whom a request goes to, whatever it asks there."""
+
+    scheme: str
+    host: str
+    port: int
 
 
 class UrlError(ValueError):
@@ -29,3 +40,10 @@ def _problem(text: str, parts: SplitResult, port: int | None) -> str | None:
     if not parts.hostname or not text.isascii() or not text.isprintable() or " " in text:
         return "must be a URI with a host, in printable ASCII: http://host/path"
     return None
+
+
+def origin(url: str) -> Origin:
+    """That of a valid URL: two that only spell it in different ways are equal."""
+    parts = urlsplit(url)
+    port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+    return Origin(parts.scheme, (parts.hostname or "").lower(), port)

@@ -38,6 +38,7 @@ from app.api.schemas.fetch import FetchBody
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.headers import HeaderBody, HeaderRead, unmasked
 from app.api.schemas.monitoring import MonitoringBody
+from app.api.schemas.moved import require_given_again
 from app.api.schemas.oauth import OAuthPolicyBody
 from app.api.schemas.owner import OWNER_LENGTH_MAX, OwnerBody
 from app.api.schemas.policy import BATCH_DEFAULTS, OLD_DEFAULT_RATE, PolicyBody, PolicyRead
@@ -468,7 +469,9 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
     if "clientCertificate" in wanted:
         shown = unmasked_key(wanted["clientCertificate"], current.client_certificate)
         wanted["clientCertificate"] = shown
-    return parse(SubscriptionBody, wanted, rules).to_domain(current)
+    changed = parse(SubscriptionBody, wanted, rules).to_domain(current)
+    require_given_again(current, changed, patch)
+    return changed
 
 
 def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[Ignored, ...]:
