@@ -16,11 +16,13 @@ from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, settings_with
 from app.config import Settings
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
+from app.domain.token_use import UNRESTRICTED
 from app.log.factory import open_log, what_listens_instead
 from app.services.durability import DurabilityService
 from app.storage.configured import database_url
 from app.storage.database import Database, open_database
 from app.storage.keyring import KEY_FILE, open_vault
+from app.storage.oauth import OAuthProviderRepository
 from app.vault import HOW_TO_SET
 
 _OK: Final = "ok"
@@ -110,6 +112,7 @@ async def _running(settings: Settings, *, url: str, where: str) -> Sequence[Part
             await _log(settings, url=url),
             *await _durability(settings, database),
             _secret_key(settings),
+            await _oauth_providers(database),
             await _api(settings),
         ]
 
@@ -160,6 +163,17 @@ def _secret_key(settings: Settings) -> Part:
     except SecretKeyError as exc:
         problem = exc.message
     return Part(name="secret key", where=where, problem=problem, required=False)
+
+
+async def _oauth_providers(database: Database) -> Part:
+    try:
+        async with database.transaction() as session:
+            names = await OAuthProviderRepository(session).unrestricted()
+    except AngeliaError as exc:
+        problem = exc.message
+    else:
+        problem = f"{', '.join(names)}: {UNRESTRICTED}" if names else ""
+    return Part(name="OAuth providers", where="in the database", problem=problem, required=False)
 
 
 async def _api(settings: Settings) -> Part:

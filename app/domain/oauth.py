@@ -8,7 +8,9 @@ from typing import Final
 from urllib.parse import SplitResult
 
 from app.domain.errors import ValidationFailedError
+from app.domain.hosts import host_problem
 from app.domain.names import NAME_LENGTH_MAX, is_plain_name
+from app.domain.owner import Owner
 from app.domain.secrets import SECRET
 from app.domain.urls import UrlError, http_url
 
@@ -16,6 +18,8 @@ TEXT_MAX: Final = 1_000
 SECRET_MAX: Final = 4_096
 URL_MAX: Final = 2_000
 DELAY_MAX: Final = timedelta(hours=1)
+# Owners, hosts and scopes that a provider names.
+USES_MAX: Final = 100
 TIMEOUT_MIN: Final = timedelta(milliseconds=100)
 TIMEOUT_MAX: Final = timedelta(seconds=60)
 
@@ -50,8 +54,14 @@ class OAuthProvider:
 
     A request for a token has `request_timeout` in all, or `socket_timeout` where that is shorter
     and not 0. After one that failed, the next is made `initial_delay` later, after each further one
-    twice as late, up to `delay_max`. `locked` says why this process cannot read its secret, which
-    is a mask then: no token can be asked for.
+    twice as late, up to `delay_max`.
+
+    Besides admins, `owners` may have subscriptions use it; its tokens go to `endpoint_hosts` alone,
+    and are asked for with `scopes` alone (see `app.domain.token_use`). `unrestricted`: it is from
+    before there were such fields, none of which has been set yet, and everybody may use it.
+
+    `locked` says why this process cannot read its secret, which is a mask then: no token can be
+    asked for.
     """
 
     name: str
@@ -63,6 +73,10 @@ class OAuthProvider:
     delay_max: timedelta = timedelta(seconds=30)
     request_timeout: timedelta = timedelta(seconds=1)
     socket_timeout: timedelta = timedelta()
+    owners: tuple[Owner, ...] = ()
+    endpoint_hosts: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    unrestricted: bool = False
     locked: str = ""
 
     def __post_init__(self) -> None:
@@ -81,6 +95,26 @@ class OAuthProvider:
             raise ValidationFailedError.of(
                 FIELD_NAMES["delay_max"], f"must be at least {FIELD_NAMES['initial_delay']}"
             )
+        self._check_uses()
+
+    def _check_uses(self) -> None:
+        for path, given in (
+            ("owners", self.owners),
+            ("endpointHosts", self.endpoint_hosts),
+            ("scopes", self.scopes),
+        ):
+            if len(given) > USES_MAX:
+                raise ValidationFailedError.of(path, f"must be at most {USES_MAX}")
+        for index, host in enumerate(self.endpoint_hosts):
+            if problem := host_problem(host):
+                raise ValidationFailedError.of(f"endpointHosts.{index}", problem)
+        for index, scope in enumerate(self.scopes):
+            if " " in scope or len(scope) > TEXT_MAX or not _SCOPE.fullmatch(scope):
+                raise ValidationFailedError.of(
+                    f"scopes.{index}",
+                    f'must be one name of 1 to {TEXT_MAX} printable ASCII characters without " and'
+                    " \\",
+                )
 
     @property
     def timeout(self) -> timedelta:

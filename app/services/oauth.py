@@ -5,6 +5,9 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+import structlog
+
+from app.domain.access import Caller
 from app.domain.audit import Action, Change
 from app.domain.egress import EgressPolicy
 from app.domain.errors import (
@@ -13,12 +16,15 @@ from app.domain.errors import (
 )
 from app.domain.oauth import POLICY_FIELD, OAuthProvider
 from app.domain.subscription import Subscription
+from app.domain.token_use import UNRESTRICTED, require_use, require_user
 from app.services.applied import AppliedChanges
 from app.services.audit import Describe, note
 from app.storage.audit import AuditRepository
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.oauth import OAuthProviderRepository
+
+_log = structlog.get_logger(__name__)
 
 APPLIED_WITHIN: Final = timedelta(seconds=2)
 # Subscriptions that are named in an error.
@@ -135,12 +141,24 @@ class OAuthProviderService:
             )
 
 
-async def require_provider(subscription: Subscription, providers: OAuthProviderRepository) -> None:
-    """ValidationFailedError unless its provider exists. Whoever asks holds the change clock."""
-    if subscription.oauth is None:
+async def require_provider(
+    subscription: Subscription, providers: OAuthProviderRepository, caller: Caller
+) -> None:
+    """Return if `caller` may have it get its provider's tokens, if it names one.
+
+    Whoever asks holds the change clock. PermissionDeniedError, and ValidationFailedError for a
+    provider that does not exist, an endpoint, or a scope that it is not for.
+    """
+    policy = subscription.oauth
+    if policy is None:
         return
-    name = subscription.oauth.provider_name
-    if not await providers.named([name]):
+    name = policy.provider_name
+    provider = (await providers.named([name])).get(name)
+    if provider is None:
         raise ValidationFailedError.of(
             f"{POLICY_FIELD}.providerName", f"must be an OAuth provider that exists: {name}"
         )
+    require_user(provider, caller.grants)
+    require_use(provider, policy, subscription.endpoint)
+    if provider.unrestricted:
+        _log.warning("oauth_provider_unrestricted", provider=name, problem=UNRESTRICTED)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from app.domain.access import NOBODY, Caller
 from app.domain.audit import Action, Change
 from app.domain.beginning import FIELD, Beginning, Edge, beginning_text
 from app.domain.commit import initial_metadata
@@ -106,12 +107,19 @@ class SubscriptionService:
             applied = await WorkerRepository(session).applied()
         return found, visible_state(found, taken_up=applied >= found.change)
 
-    async def create(self, draft: Subscription, beginning: Beginning = Edge.LATEST) -> Acknowledged:
+    async def create(
+        self,
+        draft: Subscription,
+        beginning: Beginning = Edge.LATEST,
+        *,
+        caller: Caller = NOBODY,
+    ) -> Acknowledged:
         """Create it, to get every message published from now on, and those since `beginning`.
 
         What the log has no more of it, and the archive has, comes by a retransmission.
 
-        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, JobQueueFullError, and
+        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, JobQueueFullError,
+        PermissionDeniedError for an OAuth provider that is not the caller's to use, and
         ValidationFailedError for its endpoint, its dead-letter topic or its OAuth provider; then
         nothing is created.
         """
@@ -145,7 +153,7 @@ class SubscriptionService:
         async with self._database.transaction() as session:
             created = await SubscriptionRepository(session).add(replace(draft, start=start))
             await require_dead_letter(created, TopicRepository(session))
-            await require_provider(created, OAuthProviderRepository(session))
+            await require_provider(created, OAuthProviderRepository(session), caller)
             event = self._change(Action.CREATED, after=created)
             await note(AuditRepository(session), _with_beginning(event, opening.beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
@@ -156,12 +164,18 @@ class SubscriptionService:
         return created, history
 
     async def change(
-        self, topic: str, name: str, edit: Callable[[Subscription], Subscription]
+        self,
+        topic: str,
+        name: str,
+        edit: Callable[[Subscription], Subscription],
+        *,
+        caller: Caller = NOBODY,
     ) -> Acknowledged:
         """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
 
-        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError for its endpoint, its
-        dead-letter topic or its OAuth provider, and what `edit` raises.
+        TopicNotFoundError, SubscriptionNotFoundError, PermissionDeniedError for an OAuth provider
+        that is not the caller's to use, ValidationFailedError for its endpoint, its dead-letter
+        topic or its OAuth provider, and what `edit` raises.
         """
         async with self._database.transaction() as session:
             # The clock's lock keeps the subscription as it is between reading and writing.
@@ -175,8 +189,8 @@ class SubscriptionService:
                 await require_dead_letter(wanted, TopicRepository(session))
             if wanted.content_type is not current.content_type:
                 require_content(wanted, await TopicRepository(session).get(topic))
-            if wanted.oauth != current.oauth:
-                await require_provider(wanted, OAuthProviderRepository(session))
+            if (wanted.oauth, wanted.endpoint) != (current.oauth, current.endpoint):
+                await require_provider(wanted, OAuthProviderRepository(session), caller)
             changed = current
             if wanted != current:
                 changed = await _stored(wanted, current, subscriptions)

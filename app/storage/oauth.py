@@ -36,6 +36,12 @@ class OAuthProviderRepository:
         query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
         return list(await self._session.scalars(query))
 
+    async def unrestricted(self) -> list[str]:
+        """Those that everybody may use, until they name owners, hosts or scopes; in order."""
+        query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
+        marked = OAuthProviderRow.settings["unrestricted"].as_boolean()
+        return list(await self._session.scalars(query.where(marked)))
+
     async def get(self, name: str) -> OAuthProvider:
         """The provider of that name; OAuthProviderNotFoundError."""
         found = await self.named([name])

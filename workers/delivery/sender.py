@@ -28,6 +28,7 @@ from workers.delivery.flight import Flight, Landing
 from workers.delivery.judge import Judge
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.destination import PATIENCE_MAX, AuthorizedDestination
+from workers.delivery.oauth.permitted import permitted
 from workers.delivery.oauth.source import Tokens
 from workers.delivery.plain import PlainRequests
 from workers.delivery.request import Described, Header, RequestHeaders
@@ -378,7 +379,9 @@ class Sender:
         _warn_of_certificate(subscription, self._clock())
         if subscription.oauth is None or self._tokens is None:
             return found
-        bearer = Bearer(self._tokens.source(subscription.oauth_provider, subscription.oauth))
+        policy = subscription.oauth
+        provider = permitted(subscription.oauth_provider, policy, subscription)
+        bearer = Bearer(self._tokens.source(provider, policy))
         patience = min(subscription.policy.request_timeout, PATIENCE_MAX)
         return AuthorizedDestination(found, bearer, patience=patience)
 

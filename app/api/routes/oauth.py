@@ -18,9 +18,11 @@ from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request
 from app.api.schemas.oauth import (
     OAuthProviderBody,
+    OAuthProviderRead,
     changed_provider,
     ignored_in_provider,
     new_provider,
+    provider_read,
 )
 from app.domain.access import Role
 from app.domain.errors import (
@@ -54,7 +56,7 @@ async def list_oauth_providers(services: ServicesOf) -> list[str]:
     "",
     dependencies=[requires(Role.ADMIN)],
     status_code=201,
-    responses=answers(OAuthProviderBody, status=201, headers=IGNORED_HEADER)
+    responses=answers(OAuthProviderRead, status=201, headers=IGNORED_HEADER)
     | errors(400, 413, 415, OAuthProviderExistsError, SecretKeyMissingError),
     openapi_extra=takes(OAuthProviderBody, _EXAMPLE),
 )
@@ -67,23 +69,23 @@ async def create_oauth_provider(request: Request, services: ServicesOf) -> Respo
         ignored=ignored_in_provider(asked.body),
         extra={"Location": f"/oauth/providers/{provider.name}"},
     )
-    return answer(OAuthProviderBody.of(provider), 201, notes)
+    return answer(provider_read(provider), 201, notes)
 
 
 @router.get(
     "/{name}",
     dependencies=[requires(Role.ANY)],
-    responses=answers(OAuthProviderBody) | errors(OAuthProviderNotFoundError),
+    responses=answers(OAuthProviderRead) | errors(OAuthProviderNotFoundError),
 )
 async def get_oauth_provider(name: ProviderName, services: ServicesOf) -> Response:
     """One OAuth provider, its secret masked."""
-    return answer(OAuthProviderBody.of(await services.oauth.get(name)))
+    return answer(provider_read(await services.oauth.get(name)))
 
 
 @router.put(
     "/{name}",
     dependencies=[requires(Role.ADMIN)],
-    responses=answers(OAuthProviderBody, headers=APPLIED_HEADER | IGNORED_HEADER)
+    responses=answers(OAuthProviderRead, headers=APPLIED_HEADER | IGNORED_HEADER)
     | errors(400, 413, 415, OAuthProviderNotFoundError, *_KEPT),
     openapi_extra=takes(OAuthProviderBody, {"requestTimeout": 5000}, patch=True),
 )
@@ -96,7 +98,7 @@ async def change_oauth_provider(
         name, lambda current: changed_provider(current, asked.body, strict=asked.strict)
     )
     notes = AnswerNotes(ignored=ignored_in_provider(asked.body), applied=changed.applied)
-    return answer(OAuthProviderBody.of(changed.provider), notes=notes)
+    return answer(provider_read(changed.provider), notes=notes)
 
 
 @router.delete(

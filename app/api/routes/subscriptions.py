@@ -101,7 +101,7 @@ async def create_subscription(
         await services.announcer.make_topic()
     await services.access.require_new_subscription(caller, draft)
     await _require_dead_letter(services, caller, draft.dead_letter)
-    made = await services.subscriptions.create(draft, beginning_in(asked.body))
+    made = await services.subscriptions.create(draft, beginning_in(asked.body), caller=caller)
     notes = AnswerNotes(
         ignored=ignored_in_subscription(asked.body, new=True),
         applied=made.applied,
@@ -158,7 +158,9 @@ async def change_subscription(
         current, _ = await services.subscriptions.get(topic, name)
         if (wanted := edit(current).dead_letter) != current.dead_letter:
             await _require_dead_letter(services, caller, wanted)
-    changed = await services.subscriptions.change(topic, name, if_unchanged(request, edit))
+    changed = await services.subscriptions.change(
+        topic, name, if_unchanged(request, edit), caller=caller
+    )
     return _noted(changed, ignored_in_subscription(asked.body))
 
 

@@ -17,6 +17,7 @@ from app.api.schemas.base import (
     merged,
     parse,
 )
+from app.api.schemas.owner import OwnerBody
 from app.domain.errors import ValidationFailedError
 from app.domain.names import NAME_LENGTH_MAX
 from app.domain.oauth import (
@@ -26,6 +27,7 @@ from app.domain.oauth import (
     TEXT_MAX,
     TIMEOUT_MAX,
     TIMEOUT_MIN,
+    USES_MAX,
     ClientAuthentication,
     GrantType,
     OAuthPolicy,
@@ -34,12 +36,13 @@ from app.domain.oauth import (
     token_endpoint,
 )
 from app.domain.secrets import MASK, MASKED
+from app.domain.token_use import UNRESTRICTED
 
 # As Hermes masks what concerns OAuth; either mask, sent back, means that nothing changes.
 OAUTH_MASK: Final = "******"
 MASKS: Final = frozenset({OAUTH_MASK, MASK})
 
-OTHER_FIELDS: Final = OtherFields()
+OTHER_FIELDS: Final = OtherFields(read_only=frozenset({"warning"}))
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _DELAY_MAX: Final = DELAY_MAX // _MILLISECOND
@@ -89,6 +92,27 @@ class OAuthProviderBody(Schema):
         default=0, ge=0, le=_TIMEOUT_MAX, description="counts where it is shorter; 0 is none"
     )
 
+    owners: list[OwnerBody] = Field(
+        default=[],
+        max_length=USES_MAX,
+        description="who may use it, besides admins: callers with the scope `owner:` of one of"
+        " them. Without any, or without endpointHosts, only admins may",
+        examples=[[{"source": "Plaintext", "id": "Billing"}]],
+    )
+    endpoint_hosts: list[str] = Field(
+        default=[],
+        max_length=USES_MAX,
+        description="hosts of endpoints that its tokens may go to; `*.name` is all below a name."
+        " Without any, where admins say",
+        examples=[["api.example.com", "*.shop.example.com"]],
+    )
+    scopes: list[str] = Field(
+        default=[],
+        max_length=USES_MAX,
+        description="scopes that may be asked for, at least one each time. Without any, all",
+        examples=[["orders.write"]],
+    )
+
     @classmethod
     def of(cls, provider: OAuthProvider) -> "OAuthProviderBody":
         """The body that describes `provider`, with its secret masked."""
@@ -102,6 +126,9 @@ class OAuthProviderBody(Schema):
             token_request_max_delay=provider.delay_max // _MILLISECOND,
             request_timeout=provider.request_timeout // _MILLISECOND,
             socket_timeout=provider.socket_timeout // _MILLISECOND,
+            owners=[OwnerBody.of(each) for each in provider.owners],
+            endpoint_hosts=list(provider.endpoint_hosts),
+            scopes=list(provider.scopes),
         )
 
     def to_domain(self, secret: str | None) -> OAuthProvider:
@@ -116,7 +143,18 @@ class OAuthProviderBody(Schema):
             delay_max=self.token_request_max_delay * _MILLISECOND,
             request_timeout=self.request_timeout * _MILLISECOND,
             socket_timeout=self.socket_timeout * _MILLISECOND,
+            owners=tuple(each.to_domain() for each in self.owners),
+            endpoint_hosts=tuple(self.endpoint_hosts),
+            scopes=tuple(self.scopes),
         )
+
+
+class OAuthProviderRead(OAuthProviderBody):
+    """Who issues access tokens, as answered."""
+
+    warning: str | None = Field(
+        default=None, description="that whoever owns a subscription may use it, and what to set"
+    )
 
 
 class OAuthPolicyBody(Schema):
@@ -178,12 +216,23 @@ def changed_provider(current: OAuthProvider, patch: JsonObject, *, strict: bool)
     changed = wanted.to_domain(current.client_secret)
     # What cannot be read stays so until there is another.
     kept = changed.client_secret == current.client_secret
-    return replace(changed, locked=current.locked if kept else "")
+    restricted = bool(changed.owners or changed.endpoint_hosts or changed.scopes)
+    return replace(
+        changed,
+        locked=current.locked if kept else "",
+        unrestricted=current.unrestricted and not restricted,
+    )
+
+
+def provider_read(provider: OAuthProvider) -> OAuthProviderRead:
+    """The provider as it is answered, so without its secret."""
+    warning = UNRESTRICTED if provider.unrestricted else None
+    return OAuthProviderRead(**OAuthProviderBody.of(provider).model_dump(), warning=warning)
 
 
 def provider_described(provider: OAuthProvider) -> JsonObject:
-    """The provider as it is answered, so without its secret."""
-    return OAuthProviderBody.of(provider).answered()
+    """As `provider_read`, as JSON."""
+    return provider_read(provider).answered()
 
 
 def ignored_in_provider(body: JsonObject) -> tuple[Ignored, ...]:

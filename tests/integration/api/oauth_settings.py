@@ -1,6 +1,16 @@
 """What the settings of OAuth providers, and of the policies of subscriptions, cannot be."""
 
-from tests.integration.api.wrong_values import NO_STRINGS, Setting, choice, number, words, wrong
+from tests.integration.api.wrong_values import (
+    NO_STRINGS,
+    Setting,
+    choice,
+    lists,
+    number,
+    objects,
+    text,
+    words,
+    wrong,
+)
 
 PLAIN_NAME = wrong("1 to 100 letters", "", "a b", "a/b", ".", "..", "x" * 101, "a\0")
 LOGIN = {"providerName": "login"}
@@ -64,4 +74,22 @@ PROVIDER: dict[str, Setting] = {
     "tokenRequestMaxDelay": Setting(wrong=number(0, 3_600_000)),
     "requestTimeout": Setting(wrong=number(100, 60_000)),
     "socketTimeout": Setting(wrong=number(0, 60_000)),
+    "owners": Setting(wrong=lists(100, {"id": "x"})),
+    "owners.0": Setting(wrong=objects(), required=True),
+    "owners.0.source": Setting(wrong=text(1, 256), beside={"id": "x"}),
+    "owners.0.id": Setting(wrong=text(1, 256)),
+    "endpointHosts": Setting(wrong=lists(100, "h.test")),
+    "endpointHosts.0": Setting(
+        wrong=words(
+            "must be a host such as",
+            *("", "*", "*.", "http://h.test", "h.test/x", "h.test:80", "a..b", "ż.test", "h\0"),
+            "x" * 254,
+        ),
+        required=True,
+    ),
+    "scopes": Setting(wrong=lists(100, "x")),
+    "scopes.0": Setting(
+        wrong=words("must be one name", "", "a b", 'a"b', "a\\b", "ż", "a\0", "x" * 1001),
+        required=True,
+    ),
 }

@@ -24,7 +24,13 @@ PROVIDER: dict[str, Any] = {
     "requestTimeout": 500,
     "socketTimeout": 0,
 }
-SHOWN = PROVIDER | {"clientSecret": MASK, "tokenEndpointAuthMethod": "client_secret_post"}
+SHOWN = PROVIDER | {
+    "clientSecret": MASK,
+    "tokenEndpointAuthMethod": "client_secret_post",
+    "owners": [],
+    "endpointHosts": [],
+    "scopes": [],
+}
 BY_CLIENT = {"grantType": "clientCredentials", "providerName": "login", "scope": "orders.write"}
 BY_USER = {
     "grantType": "password",

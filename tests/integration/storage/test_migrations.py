@@ -53,6 +53,24 @@ def test_of_a_message_that_was_recorded_several_times_its_last_end_is_kept(
         engine.dispose()
 
 
+def test_oauth_providers_from_before_they_named_their_users_are_marked(postgres_url: str) -> None:
+    command.downgrade(alembic_config(postgres_url), "0051-1")
+    engine = create_engine(sqlalchemy_url(postgres_url))
+    insert = 'INSERT INTO oauth_providers (name, settings) VALUES (:name, \'{"client_id": "x"}\')'
+    read = "SELECT settings FROM oauth_providers ORDER BY name"
+    try:
+        with engine.begin() as connection:
+            connection.execute(text(insert), {"name": "before"})
+        upgrade(postgres_url)
+        with engine.begin() as connection:
+            connection.execute(text(insert), {"name": "later"})
+            [before, later] = connection.execute(text(read)).scalars()
+        assert before == {"client_id": "x", "unrestricted": True}
+        assert later == {"client_id": "x"}
+    finally:
+        engine.dispose()
+
+
 def test_several_processes_may_migrate_at_once(empty_postgres_url: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(upgrade, [empty_postgres_url] * 4))

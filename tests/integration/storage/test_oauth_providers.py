@@ -55,6 +55,16 @@ async def change(database: Database, provider: OAuthProvider) -> int:
     return number
 
 
+async def test_those_that_everybody_may_use_are_named(database: Database) -> None:
+    await add(database)
+    async with database.transaction() as session:
+        assert await OAuthProviderRepository(session).unrestricted() == []
+    for name in ("z", "a"):
+        await add(database, replace(PROVIDER, name=name, unrestricted=True))
+    async with database.transaction() as session:
+        assert await OAuthProviderRepository(session).unrestricted() == ["a", "z"]
+
+
 async def since(database: Database, number: int) -> Changes:
     async with database.transaction() as session:
         return await ChangeFeed(session).since(number)

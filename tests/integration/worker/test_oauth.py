@@ -221,6 +221,30 @@ async def test_a_changed_provider_issues_the_next_token() -> None:
     assert [each.form["client_secret"] for each in after.requests] == ["another"]
 
 
+@pytest.mark.parametrize(
+    ("uses", "why"),
+    [
+        ({"endpoint_hosts": ("elsewhere.test",)}, "may go to: elsewhere.test"),
+        ({"scopes": ("orders.read",)}, "must be of those of OAuth provider login: orders.read"),
+    ],
+)
+async def test_a_provider_that_is_for_something_else_by_now_is_asked_for_no_token(
+    uses: dict[str, tuple[str, ...]], why: str
+) -> None:
+    async with Login() as login, Subscriber(login.guarded()) as subscriber, shop() as at:
+        mine = {"endpoint_hosts": ("127.0.0.1", "*.shop.test"), "scopes": (POLICY.scope,)}
+        subscription = await at.subscribe(subscriber.url, login.provider(**mine))
+        await at.publish(1)
+        await at.done(subscription, 1)
+        asked, got = len(login.requests), len(subscriber.received)
+        narrowed = login.provider(**(mine | uses))
+        subscription = await at.change(replace(subscription, oauth_provider=narrowed))
+        await at.publish(1)
+        await at.world.plane.until(lambda: said(at, subscription, why))
+    assert (asked, got) == (1, 1)
+    assert (len(login.requests), len(subscriber.received)) == (asked, got)
+
+
 async def test_without_its_policy_a_subscription_needs_no_token() -> None:
     async with Login() as login, Subscriber() as subscriber, shop() as at:
         subscription = await at.subscribe(subscriber.url, login.provider())

@@ -1,0 +1,47 @@
+"""Lists of hosts: names, addresses, and `*.name` for all that is below a name."""
+
+import re
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+_ANY_BELOW: Final = "*."
+_LENGTH_MAX: Final = 253
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
+
+
+def is_host_of(hosts: Sequence[str], endpoint: str) -> bool:
+    """Whether the host of `endpoint` is one of `hosts`, or below one that begins with `*.`."""
+    host = _plain(urlsplit(endpoint).hostname or "")
+    return any(_fits(host, _plain(each)) for each in hosts)
+
+
+def host_problem(text: str) -> str | None:
+    """What is wrong with a host that tokens may go to, if anything is."""
+    name = text.removeprefix(_ANY_BELOW)
+    if _is_address(text) or (len(name) <= _LENGTH_MAX and _NAME.fullmatch(name)):
+        return None
+    return (
+        "must be a host such as api.example.com, or *.example.com for all below it,"
+        " without scheme, port and path"
+    )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(host: str) -> str:
+    """One of the spellings of a host."""
+    return host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+
+
+def _fits(host: str, wanted: str) -> bool:
+    if wanted.startswith(_ANY_BELOW):
+        return host.endswith(wanted[1:])
+    return host == wanted
