@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from starlette.types import ASGIApp
 
+from app.api.browsers import BrowserGuard
 from app.api.cors import with_origins
 from app.api.dependencies import Services
 from app.api.dispatch import Dispatcher
@@ -34,6 +35,7 @@ from app.api.schemas.topic import topic_read
 from app.config import Settings
 from app.domain.console import ConsoleSettings
 from app.domain.errors import UnavailableError
+from app.domain.own_hosts import OwnHosts
 from app.domain.status import WorkerStatus
 from app.domain.streams import TRACES
 from app.domain.subscription import Subscription
@@ -147,7 +149,15 @@ async def running(settings: Settings, database_url: str, parts: Parts) -> AsyncI
         status_only = core.only == "publish"
         others = management_app(services, publish=publish, batch=batch, status_only=status_only)
         serve_document(others)
-        yield with_origins(Dispatcher(publish=publish, others=others), settings.cors_origins)
+        app = with_origins(Dispatcher(publish=publish, others=others), settings.cors_origins)
+        yield app if settings.access_controlled else _for_this_machine(app, settings)
+
+
+def _for_this_machine(app: ASGIApp, settings: Settings) -> ASGIApp:
+    hosts = OwnHosts(
+        bound=settings.host, machine=socket.gethostname(), configured=settings.host_names
+    )
+    return BrowserGuard(app, hosts=hosts, origins=settings.cors_origins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from app.domain.durability import Replication
 from app.domain.egress import LOOPBACK, EgressPolicy, Network
 from app.domain.egress_proxy import EgressProxy
+from app.domain.hosts import ANY, host_problem
 from app.vault import Vault
 
 
@@ -92,6 +93,13 @@ def _proxy_url(url: SecretStr) -> SecretStr:
     return url
 
 
+def _hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    for host in hosts:
+        if host != ANY and (problem := host_problem(host)):
+            raise ValueError(f"each {problem}")
+    return hosts
+
+
 def _registry_url(url: SecretStr) -> SecretStr:
     parts = urlsplit(url.get_secret_value())
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -156,6 +164,13 @@ class Settings(BaseSettings):
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)] = Field(
         default=(),
         description="origins whose pages may call the API from a browser: https://…, or *",
+    )
+    host_names: Annotated[
+        Annotated[tuple[str, ...], AfterValidator(_hosts)], NoDecode, BeforeValidator(_items)
+    ] = Field(
+        default=(),
+        description="further hosts that requests may name where callers need no keys:"
+        " angelia.example.com, *.example.com, or * for any (docs/security.md)",
     )
     audit_days: int = Field(
         default=365, ge=1, le=3650, description="how long audit events and ended keys are kept"

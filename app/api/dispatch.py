@@ -1,9 +1,12 @@
 """One path, two ways in: publishing goes its own short way, all else through FastAPI."""
 
-from starlette.responses import JSONResponse
+from urllib.parse import parse_qsl
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.errors import error_response
 from app.api.publish import published_topic
+from app.domain.errors import ValidationFailedError
 
 
 class Dispatcher:
@@ -15,8 +18,8 @@ class Dispatcher:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if "\0" in scope["path"]:
-            await _not_found(scope, receive, send)
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            await error_response(_zero_in(scope))(scope, receive, send)
         elif self._publish and scope["method"] == "POST" and published_topic(scope) is not None:
             await self._publish(scope, receive, send)
         elif scope["method"] == "HEAD":
@@ -26,8 +29,9 @@ class Dispatcher:
             await self._others(scope, receive, send)
 
 
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+def _zero_in(scope: Scope) -> ValidationFailedError:
     """No name has a zero character, and the database takes none in a question."""
-    message = f"Not Found: {scope['method']} {scope['path']}"
-    response = JSONResponse({"message": message, "code": "OTHER"}, 404)
-    await response(scope, receive, send)
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    named = (name for name, value in query if "\0" in value and "\0" not in name)
+    place = "path" if "\0" in scope["path"] else next(named, "query")
+    return ValidationFailedError.of(place, "must be without zero characters (%00)")

@@ -46,6 +46,7 @@ from app.api.routes import (
     traces,
     undelivered,
 )
+from app.api.slashes import redirect_slashes
 
 TITLE: Final = "Angelia"
 VERSION: Final = "1"
@@ -114,7 +115,9 @@ def management_app(
         docs_url=None,
         redoc_url=None,
         openapi_url=None if status_only else "/openapi.json",
+        redirect_slashes=False,
     )
+    redirect_slashes(app)
     app.state.services = services
     install_error_handlers(app)
     app.add_exception_handler(ClientGoneError, _on_gone)

@@ -21,6 +21,7 @@ from app.api.schemas.filters import FilterTrialBody
 from app.api.schemas.group import GroupBody
 from app.api.schemas.job import JobBody
 from app.api.schemas.key import KeyBody
+from app.api.schemas.oauth import OAuthProviderBody
 from app.api.schemas.offline import OfflineTaskBody
 from app.api.schemas.operations import (
     ReadinessBody,
@@ -42,6 +43,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     GroupBody,
     TopicBody,
     SubscriptionBody,
+    OAuthProviderBody,
     NewSubscriptionBody,
     SigningSecretBody,
     FilterTrialBody,

@@ -31,6 +31,10 @@ _SPECIAL_IPV4: Final = {
     "10.0.0.0/8": "a private network",
     "100.64.0.0/10": "a provider's own network",
     "127.0.0.0/8": "this machine",
+    # Beside the link, but as close: Azure's guest agent, and IBM's endpoints for its own machines.
+    "161.26.0.0/16": "the cloud's own services",
+    "166.8.0.0/14": "the cloud's own services",
+    "168.63.129.16/32": "the cloud's own services",
     "169.254.0.0/16": "the local link, where clouds keep their metadata",
     "172.16.0.0/12": "a private network",
     "192.0.0.0/24": "a reserved network",

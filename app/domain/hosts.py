@@ -6,6 +6,9 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+# What a list has that leaves no host out, where it may.
+ANY: Final = "*"
+
 _ANY_BELOW: Final = "*."
 _LENGTH_MAX: Final = 253
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
@@ -13,8 +16,13 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
 
 def is_host_of(hosts: Sequence[str], endpoint: str) -> bool:
     """Whether the host of `endpoint` is one of `hosts`, or below one that begins with `*.`."""
-    host = _plain(urlsplit(endpoint).hostname or "")
-    return any(_fits(host, _plain(each)) for each in hosts)
+    return is_one_of(hosts, urlsplit(endpoint).hostname or "")
+
+
+def is_one_of(hosts: Sequence[str], host: str) -> bool:
+    """As `is_host_of`, of a host itself."""
+    plain = _plain(host)
+    return any(_fits(plain, _plain(each)) for each in hosts)
 
 
 def host_problem(text: str) -> str | None:

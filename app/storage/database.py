@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import psycopg
 from sqlalchemy import text
 from sqlalchemy.exc import (
+    DataError,
     DBAPIError,
     InterfaceError,
     OperationalError,
@@ -22,7 +23,7 @@ from sqlalchemy.ext.asyncio import (
     async_sessionmaker,
 )
 
-from app.domain.errors import StorageUnavailableError
+from app.domain.errors import StorageUnavailableError, ValidationFailedError
 from app.storage.engines import CONNECT_TIMEOUT, reading, transacting
 from app.storage.migrate import head
 from app.storage.sealing import VAULT
@@ -120,7 +121,10 @@ async def open_database(
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise what says that the database is down, slow, busy or old as StorageUnavailableError."""
+    """Raise what says that the database is down, slow, busy or old as StorageUnavailableError.
+
+    ValidationFailedError for a text with a zero character in it: PostgreSQL stores and seeks none.
+    """
     try:
         yield
     except PoolTimeoutError as exc:
@@ -132,10 +136,20 @@ def translated() -> Iterator[None]:
             raise
         message = "The database has not this version's tables: migrate it"
         raise StorageUnavailableError(message) from exc
+    except DataError as exc:
+        if not _has_zero(exc):
+            raise
+        raise ValidationFailedError.of("text", "must be without zero characters") from exc
     except DBAPIError as exc:
         if not exc.connection_invalidated:
             raise
         raise StorageUnavailableError(f"The database went away: {_reason(exc)}") from exc
+
+
+def _has_zero(exc: DataError) -> bool:
+    """As the driver says it of a text, and the server of JSON."""
+    in_json = isinstance(exc.orig, psycopg.errors.UntranslatableCharacter)
+    return in_json or "NUL (0x00)" in str(exc.orig)
 
 
 def _reason(exc: DBAPIError) -> str:

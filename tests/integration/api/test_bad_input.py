@@ -37,8 +37,17 @@ REQUESTS = {
     "a zero in an owner": Bad(
         "PUT", BILLING, r'{"owner": {"id": "\u0000"}}', 400, "VALIDATION_ERROR", "owner.id"
     ),
-    "a zero in a name": Bad("GET", "/topics/shop.%00", "", 404, "OTHER", "Not Found"),
-    "publishing to a zero": Bad("POST", "/topics/shop.%00", "{}", 404, "OTHER", "Not Found"),
+    "a zero in a name": Bad("GET", "/topics/shop.%00", "", 400, "VALIDATION_ERROR", "path"),
+    "publishing to a zero": Bad("POST", "/topics/shop.%00", "{}", 400, "VALIDATION_ERROR", "path"),
+    "publishing with a zero": Bad(
+        "POST", "/topics/shop.orders?wait=%00", "{}", 400, "VALIDATION_ERROR", "wait"
+    ),
+    "a zero in a parameter": Bad(
+        "GET", "/audit?limit=1&name=a%00b", "", 400, "VALIDATION_ERROR", "name"
+    ),
+    "a zero in a parameter's name": Bad(
+        "GET", "/topics?%00=1", "", 400, "VALIDATION_ERROR", "query"
+    ),
     "a topic of a group of dots": Bad(
         "POST", "/topics", '{"name": "...orders"}', 400, "VALIDATION_ERROR", "group.topic"
     ),

@@ -173,7 +173,6 @@ async def test_jobs_come_in_pages_the_newest_first(api: httpx.AsyncClient) -> No
 async def test_a_page_that_cannot_be_is_named(api: httpx.AsyncClient) -> None:
     refused = await api.get("/topics", params={"limit": "0"})
     assert [each["path"] for each in refused.json()["details"]] == ["limit"]
-    assert (await api.get("/topics", params={"limit": "1", "after": "\0"})).status_code == 200
 
 
 async def test_in_read_only_modes_only_admins_change_anything(postgres_url: str) -> None:

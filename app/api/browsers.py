@@ -1,0 +1,122 @@
+"""Where callers need no keys: no web page may act for whoever looks at it.
+
+A browser sends what any page asks for to any address, this machine's too. A page whose name is
+made to resolve to this machine (DNS rebinding) may read the answers as well. So a request must name
+a host that is ours, and must not come from a page of another origin, unless that is among those
+that may call the API (`ANGELIA_CORS_ORIGINS`). What sends requests and is no browser names the host
+that it dialled, and no origin.
+
+Sec-Fetch-Site: https://www.w3.org/TR/fetch-metadata/; Origin: RFC 6454.
+"""
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api.codes import OTHER
+from app.domain.errors import PermissionDeniedError
+from app.domain.own_hosts import OwnHosts
+
+# Spellings of Host that were found to be ours, remembered.
+_KNOWN_MAX: Final = 1_000
+_HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/?#@]*)(?::[0-9]*)?")
+_OF_PAGES: Final = frozenset(
+    {b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"}
+)
+# Of our own page, or of nobody's: typed, or from a bookmark.
+_OWN_SITES: Final = frozenset({b"same-origin", b"none"})
+_READING: Final = frozenset({"GET", "HEAD"})
+
+
+class Refusal(NamedTuple):
+    """Why a request is not answered, and what the operator may set."""
+
+    status: int
+    code: str
+    message: str
+
+
+class BrowserGuard:
+    """`app`, for requests that name one of `hosts`, and are from no page but those of `origins`."""
+
+    def __init__(self, app: ASGIApp, *, hosts: OwnHosts, origins: Sequence[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._any_origin = "*" in origins
+        self._origins = frozenset(each.encode() for each in origins)
+        self._known: set[bytes] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or say why not."""
+        refusal = self.refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        body = {"message": refusal.message, "code": refusal.code}
+        await JSONResponse(body, refusal.status)(scope, receive, send)
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Why this request is refused; None where it is not."""
+        said: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name in _OF_PAGES:
+                if name == b"host" and value not in self._known and not self._is_ours(value):
+                    return _misdirected(value)
+                said[name] = value
+        if len(said) > 1 and not self._may_call(said, scope["method"]):
+            return _from_elsewhere(said)
+        return None
+
+    def _is_ours(self, host: bytes) -> bool:
+        found = _HOST.fullmatch(host)
+        ours = found is not None and self._hosts.include(found[1].decode("latin-1"))
+        if ours and len(self._known) < _KNOWN_MAX:
+            self._known.add(host)
+        return ours
+
+    def _may_call(self, said: dict[bytes, bytes], method: str) -> bool:
+        site, origin = said.get(b"sec-fetch-site"), said.get(b"origin")
+        if self._any_origin or origin in self._origins:
+            return True
+        if site is not None and site not in _OWN_SITES:
+            # Whoever follows a link to us reads a page of ours, and the other page does not.
+            return method in _READING and _is_link(said)
+        own = (
+            origin is None or origin.partition(b"://")[2].lower() == said.get(b"host", b"").lower()
+        )
+        # A page that hides where it is from says so: its browser knows.
+        return own or (origin == b"null" and site == b"same-origin")
+
+
+def _host_in(origin: bytes) -> bytes:
+    return origin.partition(b"://")[2].lower()
+
+
+def _is_link(said: dict[bytes, bytes]) -> bool:
+    return said.get(b"sec-fetch-mode") == b"navigate" and said.get(b"sec-fetch-dest") == b"document"
+
+
+def _misdirected(host: bytes) -> Refusal:
+    return Refusal(
+        HTTPStatus.MISDIRECTED_REQUEST,
+        OTHER,
+        f"The host {_shown(host)} is not known as this service's, and callers need no keys here:"
+        " if it is, add it to ANGELIA_HOST_NAMES, or set ANGELIA_AUTH=keys",
+    )
+
+
+def _from_elsewhere(said: dict[bytes, bytes]) -> Refusal:
+    return Refusal(
+        HTTPStatus.FORBIDDEN,
+        PermissionDeniedError.code,
+        f"Pages of {_shown(said.get(b'origin', b'other sites'))} may not call this service, where"
+        " callers need no keys: to let them, add their origin to ANGELIA_CORS_ORIGINS",
+    )
+
+
+def _shown(given: bytes) -> str:
+    return ascii(given[:200].decode("latin-1"))[1:-1]

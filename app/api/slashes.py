@@ -1,0 +1,45 @@
+"""A path with a slash too many, or too few: where it is otherwise, said relatively.
+
+FastAPI's own redirects are absolute, and name whatever host the request does.
+"""
+
+from urllib.parse import quote
+
+from fastapi import FastAPI
+from starlette.responses import RedirectResponse
+from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
+
+
+def redirect_slashes(app: FastAPI) -> None:
+    """Let `app`, which has `redirect_slashes` off, answer paths that are served otherwise."""
+    not_found = app.router.default
+
+    async def default(scope: Scope, receive: Receive, send: Send) -> None:
+        other = _other(scope["path"])
+        if other is None or not _is_served(app, scope, other):
+            await not_found(scope, receive, send)
+            return
+        query = scope["query_string"].decode("latin-1")
+        place = _reference(scope["path"], other) + (f"?{query}" if query else "")
+        await RedirectResponse(place)(scope, receive, send)
+
+    app.router.default = default
+
+
+def _other(path: str) -> str | None:
+    """The same path without the slashes at its end, or with one."""
+    return (path.rstrip("/") or None) if path.endswith("/") else f"{path}/"
+
+
+def _is_served(app: FastAPI, scope: Scope, path: str) -> bool:
+    asked = {**scope, "path": path}
+    return any(route.matches(asked)[0] is not Match.NONE for route in app.router.routes)
+
+
+def _reference(path: str, other: str) -> str:
+    """`other` from `path`; it begins with a dot, so that nothing in it is read as a host."""
+    name = quote(other.rstrip("/").rpartition("/")[2], safe="")
+    if path.endswith("/"):
+        return "../" * (len(path) - len(other)) + name
+    return f"./{name}/"
