@@ -28,6 +28,8 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     # Executors elsewhere need not have us installed; this machine has.
     "spark.python.daemon.module": "spark.worker_daemon",
+    # Nor do Python workers import what lies in the current directory.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
     # Adaptive execution merges what is too small, and splits nothing on one machine.
     "spark.sql.shuffle.partitions": "4",
 }

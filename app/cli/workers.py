@@ -1,13 +1,13 @@
 """`angelia worker --processes N`: worker processes on this machine, kept running together."""
 
 import asyncio
-import sys
 from datetime import timedelta
 from typing import Final
 
 from rich.text import Text
 
 from app.cli import output
+from app.cli.python import python_command, python_environment
 from app.cli.up.child import Child
 from app.cli.up.restart import RestartPolicy
 from app.config import Settings
@@ -27,11 +27,11 @@ async def keep_running(count: int, settings: Settings) -> None:
     if settings.embedded_database:
         # They would each say so, time after time.
         require_usable(settings.home)
-    environment = settings.environment()
+    environment = python_environment(settings)
     workers = [
         Child(
             f"worker {number}",
-            [sys.executable, "-m", "workers", str(number)],
+            python_command("workers", str(number)),
             environment=environment,
             notify=_notify,
             policy=_POLICY,

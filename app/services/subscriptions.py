@@ -127,27 +127,34 @@ class SubscriptionService:
         # Its name is claimed before the commit to the log, which would else move the offsets of one
         # that exists.
         async with self._claims.claimed(_GROUP + draft.group, Intent.COMMIT) as claim:
-            topic = await self._require_creatable(draft)
+            topic = await self._require_creatable(draft, caller)
             # Read before anyone can see the row: what is published after the answer lies behind
             # these places, and so belongs to it.
             opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
             await self._commit_start(draft, opening.begins)
-            created, history = await self._add(draft, opening, topic=topic, claim=claim)
+            made = await self._add(draft, opening, topic=topic, claim=claim, caller=caller)
+            created, history = made
         applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
         return Acknowledged(subscription=created, applied=applied, history=history)
 
-    async def _require_creatable(self, draft: Subscription) -> Topic:
+    async def _require_creatable(self, draft: Subscription, caller: Caller) -> Topic:
         """Its topic; what is raised here is raised before the log is touched."""
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
             require_content(draft, topic)
             await require_dead_letter(draft, TopicRepository(session))
-            await require_provider(draft, OAuthProviderRepository(session))
+            await require_provider(draft, OAuthProviderRepository(session), caller)
             await SubscriptionRepository(session).require_new(draft.topic, draft.name)
         return topic
 
     async def _add(
-        self, draft: Subscription, opening: Opening, *, topic: Topic, claim: Claimed
+        self,
+        draft: Subscription,
+        opening: Opening,
+        *,
+        topic: Topic,
+        claim: Claimed,
+        caller: Caller,
     ) -> tuple[Subscription, History | None]:
         start = {partition.index: offset for partition, offset in opening.begins.items()}
         async with self._database.transaction() as session:

@@ -1,13 +1,13 @@
 """OAuth providers that are there already stay everybody's, until they say whose they are.
 
 Revision ID: 0051
-Revises: 0046
+Revises: 0047
 """
 
 from alembic import op
 
 revision = "0051"
-down_revision = "0046"
+down_revision = "0047"
 branch_labels = None
 depends_on = None
 

@@ -71,7 +71,7 @@ def _latency(said: str, percent: int) -> float:
 
 async def _by_sockets(port: int, load: Load, *, connections: int, seconds: int) -> Answered:
     head = (
-        f"POST {load.path} HTTP/1.1\r\nHost: x\r\nContent-Type: {load.content_type}\r\n"
+        f"POST {load.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {load.content_type}\r\n"
         f"Content-Length: {len(load.body)}\r\n\r\n"
     )
     until = time.monotonic() + seconds

@@ -90,11 +90,15 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A home and a port of its own: commands started here belong together."""
+    """A home and a port of its own: commands started here belong together.
+
+    They are started in `directory`, as `angelia` is: what lies there is not among Python's paths.
+    """
 
     home: Path
     port: int = field(default_factory=free_port)
     settings: Mapping[str, str] = field(default_factory=dict)
+    directory: Path | None = None
 
     @property
     def url(self) -> str:
@@ -117,8 +121,9 @@ class Place:
     def run(self, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
-            [sys.executable, "-m", "app.cli.main", *arguments],
+            [sys.executable, "-P", "-m", "app.cli.main", *arguments],
             env=self.environment,
+            cwd=self.directory,
             input=text,
             capture_output=True,
             text=True,
@@ -130,8 +135,9 @@ class Place:
     def started(self, *arguments: str) -> Iterator[Command]:
         """A command that runs inside the block; it is killed after it if it still does."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli.main", *arguments],
+            [sys.executable, "-P", "-m", "app.cli.main", *arguments],
             env=self.environment,
+            cwd=self.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,7 +1,6 @@
 """The whole service on this machine: a database, and an API and a worker that are kept running."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -11,6 +10,7 @@ from pydantic import SecretStr
 
 from angelia_client import AsyncAngelia
 from app.cli.async_client import readiness_of
+from app.cli.python import python_command, python_environment
 from app.cli.settings import changed
 from app.cli.up.child import Child
 from app.config import Settings
@@ -37,9 +37,9 @@ async def service(
     of them has died.
     """
     with _database(_profile(settings)) as complete:
-        environment = complete.environment()
+        environment = python_environment(complete)
         children = [
-            Child(name, [sys.executable, "-m", module], environment=environment, notify=notify)
+            Child(name, python_command(module), environment=environment, notify=notify)
             for name, module in (*_ALWAYS, *(_SPARK if with_spark else ()))
         ]
         async with _kept_running(children):

@@ -16,7 +16,7 @@ from app.main import create_app
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
-PUBLISH = b"POST /topics/shop.orders HTTP/1.1\r\nHost: h\r\n"
+PUBLISH = b"POST /topics/shop.orders HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = PUBLISH + b"Transfer-Encoding: chunked\r\n\r\n"
 DEADLINE_S = 10
 
@@ -101,7 +101,7 @@ async def test_a_head_without_end_is_refused(
 
 
 NO_BODY = (b"content-length", b"0")
-PING = b"GET /status/ping HTTP/1.1\r\nHost: h\r\n\r\n"
+PING = b"GET /status/ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class CountedConnection(BoundedConnection):
@@ -198,7 +198,9 @@ async def test_large_bodies_and_small_ones_may_be_sent_ahead_in_any_pieces(
     api: httpx.AsyncClient, log: MemoryLog
 ) -> None:
     body = json.dumps(["x" * 1_000] * 300).encode()
-    head = b"POST /topics/shop.orders/batch HTTP/1.1\r\nHost: h\r\nContent-Type: application/json"
+    head = (
+        b"POST /topics/shop.orders/batch HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json"
+    )
     batch = head + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     small = PUBLISH + b"Content-Length: 1\r\n\r\n1"
     sent = (batch + small * 50 + PING) * 2

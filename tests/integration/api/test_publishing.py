@@ -89,7 +89,7 @@ async def test_stores_nothing_of_a_body_that_breaks_off(
     port = api.base_url.port
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(
-        f"POST /topics/{topic} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf".encode()
+        f"POST /topics/{topic} HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 9\r\n\r\nhalf".encode()
     )
     await writer.drain()
     writer.close()

@@ -58,10 +58,12 @@ async def test_javas_own_client_publishes_with_its_defaults(
 async def test_every_route_serves_a_request_that_asks_for_another_protocol(
     api: httpx.AsyncClient, line: bytes, body: bytes, status: bytes, *, upgrade: bytes
 ) -> None:
-    fields = UPGRADE.replace(b"h2c", upgrade) + b"Host: h\r\nContent-Type: application/json\r\n"
+    fields = (
+        UPGRADE.replace(b"h2c", upgrade) + b"Host: localhost\r\nContent-Type: application/json\r\n"
+    )
     request = b"%s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n" % (line, fields, len(body)) + body
     async with connected(api) as (reader, writer):
-        writer.write(request + b"GET /status/ping HTTP/1.1\r\nHost: h\r\n\r\n")
+        writer.write(request + b"GET /status/ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert await answers(reader, 2) == [status, b"200"]
 
 
@@ -91,7 +93,7 @@ async def test_behind_a_proxy_one_caller_gets_nothing_of_another(
     for name in ("shop.mine", "shop.yours"):
         (await shared.post("/topics", json={"name": name})).raise_for_status()
     # With its body left out, this one would wait for the next caller's request as its own body.
-    trap = b"POST /topics/shop.mine HTTP/1.1\r\nHost: h\r\nContent-Length: 150\r\n\r\n"
+    trap = b"POST /topics/shop.mine HTTP/1.1\r\nHost: localhost\r\nContent-Length: 150\r\n\r\n"
     upgrading = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AA"}
     server = f"{shared.base_url.host}:{shared.base_url.port}"
     made = SharedConnection.made

@@ -1,0 +1,34 @@
+"""Commands that are started where files have the names of our modules, or of Python's."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.e2e.cli import Place
+from tests.fakes.hostile_directory import HostileDirectory
+
+
+@pytest.fixture
+def hostile(place: Place) -> HostileDirectory:
+    return HostileDirectory(place.home.parent / "hostile")
+
+
+def test_the_whole_service_runs_nothing_of_it(place: Place, hostile: HostileDirectory) -> None:
+    with replace(place, directory=hostile.path).started("up") as up:
+        up.says("Angelia is ready")
+        assert up.interrupt() == 0, up.output
+    assert hostile.run == ""
+
+
+def test_single_processes_run_nothing_of_it(place: Place, hostile: HostileDirectory) -> None:
+    there = replace(place, directory=hostile.path)
+    migrated = there.run("migrate")
+    assert migrated.returncode == 0, migrated.stderr
+    with there.started("api") as process:
+        process.says("Uvicorn running")
+        process.interrupt()
+    with there.started("worker", "--processes", "2") as workers:
+        second = workers.says("worker_starting", after=workers.says("worker_starting"))
+        assert second
+        workers.interrupt()
+    assert hostile.run == ""
