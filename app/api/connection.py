@@ -149,12 +149,17 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse("The head of the request is too large.")
 
     def _parse(self, data: bytes) -> None:
+        left = -1
         while data:
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 # The parser has left out the body, if there is one: it is to read it all again.
-                data = self._head_again() + data[upgrade.args[0] :]
+                rest = data[upgrade.args[0] :]
+                if len(rest) == left:
+                    raise httptools.HttpParserError("the same head again") from None
+                left = len(rest)
+                data = self._head_again() + rest
             else:
                 return
 
@@ -196,6 +201,14 @@ class BoundedConnection(HttpToolsProtocol):
         self._barren_bytes = 0
         self._waiting_since = self.loop.time()
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; fields behind the body are left out (RFC 9110, section 6.5.1).
+
+        A proxy that sets a field in the head, or removes it, may pass on one behind the body.
+        """
+        if not self._in_body:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """From here on it is the application that waits, for the body.

@@ -1,6 +1,7 @@
 """How many connections of the API are open, and which are closed for new ones."""
 
 import resource
+from contextlib import suppress
 from typing import Final, Protocol
 
 # Files that a process needs beside connections: the log's, the database's, its own.
@@ -68,9 +69,10 @@ class OpenConnections:
 
 def connections_allowed(wanted: int) -> int:
     """As many as are wanted, if the system lets the process open as many files."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # some systems take no infinite one
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard == resource.RLIM_INFINITY:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
         return wanted
-    return max(1, min(wanted, hard - _OTHER_FILES))
+    return max(1, min(wanted, soft - _OTHER_FILES))

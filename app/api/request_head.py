@@ -16,6 +16,8 @@ def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
     """
     if version not in _VERSIONS:
         return f"The version of HTTP must be 1.1 or 1.0, not {version}."
+    if method == b"CONNECT":
+        return "CONNECT is for proxies, which this is not."
     names = [name for name, _ in headers]
     hosts = names.count(b"host")
     if hosts > 1 or (not hosts and version == "1.1"):
@@ -23,8 +25,6 @@ def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
     if b"transfer-encoding" in names:
         codings = [value for name, value in headers if name == b"transfer-encoding"]
         return _coding_problem(version, b",".join(codings))
-    if method == b"CONNECT":
-        return "CONNECT is for proxies, which this is not."
     return None
 
 

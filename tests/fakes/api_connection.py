@@ -44,6 +44,8 @@ class ApiConnection:
 
     def __init__(self, among: OpenConnections | None = None) -> None:
         self.requests: list[Request] = []
+        # Their headers.
+        self.fields: list[list[tuple[bytes, bytes]]] = []
         self.socket = Reading()
         self._open = asyncio.Event()
         self._open.set()
@@ -108,6 +110,7 @@ class ApiConnection:
             body += message.get("body", b"")
             more = message.get("more_body", False)
         self.requests.append(Request(scope["method"], scope["path"], body))
+        self.fields.append(list(scope["headers"]))
         await self._open.wait()
         headers = [(b"content-length", b"0")]
         await send({"type": "http.response.start", "status": 201, "headers": headers})

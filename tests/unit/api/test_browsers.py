@@ -88,6 +88,8 @@ async def test_a_page_of_others_may_change_nothing(page: dict[str, str], method:
         {},
         {"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8090"},
         {"Sec-Fetch-Site": "same-origin", "Origin": "null"},
+        # A proxy in front sends its own Host.
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://angelia.example.com"},
         {"Sec-Fetch-Site": "none"},
         {"Origin": "https://127.0.0.1:8090"},
         {"Sec-Fetch-Site": "cross-site", "Origin": FRIEND},

@@ -64,6 +64,18 @@ async def test_a_request_that_asks_for_another_protocol_and_to_close_is_the_last
         assert await served(parts) == ([Request("POST", "/a", SMUGGLED)], [201], True)
 
 
+async def test_fields_behind_a_body_are_no_headers_of_the_request() -> None:
+    trailers = b"Host: evil\r\nAuthorization: Bearer x\r\n\r\n"
+    connection = ApiConnection()
+    await connection.say([request(CHUNKS[:-2] + trailers), NEXT])
+    assert connection.statuses == [201, 201]
+    assert connection.fields == [
+        [(b"host", b"h"), (b"transfer-encoding", b"chunked")],
+        [(b"host", b"h")],
+    ]
+    await connection.end()
+
+
 REFUSED = {
     "no host": b"POST /a HTTP/1.1\r\n" + LENGTH,
     "two hosts": request(b"Host: i\r\n" + LENGTH),
@@ -81,6 +93,7 @@ REFUSED = {
     "two lengths": request(b"Content-Length: 1\r\n" + LENGTH),
     "a tunnel": b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n" + SMUGGLED,
     "a tunnel to a path": b"CONNECT /a HTTP/1.1\r\nHost: h\r\n" + LENGTH,
+    "a tunnel with chunks": b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n" + CHUNKS,
     "garbage": b"\x16\x03\x01\x00\xc8" + SMUGGLED,
 }
 
