@@ -84,9 +84,14 @@ def publication(entries: Entries) -> list[str]:
 
 
 def last_life(answers: Sequence[Attempt]) -> Sequence[Attempt]:
-    """The attempts since the message was last read from the log."""
-    first = max(place for place, (number, _) in enumerate(answers) if number == 1)
-    return answers[first:]
+    """The attempts since the message was last read from the log.
+
+    A worker that takes over counts on from what was committed: the number of its first attempt may
+    be above 1, and is not above that of the last one before it.
+    """
+    numbers = [number for number, _ in answers]
+    repeated = (place for place in range(1, len(numbers)) if numbers[place] <= numbers[place - 1])
+    return answers[max(repeated, default=0) :]
 
 
 async def agree(

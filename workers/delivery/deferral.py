@@ -38,6 +38,7 @@ class Deferral:
 
     __slots__ = (
         "_asked_at",
+        "_asked_until",
         "_next_at",
         "_quiet_until",
         "_refused_rate",
@@ -64,6 +65,8 @@ class Deferral:
         # In requests per second.
         self.rate = self._refused_rate = inf
         self._quiet_until = self._asked_at = self._next_at = -inf
+        # The end of the quiet that the subscriber asked for: there is quiet for other reasons.
+        self._asked_until = -inf
         self._trying = False
         # Requests that were taken since it began to take some again, and since the last step.
         self._since = self._stepped_at = -inf
@@ -92,7 +95,7 @@ class Deferral:
 
     def seen(self, output: Output, now: float) -> Output:
         """What leaves at most, and why: `output`, as far as this lets it."""
-        quiet = now < self._quiet_until
+        quiet = now < self._asked_until
         if output.mode is not Mode.NORMAL or not (quiet or self.waits or self.rate < output.rate):
             return output
         return replace(
@@ -118,6 +121,7 @@ class Deferral:
         Returns whether it was the one that tried: it left alone, when it was asked for.
         """
         self.hush(seconds, now)
+        self._asked_until = max(self._asked_until, now + seconds)
         if sent_at < self._asked_at:
             return False  # it left before the subscriber had asked
         tried, self._trying = self.waits, False

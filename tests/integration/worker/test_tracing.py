@@ -169,12 +169,14 @@ async def test_delivery_goes_on_while_the_stream_takes_nothing_and_losses_are_co
     world = World()
     topic, subscription = await a_tracked(world)
     async with world.worker():
-        await world.plane.until_applied()
+        # From here on the stream is there, and is not made again.
+        await world.publish(topic, b"first")
+        await until_traced(world, "INFLIGHT", "SUCCESS")
         await world.log.delete_topic(TRACES)
         for _ in range(10):
             await world.publish(topic, *[b"x"] * 50)
-        await world.plane.until(lambda: delivered(world, subscription.id) == 500)
-    assert statuses(world) == []
+        await world.plane.until(lambda: delivered(world, subscription.id) == 501)
+    assert statuses(world) == ["INFLIGHT", "SUCCESS"]
 
 
 async def test_all_is_said_when_the_worker_has_stopped() -> None:
