@@ -19,7 +19,7 @@ from typing import Final
 
 import uvloop
 
-from tests.benchmarks import cores
+from tests.benchmarks import cores, pace
 from tests.benchmarks.figures import Report
 from tests.benchmarks.percentiles import percentile
 from workers.consumer.turns import Turns
@@ -93,7 +93,7 @@ async def _run() -> None:
 
     live(start)
     pump()
-    await asyncio.sleep(ROUND_S)
+    await pace.until(time.monotonic() + ROUND_S)
     used, seconds = time.process_time() - cpu, loop.time() - start
     figures = {
         "backlog/s": done / seconds,
