@@ -20,11 +20,15 @@ class Intent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """`subject` is the claimant's, who is known by a `token`, until it is given up or too old."""
+    """`subject` is the claimant's, who is known by a `token`, until it is given up or too old.
+
+    `left` is what an earlier claimant began with it and did not end.
+    """
 
     subject: str
     intent: Intent
     token: str
+    left: Intent | None = None
 
     @property
     def holder(self) -> str:

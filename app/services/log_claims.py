@@ -24,11 +24,23 @@ _LEFT_MAX: Final = 100
 
 @dataclass(slots=True)
 class Claimed:
-    """A claim that is held. `unsettled` while the log may have what the database has not."""
+    """A claim that is held. What is `owed` may be half done in the log; None: nothing is.
+
+    What an earlier claimant left stays owed until this one has made the log agree with the
+    database: a request that is refused has ended nothing.
+    """
 
     claim: Claim
-    unsettled: bool = False
+    owed: Intent | None
     given_up: bool = False
+
+    def begin(self) -> None:
+        """From here on the log may have what the database has not."""
+        self.owed = self.claim.intent
+
+    def end(self) -> None:
+        """The log has what the database has."""
+        self.owed = None
 
     async def give_up(self, session: Session) -> None:
         """Give it up in the transaction that says what came of it."""
@@ -50,11 +62,11 @@ class LogClaims:
     async def claimed(self, subject: str, intent: Intent) -> AsyncIterator[Claimed]:
         """Have the subject inside the block; LogUnavailableError.
 
-        When the block ends `unsettled`, or the process dies within, it is left to be taken over.
+        When something is still `owed` as the block ends, or the process dies within, it is left to
+        be taken over.
         """
-        claim = Claim(subject=subject, intent=intent, token=uuid4().hex)
-        await self._take(claim)
-        async with self._held(Claimed(claim)) as held:
+        claim = await self._take(Claim(subject=subject, intent=intent, token=uuid4().hex))
+        async with self._held(Claimed(claim, owed=claim.left)) as held:
             yield held
 
     @asynccontextmanager
@@ -69,9 +81,9 @@ class LogClaims:
         if claim is None:
             yield None
             return
-        async with self._held(Claimed(claim, unsettled=True)) as held:
+        async with self._held(Claimed(claim, owed=claim.intent)) as held:
             yield claim.intent
-            held.unsettled = False
+            held.end()
 
     async def left(self) -> Sequence[str]:
         """The subjects of what was begun and not ended."""
@@ -89,16 +101,17 @@ class LogClaims:
         finally:
             await self._let_go(held)
 
-    async def _take(self, claim: Claim) -> None:
+    async def _take(self, claim: Claim) -> Claim:
         loop = asyncio.get_running_loop()
         end = loop.time() + WAIT_MAX.total_seconds()
-        while not await self._taken(claim):
+        while (taken := await self._taken(claim)) is None:
             if loop.time() > end:
                 message = f"Another request changes {claim.subject} in the log, and has not ended"
                 raise LogUnavailableError(message)
             await asyncio.sleep(_LOOK_EVERY.total_seconds())
+        return taken
 
-    async def _taken(self, claim: Claim) -> bool:
+    async def _taken(self, claim: Claim) -> Claim | None:
         async with self._database.transaction() as session:
             return await LogClaimRepository(session).take(claim, CLAIMED_FOR)
 
@@ -109,7 +122,7 @@ class LogClaims:
         with suppress(StorageUnavailableError):
             async with self._database.transaction() as session:
                 claims = LogClaimRepository(session)
-                if held.unsettled:
-                    await claims.abandon(held.claim)
-                else:
+                if held.owed is None:
                     await claims.give_up(held.claim)
+                else:
+                    await claims.abandon(held.claim, held.owed)

@@ -130,13 +130,13 @@ class TopicService:
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             current, gone = await self._remove(name, check)
-            claim.unsettled = True
+            claim.begin()
             try:
                 await self._log.delete_topic(name)
             except LogUnavailableError as error:
                 _log.warning("topic_left_in_log", topic=name, reason=error.message)
             else:
-                claim.unsettled = False
+                claim.end()
                 await forget_offsets(self._log, gone, current)
         await self._taken_in()
 
@@ -145,11 +145,12 @@ class TopicService:
 
         TopicNotFoundError: it is not in the database. LogUnavailableError: it may be made.
         """
-        async with self._claims.claimed(_subject(name), Intent.CREATE):
+        async with self._claims.claimed(_subject(name), Intent.CREATE) as claim:
             topic = await self.get(name)
             if name in await self._log.topic_names():
                 return
             await self._log.create_topic(log_topic(topic))
+            claim.end()
             await self._note(event)
 
     async def remove_from_log(self, name: str, event: Change) -> None:
@@ -161,9 +162,9 @@ class TopicService:
             if await self._found(name) is not None:
                 raise ValidationFailedError.of("topicName", f"{name} is not inconsistent")
             await self._note(event)
-            claim.unsettled = True
+            claim.begin()
             await self._log.delete_topic(name)
-            claim.unsettled = False
+            claim.end()
 
     async def settle(self, name: str) -> None:
         """End what a request began with the topic in the log, and did not end.
@@ -253,10 +254,10 @@ class TopicService:
             while changed is None:
                 # What else changed meanwhile, and needs no claim, is in the next edition.
                 in_log = log_topic(edit(await self.get(name)))
-                claim.unsettled = True
+                claim.begin()
                 await self._log.alter_topic(in_log)
                 changed = await self._write(name, edit, in_log=in_log)
-            claim.unsettled = False
+            claim.end()
         return changed
 
     async def _remove(self, name: str, check: Check[Topic]) -> tuple[Topic, Sequence[Subscription]]:

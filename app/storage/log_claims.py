@@ -22,13 +22,18 @@ class LogClaimRepository:
         self._session = session
         self._leases = LeaseRepository(session)
 
-    async def take(self, claim: Claim, length: timedelta) -> bool:
-        """Have it for `length`, unless somebody else has it, or a deletion is to be ended first."""
+    async def take(self, claim: Claim, length: timedelta) -> Claim | None:
+        """Have it for `length`, with what is left of an earlier claim.
+
+        None: somebody else has it, or a deletion is to be ended first.
+        """
         there = await self._stored(claim.subject)
         deleting = there is not None and there.intent is Intent.DELETE
         if deleting and claim.intent is not Intent.DELETE:
-            return False
-        return await self._leases.take(_PREFIX + claim.subject, claim.holder, length)
+            return None
+        if not await self._leases.take(_PREFIX + claim.subject, claim.holder, length):
+            return None
+        return claim if there is None else replace(claim, left=there.intent)
 
     async def take_over(self, subject: str, token: str, length: timedelta) -> Claim | None:
         """What somebody began and did not end: the taker ends it. None: there is nothing to end."""
@@ -43,10 +48,11 @@ class LogClaimRepository:
         """All of it is done, or nothing."""
         await self._leases.give_up(_PREFIX + claim.subject, claim.holder)
 
-    async def abandon(self, claim: Claim) -> None:
-        """It may be half done: whoever takes it over ends it."""
+    async def abandon(self, claim: Claim, owed: Intent) -> None:
+        """What is `owed` may be half done: whoever takes it over ends it."""
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
-        await self._session.execute(update(Row).where(mine).values(until=func.clock_timestamp()))
+        as_owed = {"holder": replace(claim, intent=owed).holder, "until": func.clock_timestamp()}
+        await self._session.execute(update(Row).where(mine).values(as_owed))
 
     async def left(self, *, at_most: int) -> Sequence[str]:
         """The subjects of what was begun and not ended, the oldest first."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 import httpx
@@ -9,10 +10,12 @@ import pytest
 from sqlalchemy import text
 
 from app.config import Settings
+from app.domain.log_claims import Intent
 from app.domain.message import Partition
 from app.log.interface import Committed, LogTopic
 from app.log.kafka import kafka_log
 from app.main import create_app
+from app.services.log_claims import LogClaims
 from app.services.topics import TopicService
 from app.storage.database import Database, open_database
 from tests.fakes.memory_log import MemoryLog
@@ -116,9 +119,7 @@ async def test_a_deletion_that_the_log_did_not_answer_is_ended_later(
     assert (refused.status_code, refused.json()["code"]) == UNANSWERED
     log.come_back()
     assert (await api.get(TOPICS)).json() == [topic]
-    async with open_database(postgres_url) as database:
-        service = TopicService(database, log, take_in=_nothing, describe=lambda _: {})
-        await service.settle_all()
+    await _settle_all(postgres_url, log)
     assert (await api.get(TOPICS)).json() == []
     assert topic not in log.topics
 
@@ -135,6 +136,47 @@ async def test_a_topic_made_again_has_nothing_of_one_whose_deletion_was_not_ende
     assert [record.value for record in log.records(topic)] == [b"new"]
 
 
+async def test_a_deletion_that_is_asked_for_twice_is_still_ended_in_the_log(
+    api: httpx.AsyncClient, log: HangingLog, topic: str
+) -> None:
+    await api.post(f"/topics/{topic}", content=b"old")
+    log.go_down()
+    answers = [await api.delete(f"/topics/{topic}") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 404]
+    log.come_back()
+    assert (await api.post("/topics", json={"name": topic})).status_code == 201
+    assert list(log.records(topic)) == []
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_a_change_is_undone_in_the_log_though_a_deletion_was_refused_meanwhile(
+    api: httpx.AsyncClient, log: HangingLog, topic: str, postgres_url: str
+) -> None:
+    log.go_down()
+    await api.put(f"/topics/{topic}", json={"name": topic, "maxMessageSize": 4096})
+    refused = await api.delete(f"/topics/{topic}")
+    assert (refused.status_code, refused.json()["code"]) == (403, "TOPIC_NOT_EMPTY")
+    log.come_back()
+    # As if it had been done, too late for the answer.
+    log.topics[topic] = replace(log.topics[topic], message_size_max=4096)
+    await _settle_all(postgres_url, log)
+    assert log.topics[topic].message_size_max == 2048
+
+
+async def test_a_refused_deletion_makes_no_deletion_of_a_creation_that_was_not_ended(
+    api: httpx.AsyncClient, log: HangingLog, postgres_url: str
+) -> None:
+    await log.create_topic(FOREIGN)
+    async with (
+        open_database(postgres_url) as database,
+        LogClaims(database).claimed(f"topic {FOREIGN.name}", Intent.CREATE) as claim,
+    ):
+        claim.begin()
+    assert (await api.delete(f"/topics/{FOREIGN.name}")).status_code == 404
+    await _settle_all(postgres_url, log)
+    assert FOREIGN.name in log.topics
+
+
 async def test_a_change_that_the_log_did_not_answer_is_undone_in_the_log(
     api: httpx.AsyncClient, log: HangingLog, topic: str, postgres_url: str
 ) -> None:
@@ -147,10 +189,14 @@ async def test_a_change_that_the_log_did_not_answer_is_undone_in_the_log(
     log.topics[topic] = LogTopic(
         name=topic, partitions=2, retention=timedelta(days=1), message_size_max=4096
     )
+    await _settle_all(postgres_url, log)
+    assert log.topics[topic].message_size_max == 2048
+
+
+async def _settle_all(postgres_url: str, log: HangingLog) -> None:
     async with open_database(postgres_url) as database:
         service = TopicService(database, log, take_in=_nothing, describe=lambda _: {})
         await service.settle_all()
-    assert log.topics[topic].message_size_max == 2048
 
 
 async def _nothing() -> None:
