@@ -62,6 +62,9 @@ class Choice:
     @property
     def next_due(self) -> float | None:
         """When there will be something to send that there is not now."""
+        if self._is_for_put_off(time.monotonic()):
+            # Others may be due long since: to look at them before it is time would be for nothing.
+            return self._park.put_off_due
         held_up, room = self._is_held_up(), self._room
         new = room.next_due(self.breaker) if held_up else self._intake.next_due
         times = (self._park.next_due, new)
@@ -74,9 +77,7 @@ class Choice:
 
     def take(self, now: float, *, cautious: bool) -> Job | None:
         """The next job; `cautious`: the subscriber is or was down."""
-        deferral = self._deferral
-        soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
-        if self._park.has_put_off(soon) and not deferral.tries_another:
+        if self._is_for_put_off(now):
             return self._put_off(now)
         if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
             return self._retried(now) or self._next_message(now)
@@ -89,6 +90,12 @@ class Choice:
         if self.breaker is None:
             return at > job.deadline
         return self.breaker.age(job, at) > job.deadline
+
+    def _is_for_put_off(self, now: float) -> bool:
+        """Whether nothing goes before the oldest that the subscriber asked to get later."""
+        deferral = self._deferral
+        soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
+        return self._park.has_put_off(soon) and not deferral.tries_another
 
     def _retried(self, now: float) -> Job | None:
         self._new_in_a_row = 0

@@ -208,10 +208,16 @@ class RetryPark:
         number = self._first(self._by_age)
         return None if number is None else self._waiting[number][1]
 
-    def has_put_off(self, now: float) -> bool:
-        """Whether the oldest of those that are put off is due."""
+    def has_put_off(self, due: float) -> bool:
+        """Whether the oldest of those that are put off is due by then."""
+        oldest = self.put_off_due
+        return oldest is not None and oldest <= due
+
+    @property
+    def put_off_due(self) -> float | None:
+        """When the oldest of those that are put off is due."""
         number = self._first(self._put_off) if self._put_off else None
-        return number is not None and self._waiting[number][0] <= now
+        return None if number is None else self._waiting[number][0]
 
     def park(self, job: Job, due: float) -> None:
         """Keep `job` until `due`."""
