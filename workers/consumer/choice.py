@@ -155,7 +155,7 @@ class Choice:
         kind = BatchJob if isinstance(message, CollectedBatch) else Job
         job = kind(message, cursor, deadline)
         if cursor.attempts:
-            job.attempts = cursor.attempts.get(message.offset, 0)
+            job.recall_attempts()
         job.due, job.refused, job.opened_ms, job.ttl_s = now, refused, opened_ms, self._ttl_s
         return job
 
@@ -178,7 +178,7 @@ class Choice:
         due = now + delay_ms / 1e3
         kind = BatchJob if isinstance(message, CollectedBatch) else Job
         job = kind(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
-        job.attempts = cursor.attempts.get(message.offset, 0)
+        job.recall_attempts()
         if breaker is not None:
             job.deadline -= breaker.clock.stood(now)
         job.due, job.refused, job.opened_ms, job.ttl_s = due, refused, opened.opened_ms, self._ttl_s

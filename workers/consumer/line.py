@@ -257,6 +257,8 @@ class DeliveryLine:
         try:
             self._begin(job, now)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            # It does not leave: it is no longer the request that tries.
+            self._deferral.failed(sent_at=job.sent_at)
             reason = self.defects.found(exc, step="begin", message=job.message)
             job.refused = job.refused or Discarded(reason=reason)
         return job
@@ -404,7 +406,10 @@ class DeliveryLine:
     def broken(self, error: Exception, job: Job) -> Discard | None:
         """As `Crew.broken`: the message is recorded, unless it was finished before the error."""
         reason = self.defects.found(error, step="outcome", message=job.message)
+        self._deferral.failed(sent_at=job.sent_at)
         self._park.remove(lambda parked: parked is job)
         if not job.is_open:
+            # What comes after it in its order must not wait for it.
+            self._intake.finished(job.cursor, job.message)
             return None
         return Discard(job, Discarded(reason=reason, status=job.status))

@@ -106,6 +106,9 @@ class OffsetTracker:
         if self.room > 0:
             return True
         self.room = self._measured_room()
+        if not self._opened:
+            # Nothing can be finished that would make room, and a commit cuts what does not fit.
+            self.room = max(self.room, _ALWAYS_FITS)
         return self.room > 0
 
     def open(self, offset: int, now_ms: int) -> int:

@@ -96,6 +96,10 @@ class Job:
         """The subscriber has it."""
         self.cursor.delivered(self.message)
 
+    def recall_attempts(self) -> None:
+        """Count on from what commits said."""
+        self.attempts = self.cursor.attempts.get(self.message.offset, 0)
+
     def keep_attempts(self) -> None:
         """Have commits say how often it was tried."""
         self.cursor.tried(self.message, self.attempts)
@@ -145,10 +149,18 @@ class BatchJob(Job):
         for opened in self.message.opened:
             opened.cursor.delivered(opened.message)
 
+    def recall_attempts(self) -> None:
+        """Count on from what commits said of the message that was tried least.
+
+        Messages that are new are batched with others that were tried before.
+        """
+        opened = self.message.opened
+        self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
+
     def keep_attempts(self) -> None:
-        """Have commits say it of the first message of each partition, as batches begin with it."""
-        for cursor, opened in {o.cursor: o for o in reversed(self.message.opened)}.items():
-            cursor.tried(opened.message, self.attempts)
+        """Have commits say how often each of its messages was tried."""
+        for opened in self.message.opened:
+            opened.cursor.tried(opened.message, self.attempts)
 
     def leave(self, cursor: Cursor) -> bool:
         """Forget what is of `cursor`; whether nothing is left of it."""

@@ -390,6 +390,7 @@ class Http2Connection(asyncio.Protocol):
                     break
                 part, stream.unsent = stream.unsent[:size], stream.unsent[size:]
                 http2.send_data(stream.id, part, end_stream=not stream.unsent)
+                self._budget.sent(size)
                 self._write()
 
     def _write(self) -> None:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from h2.exceptions import FrameTooLargeError
 
 from workers.transport.limits import (
+    ACKNOWLEDGING_MAX,
     LARGE_FRAME,
     SMALL_FRAMES_MAX,
     SMALL_FRAMES_PER_REQUEST,
@@ -50,6 +51,13 @@ class FrameBudget:
         """Allow what another request takes."""
         self._allow(SMALL_FRAMES_PER_REQUEST)
 
+    def sent(self, size: int) -> None:
+        """Allow what acknowledges so many bytes of a body: servers say at least each 4 KiB twice.
+
+        Beyond the usual bound, as all that was sent may be acknowledged at once.
+        """
+        self._left = max(self._left, min(ACKNOWLEDGING_MAX, self._left + size / 1024))
+
     def spend(self) -> None:
         """Count a small frame.
 
@@ -61,7 +69,7 @@ class FrameBudget:
             raise FloodError("too many small frames")
 
     def _allow(self, count: float) -> None:
-        self._left = min(SMALL_FRAMES_MAX, self._left + count)
+        self._left = max(self._left, min(SMALL_FRAMES_MAX, self._left + count))
 
 
 class Goodbyes:

@@ -21,6 +21,8 @@ UNREAD_MAX: Final = 256 * 1024
 SMALL_FRAMES_MAX: Final = 1_000
 SMALL_FRAMES_PER_S: Final = 100
 SMALL_FRAMES_PER_REQUEST: Final = 16
+# The same of a server that acknowledges much that was sent to it: a window of 16 MiB at once.
+ACKNOWLEDGING_MAX: Final = 16_000
 # Bytes from which a part of a body is worth its frame.
 LARGE_FRAME: Final = 512
 

@@ -63,10 +63,28 @@ async def test_after_a_kill_a_batch_is_tried_as_often_as_it_may(world: World) ->
     )
     await world.publish(topic, *batching.numbers(3))
     async with world.doomed_worker("w1"):
-        await until_tried(world, made, 1)
+        await until_tried(world, made, 3)
     async with world.worker("w2"):
         await world.plane.until(lambda: len(world.plane.undelivered) == 3)
     assert [each.retry_count for each in world.endpoints.attempts] == [0, 1]
+
+
+async def test_what_is_new_in_a_batch_is_tried_as_often_as_it_may(world: World) -> None:
+    topic = await world.topic(partitions=1)
+    made = await batching.subscribed(
+        world, topic, batch_size=2, max_retries=1, message_backoff=NEVER
+    )
+    await world.publish(topic, *batching.numbers(2))
+    async with world.doomed_worker("w1"):
+        await until_tried(world, made, 2)
+    batching.changed(world, made, batch_size=3)
+    await world.publish(topic, *batching.numbers(2, 3))
+    async with world.doomed_worker("w2"):
+        await until_tried(world, made, 3)
+    async with world.worker("w3"):
+        await world.plane.until(lambda: len(world.plane.undelivered) == 3)
+    assert [each.retry_count for each in world.endpoints.attempts] == [0, 0, 1]
+    assert {each.attempts for each in world.plane.undelivered} == {2}
 
 
 async def test_after_an_orderly_stop_attempts_are_counted_on(world: World) -> None:

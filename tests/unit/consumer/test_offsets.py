@@ -103,6 +103,18 @@ def test_a_long_run_of_unfinished_messages_does_not_stop_it() -> None:
         tracker.open(offset, 0)
 
 
+def test_after_a_restart_with_a_full_commit_it_goes_on_to_the_end() -> None:
+    tracker = opened(a_tracker(), *range(4_000))
+    for offset in range(301, 4_000, 2):
+        tracker.close(offset)
+    tracker = restarted(tracker)
+    for offset in range(4_000):
+        assert tracker.may_open()
+        tracker.open(offset, 0)
+        tracker.close(offset)
+    assert tracker.committable().offset == 4_000
+
+
 def test_what_is_finished_always_fits_into_a_commit() -> None:
     """Many may be opened in a row; how they will be finished nobody knows."""
     tracker = opened(a_tracker(), *range(10_000))

@@ -187,6 +187,21 @@ async def test_a_busy_server_is_no_flood() -> None:
     client.end()
 
 
+async def test_a_server_that_acknowledges_a_large_body_is_no_flood() -> None:
+    client = Client(requests=0)
+    answer: asyncio.Future[RawAnswer] = client.loop.create_future()
+    payload = whole_request(request_start(b"POST", b"/", [(b"Host", b"h")]), [], bytes(200_000))
+    client.connection.start(Exchange(payload, client.loop.time() + 10, answer))
+    client.answers.append(answer)
+    window = b"\x00\x00\x04\x08\x00\x00\x00\x00"
+    grown = (160_000).to_bytes(4, "big")
+    client.feed(window + b"\x00" + grown + window + b"\x01" + grown)
+    client.feed(frame(8, b"\x00\x00\x00\x02") * (SMALL_FRAMES_MAX + 150))
+    assert not client.socket.closed
+    client.feed(frame(8, b"\x00\x00\x00\x02") * SMALL_FRAMES_MAX)
+    assert client.socket.closed
+
+
 async def test_empty_parts_are_not_kept() -> None:
     client, server = Client(requests=0), a_server()
     answer: asyncio.Future[RawAnswer] = client.loop.create_future()
