@@ -120,6 +120,9 @@ def _changing(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str]]:
 
 
 def _complete(operation: _Operation, documented: dict[str, Any]) -> None:
+    if "500" in documented["responses"]:
+        # A path or query with a zero character is refused everywhere (`app.api.statements`).
+        documented["responses"] = rendered(errors(ValidationFailedError)) | documented["responses"]
     if operation.takes_json:
         documented["responses"] = rendered(errors(*_OF_BODIES)) | documented["responses"]
     for status, answer in documented["responses"].items():
