@@ -98,7 +98,7 @@ async def test_what_is_no_topic_of_ours_is_neither_named_nor_removed(
     for name in others:
         await log.create_topic(a_topic(name))
     assert (await api.get(TOPICS)).json() == []
-    for name in ("", "a%00.b", *others):
+    for name in ("", *others):
         refused = await api.delete(f"{TOPICS}?topicName={name}")
         assert said(refused) == (404, "TOPIC_NOT_EXISTS")
     assert set(log.topics) == others

@@ -217,7 +217,7 @@ SUBSCRIPTION: dict[str, Setting] = {
         wrong=choice("jsonpath", "header", "cel")[1:], beside=JSONPATH, required=True
     ),
     "filters.0.path": Setting(
-        wrong=[*text(1, 1_000), *wrong("JSONPath", "a", "$[")], beside=JSONPATH, required=True
+        wrong=[*text(1, 1_000), *wrong("JSONPath", "a[", "$[")], beside=JSONPATH, required=True
     ),
     "filters.0.header": Setting(wrong=text(1, 1_000), beside=HEADER, required=True),
     "filters.0.matcher": Setting(
