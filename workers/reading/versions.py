@@ -5,7 +5,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Final
 
-from app.domain.message import HEADER_SCHEMA_VERSION
+from app.domain.message import HEADER_SCHEMA_VERSION, Record
 from app.log.interface import Chunk
 from app.schemata.messages import PREFIX_LENGTH, AvroTopic
 
@@ -13,7 +13,7 @@ from app.schemata.messages import PREFIX_LENGTH, AvroTopic
 # the database is up.
 WAIT_MAX: Final = timedelta(seconds=45)
 LOOK_AGAIN: Final = timedelta(milliseconds=200)
-# Versions that are waited for at a time, or were in vain.
+# Of each topic, versions that are waited for at a time, or were in vain; and as many prefixes.
 VERSIONS_MAX: Final = 1_000
 
 
@@ -26,21 +26,25 @@ class VersionWait:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._since: dict[tuple[str, bytes], float] = {}
+        # Apart, so that foreign records of a topic use up neither its versions nor other topics'.
+        self._since: dict[tuple[str, bool], dict[bytes, float]] = {}
 
     def holds(self, schemas: AvroTopic, chunk: Chunk) -> bool:
         """Whether the chunk is to be read again, a little later."""
         topic, now = chunk.partition.topic, self._clock()
-        unknown = {
-            record.header(HEADER_SCHEMA_VERSION) or (record.value or b"")[:PREFIX_LENGTH]
-            for record in chunk.records
-            if not schemas.knows(record)
-        }
+        unknown = {_written_by(record) for record in chunk.records if not schemas.knows(record)}
         # All of them from now on, and not one after the other.
-        waiting = [self._waits((topic, version), now) for version in unknown]
+        waiting = [self._waits((topic, named), each, now) for named, each in unknown]
         return any(waiting)
 
-    def _waits(self, version: tuple[str, bytes], now: float) -> bool:
-        if version not in self._since and len(self._since) >= VERSIONS_MAX:
+    def _waits(self, kind: tuple[str, bool], version: bytes, now: float) -> bool:
+        since = self._since.setdefault(kind, {})
+        if version not in since and len(since) >= VERSIONS_MAX:
             return False
-        return now - self._since.setdefault(version, now) < WAIT_MAX.total_seconds()
+        return now - since.setdefault(version, now) < WAIT_MAX.total_seconds()
+
+
+def _written_by(record: Record) -> tuple[bool, bytes]:
+    """Whether a header names the version, and that or else the prefix."""
+    version = record.header(HEADER_SCHEMA_VERSION)
+    return (True, version) if version else (False, (record.value or b"")[:PREFIX_LENGTH])

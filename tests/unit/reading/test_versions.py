@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.domain.feed import Changes
-from app.domain.message import Record
+from app.domain.message import Partition, Record
 from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.log.interface import Chunk
@@ -16,7 +16,7 @@ from tests.fakes.supervised import until
 from workers.reading.catchup import CatchUp
 from workers.reading.feed import Batch
 from workers.reading.reader import Reader
-from workers.reading.versions import WAIT_MAX, VersionWait
+from workers.reading.versions import VERSIONS_MAX, WAIT_MAX, VersionWait
 
 SOON = timedelta(milliseconds=1)
 
@@ -109,3 +109,14 @@ def test_a_prefix_of_a_schema_that_is_not_known_holds_its_chunk_as_a_version_doe
     waiting = VersionWait()
     assert waiting.holds(AvroTopic(a_topic(1)), chunk)
     assert not waiting.holds(AvroTopic(a_topic(1, 2)), chunk)
+
+
+def test_many_foreign_prefixes_end_no_waiting_for_versions_nor_of_other_topics() -> None:
+    prefixes = [b"\0" + number.to_bytes(4) for number in range(2, VERSIONS_MAX + 3)]
+    foreign = Chunk(ORDERS, 0, 1, [Record(0, 0, None, each, []) for each in prefixes], 10)
+    wait, schemas = VersionWait(lambda: 0.0), AvroTopic(a_topic(1))
+    assert wait.holds(schemas, foreign)
+    assert wait.holds(schemas, written_by(2))
+    other = replace(foreign, partition=Partition("other", 0), records=foreign.records[-1:])
+    assert wait.holds(schemas, other)
+    assert not wait.holds(schemas, replace(foreign, records=[Record(0, 0, None, b"\0abcd", [])]))
