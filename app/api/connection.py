@@ -10,6 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.open_connections import OpenConnections
 from app.api.request_head import head_problem, without_upgrade
+from app.api.unread_answers import UnreadAnswers
 
 # What may come in a row without the end of a request's head, or any body.
 BARREN_BYTES_MAX: Final = 64 * 1024
@@ -52,6 +53,9 @@ class BoundedConnection(HttpToolsProtocol):
     and when the head grows beyond about BARREN_BYTES_MAX. Between requests uvicorn's keep-alive
     time holds.
 
+    It is cut when its client reads nothing for PATIENCE_S of the answers that keep it at work, or
+    open though it is closed.
+
     Requests that are sent ahead wait unread behind the one that is answered, but for a few: whoever
     sends thousands takes no more of the loop for it than one who sends a few.
 
@@ -72,6 +76,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._barren_bytes = 0
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._unread_answers = UnreadAnswers()
         # What has come and was not looked at: at most what one read brings, as none follows it.
         self._unread = b""
         self._in_body = False
@@ -102,8 +107,17 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def make_room(self) -> None:
-        """Close, for another connection; no request is under way."""
-        self.transport.close()
+        """Close at once, for another connection; no request is under way."""
+        if self.transport.get_write_buffer_size():
+            # It would stay open until its client has read all that.
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def resume_writing(self) -> None:
+        """The client has read nearly all."""
+        self._unread_answers.moved()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Take in what came, as far as no other request waits to be answered."""
@@ -266,14 +280,24 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _look_again(self) -> None:
         now = self.loop.time()
+        if self._unread_s(now) > self.PATIENCE_S:
+            self.transport.abort()
+            return
         if self._waiting_since is not None and self._waits():
             # It is not the client who is waited for: the rest of that head may have come.
             self._waiting_since = now
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:
             self.transport.close()
-            return
+        # Also of a closed one, which is open until its client has read the answers.
         self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)
+
+    def _unread_s(self, now: float) -> float:
+        """For how long the client has read nothing, though it is waited for."""
+        # Nothing is written meanwhile, so what is left shrinks as soon as something is read.
+        waits_for_client = self.flow.write_paused or self.transport.is_closing()
+        left = self.transport.get_write_buffer_size() if waits_for_client else 0
+        return self._unread_answers.unmoved_s(left, now)
 
 
 def _reason(error: httptools.HttpParserError) -> str:

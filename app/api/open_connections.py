@@ -12,7 +12,7 @@ class Closable(Protocol):
     """A connection, as `OpenConnections` knows it."""
 
     def make_room(self) -> None:
-        """Close: no request is under way."""
+        """Close at once: no request is under way."""
 
 
 class OpenConnections:

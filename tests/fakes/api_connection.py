@@ -3,14 +3,16 @@
 import asyncio
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.server import ServerState
 
 from app.api.connection import BoundedConnection
 from app.api.open_connections import OpenConnections
+from tests.fakes.moved_time import MovedTime
 from tests.fakes.sockets import Unread
 
 _STATUS: Final = re.compile(rb"HTTP/1\.1 ([0-9]{3}) ")
@@ -27,7 +29,24 @@ class Request(NamedTuple):
 
 
 class Reading(Unread):
-    """The socket of a server, which may be told to read nothing for a while."""
+    """The socket of a server, which may be told to read nothing for a while.
+
+    What is written is read at once, but for `left` bytes.
+    """
+
+    left = 0
+    gone = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.left
+
+    def close(self) -> None:
+        super().close()
+        self.gone = self.gone or not self.left
+
+    def abort(self) -> None:
+        super().abort()
+        self.gone = True
 
     def pause_reading(self) -> None:
         """Nothing reads here by itself."""
@@ -42,7 +61,9 @@ class ApiConnection:
     With `hold()` no answer is given until `release()`.
     """
 
-    def __init__(self, among: OpenConnections | None = None) -> None:
+    def __init__(
+        self, among: OpenConnections | None = None, *, time: MovedTime | None = None
+    ) -> None:
         self.requests: list[Request] = []
         # Their headers.
         self.fields: list[list[tuple[bytes, bytes]]] = []
@@ -54,7 +75,8 @@ class ApiConnection:
         )
         config.load()
         self._state = ServerState()
-        self._connection = BoundedConnection(config, self._state, {}, among=among)
+        loop = cast("asyncio.AbstractEventLoop | None", time)
+        self._connection = BoundedConnection(config, self._state, {}, loop, among=among)
         self._connection.connection_made(self.socket)
 
     @property
@@ -64,8 +86,13 @@ class ApiConnection:
 
     @property
     def closed(self) -> bool:
-        """Whether the server has closed it."""
+        """Whether the server has closed it; it may be open until all is read."""
         return self.socket.closed
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is closed, and nothing of it is left."""
+        return self.socket.gone
 
     def hold(self) -> None:
         """Keep answers back."""
@@ -74,6 +101,14 @@ class ApiConnection:
     def release(self) -> None:
         """Give answers."""
         self._open.set()
+
+    def leave_unread(self, size: int) -> None:
+        """So many bytes of answers wait for the client now."""
+        self.socket.left = size
+        if size > HIGH_WATER_LIMIT:
+            self._connection.pause_writing()
+        elif size <= HIGH_WATER_LIMIT / 4:
+            self._connection.resume_writing()
 
     async def say(self, parts: Iterable[bytes]) -> None:
         """Send these parts, with time to answer between them, until the server closes."""
