@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 
 from app.domain.message import UNPARSED, Message
-from app.filtering.budget import BodyError, Budget
+from app.filtering.budget import WORK_MAX, BodyError, Budget
 
 # Bodies kept parsed, by their size as bytes; parsed they are up to ten times as large.
 PARSED_BYTES_MAX: Final = 8 << 20
@@ -14,6 +14,9 @@ PARSED_BYTES_MAX: Final = 8 << 20
 
 # Up to this length a body is taken for the heaviest of its length: to count would cost more.
 _SHORT: Final = 4_096
+# What is looked at again without its strings has at most so many bytes, and quotes and escapes.
+_AGAIN_BYTES_MAX: Final = 1 << 20
+_AGAIN_QUOTES_MAX: Final = 40_000
 
 
 class ParsedBodies:
@@ -60,9 +63,25 @@ def parsing_work(body: bytes) -> int:
     """How much work it is to parse `body`: mostly that of making its values."""
     if len(body) <= _SHORT:
         return len(body) * 2 // 5
+    work = _structure_work(body) + len(body) // 512
+    return work if work <= WORK_MAX else _work_without_strings(body, work)
+
+
+def _work_without_strings(body: bytes, work: int) -> int:
+    """The same, of a body that may have commas and brackets in its texts; at most `work`."""
+    quotes = body.count(b'"') + body.count(b"\\\\")
+    if len(body) > _AGAIN_BYTES_MAX or quotes > _AGAIN_QUOTES_MAX:
+        return work
+    # In this order: of a run of backslashes, each second one is escaped.
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside = b"".join(plain.split(b'"')[::2])
+    return _structure_work(outside) + len(body) // 64 + quotes * 3 // 20
+
+
+def _structure_work(body: bytes) -> int:
     containers = body.count(b"[") + body.count(b"{")
     values, members = body.count(b","), body.count(b":")
-    return (6 * containers + 2 * values + 3 * members) // 5 + len(body) // 512
+    return (6 * containers + 2 * values + 3 * members) // 5
 
 
 def _parsed(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type

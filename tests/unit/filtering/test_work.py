@@ -3,7 +3,6 @@
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Final
 
 import pytest
@@ -16,8 +15,9 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import WORK_MAX, Budget, ExhaustedError
 from app.filtering.matching import FilterChain, Verdict
 
-# A plain message costs about 4 µs: so many of them are 10 ms.
-RATIO_MAX: Final = 2_500
+# A plain message costs about 4 µs: 2,500 of them are 10 ms. The rest is for a busy machine, where
+# what is long pays more for the caches than what is short.
+RATIO_MAX: Final = 4_000
 EXHAUSTED: Final = f"the message takes more than {WORK_MAX} steps of work to look at"
 SLOW_REGEX: Final = ".*a.{200}"
 
@@ -97,10 +97,9 @@ def a_message(body: bytes) -> Message:
     return Message(Record(0, 0, None, body, [(b"h-x", b"a" * 1_000)]), Partition("t", 0))
 
 
-@cache
 def plain_s() -> float:
     """The CPU time of a plain message and a plain filter, the parsing of it included."""
-    chain, count = FilterChain([by_path("$.kind", "PL|DE")], ParsedBodies()), 2_000
+    chain, count = FilterChain([by_path("$.kind", "PL|DE")], ParsedBodies()), 500
     messages = [a_message(b'{"kind":"PL","n":%d}' % n) for n in range(count)]
     began = time.process_time()
     for message in messages:
@@ -118,9 +117,16 @@ def plain_s() -> float:
 def test_no_message_and_no_filters_take_long(body: str, each: str, count: int, log2: int) -> None:
     made, filters = BODIES[body](1 << log2), [FILTERS[each]] * count
     # Again: a first run may pay for what is no part of it, as growing the heap.
-    took = min(judged(filters, made)[1] for _ in range(3)) / plain_s()
+    took = min(judged(filters, made)[1] / plain_s() for _ in range(3))
     target(took)
     assert took <= RATIO_MAX
+
+
+def test_commas_and_brackets_in_a_text_are_no_values() -> None:
+    rows = b'1,[2],\\"3\\",\\\\4\\n' * 8_000
+    body = b'{"kind":"PL","csv":"%s"}' % rows
+    verdict, _ = judged([by_path("$.kind", "PL")], body)
+    assert verdict.wanted
 
 
 @pytest.mark.parametrize(
