@@ -14,6 +14,7 @@ from app.domain.beginning import FIELD, Beginning, Edge, beginning_text
 from app.domain.commit import initial_metadata
 from app.domain.egress import EgressPolicy
 from app.domain.errors import (
+    AngeliaError,
     LogUnavailableError,
     NotFoundError,
     TopicNotFoundError,
@@ -132,7 +133,11 @@ class SubscriptionService:
             # these places, and so belongs to it.
             opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
             await self._commit_start(draft, opening.begins)
-            made = await self._add(draft, opening, topic=topic, claim=claim, caller=caller)
+            try:
+                made = await self._add(draft, opening, topic=topic, claim=claim, caller=caller)
+            except AngeliaError:
+                await self._forget(draft)
+                raise
             created, history = made
         applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
         return Acknowledged(subscription=created, applied=applied, history=history)

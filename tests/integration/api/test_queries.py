@@ -19,7 +19,7 @@ from app.storage.subscriptions import SubscriptionRepository
 from tests.fakes.memory_log import MemoryLog
 
 TOPICS = [
-    {"name": "shop.orders", "owner": {"id": "Shop Team"}, "ack": "ALL", "trackingEnabled": True},
+    {"name": "shop.orders", "owner": {"id": "Shop Team"}, "ack": "LEADER", "trackingEnabled": True},
     {"name": "shop.carts", "owner": {"id": "Shop Team"}, "description": "what is in carts"},
     {"name": "bank.payments", "owner": {"id": "Bank"}, "partitions": 3},
 ]
@@ -68,7 +68,7 @@ BY_TOPIC_QUERY: list[tuple[dict[str, Any], list[str]]] = [
     ({"createdAt": {"gt": 1700000000}}, ALL_TOPICS),
     ({"createdAt": {"lt": 1700000000}}, []),
     # Not of a column: the whole topic is looked at.
-    ({"ack": "ALL"}, ["shop.orders"]),
+    ({"ack": "LEADER"}, ["shop.orders"]),
     ({"trackingEnabled": True, "name": {"like": "shop.*"}}, ["shop.orders"]),
     ({"retentionTime.duration": {"gt": 0}}, ALL_TOPICS),
     ({"not": {"name": {"in": ["shop.carts", "shop.orders"]}}}, ["bank.payments"]),
@@ -184,7 +184,7 @@ async def test_owners_clients_and_numbers_are_known(shop: httpx.AsyncClient) -> 
     assert (await shop.get("/stats")).json() == {
         "topicStats": {
             "topicCount": 3,
-            "ackAllTopicCount": 1,
+            "ackAllTopicCount": 2,
             "trackingEnabledTopicCount": 1,
             "avroTopicCount": 0,
         },

@@ -43,7 +43,7 @@ BODY: dict[str, Setting] = {
         wrong=words("must be discarded, or all, undelivered or missing", "some", ""),
         required=True,
     ),
-    "from": Setting(wrong=words("must be a time like", "yesterday", "-6h", "")),
+    "from": Setting(wrong=words("must be a time like", "yesterday", "-6", "")),
     "to": Setting(wrong=words("must be a time like", "tomorrow", "")),
     "reason": Setting(wrong=[*wrong("must be a string", *NO_STRINGS), *wrong("zero", "x\0")]),
     "statusCodes": Setting(wrong=[*lists(100, 400), *wrong("at least 1 item", [])]),
