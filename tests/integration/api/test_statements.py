@@ -76,7 +76,7 @@ async def api(postgres_url: str) -> AsyncIterator[httpx.AsyncClient]:
     )
     async with running(settings, postgres_url, parts) as app:
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://api.test") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             yield client
 
 
