@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from pyspark import TaskContext
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import SparkSession
 
 from app.domain.job import Job, JobKind, JobState
@@ -27,6 +29,10 @@ from tests.spark.test_undelivered_job import DAY, engine_of, is_waiting_for_the_
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
+
+
+# Spark's workers import nothing of tests: the current directory is not on their path.
+register_pickle_by_value(sys.modules[__name__])
 
 
 class HeldUp:

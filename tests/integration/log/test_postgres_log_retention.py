@@ -117,7 +117,10 @@ async def test_two_processes_drop_side_by_side(log: MessageLog, postgres_url: st
         for _ in range(3):
             await log.append(TOPIC, records(*map(str, range(1_500))))
             await asked(
-                postgres_url, "UPDATE log_records SET appended_at = now() - interval '2 days'"
+                postgres_url,
+                # Without the lock it would wait for those that drop, and they for it.
+                "LOCK TABLE log_records IN EXCLUSIVE MODE;"
+                " UPDATE log_records SET appended_at = now() - interval '2 days'",
             )
         await log.append(TOPIC, records("young"))
 
