@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 # Spark's workers import nothing of tests: the current directory is not on their path.
-register_pickle_by_value(sys.modules[__name__])
+register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # PySpark has none
 
 
 class HeldUp:
