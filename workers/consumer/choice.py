@@ -8,11 +8,10 @@ from app.domain.delivery import PUBLISH_TTL_ELAPSED, TTL_ELAPSED, Discarded
 from app.domain.subscription import DeliveryPolicy, OnExhausted
 from workers.consumer.breaker import Breaker  # noqa: TC001 - hidden types help nobody
 from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
-from workers.consumer.collected import CollectedBatch
 from workers.consumer.defects import Defects
 from workers.consumer.intake import Intake
 from workers.consumer.order import Opened
-from workers.consumer.retries import BatchJob, Job, RetryPark
+from workers.consumer.retries import Job, RetryPark, job_of
 from workers.consumer.room import Room
 from workers.delivery.deferral import Deferral
 
@@ -152,8 +151,7 @@ class Choice:
         cursor, message, opened_ms, refused, _ = opened
         elapsed = (now_ms - opened_ms) / 1e3
         deadline = now + self._ttl_s - elapsed if elapsed > 0 else now + self._ttl_s
-        kind = BatchJob if isinstance(message, CollectedBatch) else Job
-        job = kind(message, cursor, deadline)
+        job = job_of(message, cursor, deadline)
         if cursor.attempts:
             job.recall_attempts()
         job.due, job.refused, job.opened_ms, job.ttl_s = now, refused, opened_ms, self._ttl_s
@@ -163,8 +161,7 @@ class Choice:
         """The message as a job that is recorded, and not sent."""
         cursor, message, _, refused, _ = opened
         reason = self._defects.found(error, step="choose", message=message)
-        kind = BatchJob if isinstance(message, CollectedBatch) else Job
-        job = kind(message, cursor, now)
+        job = job_of(message, cursor, now)
         job.refused = refused or Discarded(reason=reason)
         return job
 
@@ -176,8 +173,7 @@ class Choice:
         delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
         elapsed = (now_ms - ttl_starts_ms(message, policy, opened_ms=opened_ms)) / 1e3
         due = now + delay_ms / 1e3
-        kind = BatchJob if isinstance(message, CollectedBatch) else Job
-        job = kind(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
+        job = job_of(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
         job.recall_attempts()
         if breaker is not None:
             job.deadline -= breaker.clock.stood(now)

@@ -187,6 +187,12 @@ class BatchJob(Job):
         return any(each.cursor.is_open(each.message) for each in self.message.opened)
 
 
+def job_of(message: Message, cursor: Cursor, deadline: float) -> Job:
+    """The job of a message, or of a batch."""
+    kind = BatchJob if isinstance(message, CollectedBatch) else Job
+    return kind(message, cursor, deadline)
+
+
 class RetryPark:
     """Jobs by the time at which they may be tried again (monotonic seconds)."""
 

@@ -106,10 +106,7 @@ class Slot:
 
     def _go_on(self, job: Job, outcome: Outcome) -> None:
         crew = self._crew
-        try:
-            discard = crew.landed(job, outcome, self._asked)
-        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
-            discard = crew.broken(exc, job)
+        discard = self._decided(job, outcome, self._asked)
         # It may wait long for its next attempt: it keeps no request, whose body may be large.
         job.in_air = None
         if discard is not None:
@@ -150,7 +147,10 @@ class Slot:
         if job.refused is not None:
             return Discard(job, job.refused)
         asked = self._crew.subscription
-        outcome = await self._crew.attempt(job)
+        return self._decided(job, await self._crew.attempt(job), asked)
+
+    def _decided(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
+        """As `Crew.landed`, whatever goes wrong in it."""
         try:
             return self._crew.landed(job, outcome, asked)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
