@@ -10,6 +10,13 @@ ARGS ?=
 # Most tests wait for servers; each of these runners starts servers of its own.
 PARALLEL := --numprocesses 3 --dist worksteal
 
+# The servers of tests keep their data in memory, where 4 GB of that are free for files: else a disk
+# that is busy for seconds fails tests.
+MEMORY_KB := $(shell df -k --output=avail /dev/shm 2>/dev/null | tail -1)
+ifeq ($(shell [ -w /dev/shm ] && [ 0$(MEMORY_KB) -gt 4000000 ] && echo yes),yes)
+test: export TMPDIR := /dev/shm
+endif
+
 # Tests start hundreds of processes: what one of them has compiled, the others need not.
 unexport PYTHONDONTWRITEBYTECODE
 
