@@ -27,7 +27,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test test-s3 check java kafka lint style types unit bench openapi client cli lock clean
+.PHONY: help setup up demo spark test test-s3 check java kafka lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -96,6 +96,9 @@ client: $(DEV) ## make the Python client for threads from that for asyncio
 
 cli: $(DEV) ## write docs/cli.md from the commands
 	$(BIN)/python -m tests.architecture.cli_page
+
+settings: $(DEV) ## write docs/settings.md from the settings
+	$(BIN)/python -m tests.architecture.settings_page
 
 lock: $(RUN) ## pin the newest versions that pyproject.toml allows
 	$(PIP) 'uv>=0.9,<1'

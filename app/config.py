@@ -125,15 +125,17 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    home: Path = Field(
-        default=Path(".angelia"), description="where the embedded PostgreSQL keeps its files"
-    )
+    home: Path = Field(default=Path(".angelia"), description="folder of the embedded PostgreSQL")
     database_url: SecretStr | None = Field(
         default=None,
-        description="postgresql://user:password@host/database; without it one is started here",
+        description=(
+            "`postgresql://user:password@host/database`; without it Angelia starts a "
+            "PostgreSQL of its own"
+        ),
     )
     kafka_bootstrap: str | None = Field(
-        default=None, description="host:port,… of Kafka; without it the log is kept in PostgreSQL"
+        default=None,
+        description=("`host:port,…` of Kafka brokers; without it the message log is in PostgreSQL"),
     )
     namespace: Annotated[
         str,
@@ -141,68 +143,83 @@ class Settings(BaseSettings):
             r"[a-zA-Z0-9_.-]{0,30}",
             "must be at most 30 letters, digits, dots, dashes and underscores",
         ),
-    ] = Field(default="", description="prefix of every log topic and group")
-    host: str = Field(default="127.0.0.1", description="address the API listens on")
-    port: int = Field(default=8090, ge=0, le=65535, description="port the API listens on")
+    ] = Field(default="", description="prefix of every Kafka topic and consumer group")
+    host: str = Field(default="127.0.0.1", description="address that the API listens on")
+    port: int = Field(
+        default=8090, ge=0, le=65535, description="port that the API listens on; 0 takes a free one"
+    )
     connections_max: int = Field(
         default=4_000,
         ge=10,
         le=1_000_000,
-        description="connections that an API process keeps open: docs/security.md",
+        description="connections that one API process keeps open (docs/security.md)",
     )
     only: Literal["all", "publish", "management"] = Field(
-        default="all", description="the part of the API that this process serves"
+        default="all", description="routes that this API process serves"
     )
     auth: Literal["off", "keys"] | None = Field(
         default=None,
-        description="whether callers need API keys: `keys`, or `off`, which it is by default where"
-        " the database is embedded",
+        description=(
+            "whether callers need API keys; the default is `off` with the embedded "
+            "database, else `keys`"
+        ),
     )
     api_key: SecretStr | None = Field(
-        default=None, description="the API key that commands of this machine send"
+        default=None, description="API key that the commands on this machine send"
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)] = Field(
         default=(),
-        description="origins whose pages may call the API from a browser: https://…, or *",
+        description="origins of web pages that may call the API: `https://…`; `*` allows all",
     )
     host_names: Annotated[
         Annotated[tuple[str, ...], AfterValidator(_hosts)], NoDecode, BeforeValidator(_items)
     ] = Field(
         default=(),
-        description="further hosts that requests may name where callers need no keys:"
-        " angelia.example.com, *.example.com, or * for any (docs/security.md)",
+        description=(
+            "further host names that requests may have where no API keys are needed: "
+            "`angelia.example.com`, `*.example.com`; `*` allows all "
+            "(docs/security.md)"
+        ),
     )
     audit_days: int = Field(
-        default=365, ge=1, le=3650, description="how long audit events and ended keys are kept"
+        default=365, ge=1, le=3650, description="days that audit events and ended API keys are kept"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="least severe event that is logged"
+        default="info", description="lowest level that is logged"
     )
     worker_address: Annotated[
         Annotated[str, _of_form(r".+:[0-9]{1,5}", "must be host:port")] | None,
         BeforeValidator(_unless_empty),
     ] = Field(
         default=None,
-        description="host:port where a worker answers `/metrics` and `/status/ready`"
-        " (docs/metrics.md); of several on a machine the next ones have the ports after it",
+        description=(
+            "`host:port` where a worker serves `/metrics` and `/status/ready` "
+            "(docs/metrics.md); further workers on the machine take the next ports"
+        ),
     )
     hermes_metrics: bool = Field(
         default=False,
-        description="whether `…/metrics` and `/query/…/metrics` have figures as texts, which"
-        " Hermes' Java classes read (docs/api.md)",
+        description=(
+            "whether `…/metrics` and `/query/…/metrics` give numbers as text, as "
+            "Hermes' Java classes read them (docs/api.md)"
+        ),
     )
     metrics_names_max: int = Field(
         default=1_000,
         ge=0,
         le=100_000,
-        description="how many subscriptions have metrics of their own; the others are summed up",
+        description=(
+            "number of subscriptions that have metrics of their own; all others are summed up"
+        ),
     )
     schema_registry_url: Annotated[
         Annotated[SecretStr, AfterValidator(_registry_url)] | None, BeforeValidator(_unless_empty)
     ] = Field(
         default=None,
-        description="http(s)://user:password@host of a registry as Confluent's, which then numbers"
-        " the schemas of topics; without it they are kept here",
+        description=(
+            "`http(s)://user:password@host` of a Confluent-compatible schema "
+            "registry; without it Angelia keeps the schemas"
+        ),
     )
     schema_subject_suffix: Annotated[
         str,
@@ -212,110 +229,138 @@ class Settings(BaseSettings):
         ),
     ] = Field(
         default="",
-        description="what the registry's subjects have behind the names of their topics: -value",
+        description=(
+            "what the registry's subjects have after the topic's name, for example `-value`"
+        ),
     )
     otlp_endpoint: Annotated[
         Annotated[SecretStr, AfterValidator(_http_url)] | None, BeforeValidator(_unless_empty)
     ] = Field(
         default=None,
-        description="http(s)://host:4318 that metrics and sampled spans are sent to, by OTLP",
+        description="`http(s)://host:4318` that metrics and sampled spans are sent to",
     )
     otlp_headers: Annotated[
         Annotated[SecretStr, AfterValidator(_header_fields)] | None, BeforeValidator(_unless_empty)
-    ] = Field(default=None, description="headers that go there: name=value,…")
+    ] = Field(default=None, description="headers of these requests: `name=value,…`")
     otlp_sample: float = Field(
         default=0.01,
         ge=0,
         le=1,
-        description="share of messages that get a trace, where their publishers began none",
+        description="share of messages that get a trace when their publishers began none",
     )
     undelivered_days: int = Field(
-        default=30, ge=1, le=3650, description="how long undelivered messages are kept"
+        default=30, ge=1, le=3650, description="days that undelivered messages are kept"
     )
-    traces_days: int = Field(default=7, ge=1, le=90, description="how long traces are kept")
+    traces_days: int = Field(default=7, ge=1, le=90, description="days that traces are kept")
     traces_gib_max: int = Field(
         default=10,
         ge=1,
         le=100_000,
-        description="room on the disk, in GiB, that traces take: the oldest day goes first",
+        description="disk space of traces in GiB; beyond it the oldest day is deleted",
     )
     health_interval: int = Field(
-        default=5, ge=1, le=300, description="seconds between two looks at how subscriptions do"
+        default=5,
+        ge=1,
+        le=300,
+        description="seconds between two evaluations of subscription health",
     )
     health_lag: int = Field(
         default=600,
         ge=1,
         le=2_592_000,
-        description="a subscription is LAGGING when messages have waited for so many seconds",
+        description="seconds that messages wait before a subscription is `LAGGING`",
     )
     health_unreachable: float = Field(
-        default=0.5, gt=0, le=1, description="share of attempts without an answer: UNREACHABLE"
+        default=0.5,
+        gt=0,
+        le=1,
+        description="share of attempts without an answer that means `UNREACHABLE`",
     )
     health_timing_out: float = Field(
-        default=0.1, gt=0, le=1, description="share of attempts that time out: TIMING_OUT"
+        default=0.1,
+        gt=0,
+        le=1,
+        description="share of attempts that time out that means `TIMING_OUT`",
     )
     health_malfunctioning: float = Field(
-        default=0.1, gt=0, le=1, description="share of attempts answered 5xx: MALFUNCTIONING"
+        default=0.1,
+        gt=0,
+        le=1,
+        description="share of attempts answered 5xx that means `MALFUNCTIONING`",
     )
     health_malformed: float = Field(
         default=0.1,
         gt=0,
         le=1,
-        description="share of attempts answered 4xx that are retried: RECEIVING_MALFORMED_MESSAGES",
+        description=(
+            "share of attempts answered 4xx and retried that means `RECEIVING_MALFORMED_MESSAGES`"
+        ),
     )
     health_rate_min: float = Field(
-        default=2.0, ge=0, le=1_000_000, description="attempts a second from which shares count"
+        default=2.0,
+        ge=0,
+        le=1_000_000,
+        description="attempts a second below which these shares do not count",
     )
     alert_loss_hours: float = Field(
-        default=6.0, gt=0, le=720, description="an alert is raised so long before messages are lost"
+        default=6.0,
+        gt=0,
+        le=720,
+        description="hours before messages would be lost at which an alert is raised",
     )
     alert_undelivered: float = Field(
         default=0.05,
         gt=0,
         le=1,
-        description="an alert is raised when such a share of messages is discarded in a minute",
+        description="share of messages discarded in a minute at which an alert is raised",
     )
     alert_expiry_days: int = Field(
         default=14,
         ge=1,
         le=365,
-        description="an alert is raised so long before certificates and signing secrets expire",
+        description=(
+            "days before a certificate or signing secret expires at which an alert is raised"
+        ),
     )
     allow_private_endpoints: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_items)] = (
         Field(
             default=(),
-            description="networks beside the public ones that endpoints may be in: 10.0.0.0/8,…",
+            description=(
+                "networks that endpoints may be in besides the public ones: `10.0.0.0/8,…`"
+            ),
         )
     )
     ca_file: Annotated[Path, AfterValidator(_authorities)] | None = Field(
         default=None,
-        description="PEM file of authorities that endpoints' certificates may be from, too",
+        description="PEM file of further authorities for the certificates of endpoints",
     )
     secret_key: Annotated[
         Annotated[SecretStr, AfterValidator(_keys)] | None, BeforeValidator(_unless_empty)
     ] = Field(
         default=None,
-        description="keys that stored secrets are encrypted with: see docs/security.md",
+        description="keys that encrypt stored secrets (docs/security.md)",
     )
     egress_proxy: Annotated[SecretStr, AfterValidator(_proxy_url)] | None = Field(
         default=None,
-        description="http://user:password@host:port that deliveries leave through, by CONNECT",
+        description=(
+            "`http://user:password@host:port` of a proxy that deliveries go through by CONNECT"
+        ),
     )
     egress_direct: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_items)] = Field(
         default=LOOPBACK,
-        description="networks that deliveries reach without the egress proxy",
+        description="networks that deliveries reach without the proxy",
     )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
     min_insync_replicas: int | None = Field(
         default=None,
         ge=1,
         description=(
-            "replicas in sync without which Kafka takes no messages (`ack: ALL`); without it one"
-            " less than a topic has, at least 1"
+            "in-sync replicas without which Kafka accepts no message (`ack: ALL`); "
+            "the default is one less than a topic has, at least 1"
         ),
     )
     kafka_compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
-        default="none", description="how messages are packed for Kafka: less disk, more CPU"
+        default="none", description="compression of messages in Kafka: less disk space, more CPU"
     )
 
     @property
@@ -340,23 +385,27 @@ class Settings(BaseSettings):
 
     spark_master: str = Field(
         default="local[*]",
-        description="where Spark jobs run: this machine, or the master of a cluster",
+        description="Spark master that runs the jobs: this machine, or a cluster's",
     )
     spark_memory: Annotated[
         str,
         _of_form(r"[1-9][0-9]{0,5}[mg]", "must be a whole number of MiB or GiB: 512m, 2g"),
     ] = Field(
         default="1g",
-        description="memory of the Spark runner: on this machine, that of its jobs too",
+        description="memory of the Spark runner; on this machine its jobs are in it, too",
     )
     spark_output: Annotated[str | None, AfterValidator(_without_credentials)] = Field(
         default=None,
-        description="folder or URI (s3a://…) for Parquet results; without it `spark` in the home",
+        description=(
+            "folder or URI (`s3a://…`) of Parquet results; the default is `spark` in `ANGELIA_HOME`"
+        ),
     )
 
     spark_jars: Annotated[Path, AfterValidator(_folder)] | None = Field(
         default=None,
-        description="folder of Spark's connectors (Kafka, S3); without it Maven Central has them",
+        description=(
+            "folder of Spark's connectors (Kafka, S3); without it they come from Maven Central"
+        ),
     )
 
     @cached_property

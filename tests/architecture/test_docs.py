@@ -1,7 +1,6 @@
 """What the documents promise exists: make targets, commands, files, settings."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,16 +10,18 @@ from pydantic import SecretStr
 
 from app.cli.main import app
 from app.config import Settings
-from tests.architecture import cli_page
+from tests.architecture import cli_page, settings_page
 from tests.architecture.tree import ROOT
 
 README: Final = (ROOT / "README.md").read_text()
-DOCUMENTS: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+ARCHITECTURE: Final = (ROOT / "docs" / "architecture.md").read_text()
+ROOT_PAGES: Final = tuple(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY"))
+DOCUMENTS: Final = (*ROOT_PAGES, *sorted((ROOT / "docs").rglob("*.md")))
 SECTIONS: Final = frozenset({"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"})
 
 _MAKE: Final = re.compile(r"(?:^|`)make ([a-z]+)", re.MULTILINE)
 _COMMAND: Final = re.compile(r"(?:^|[`/])angelia ([a-z]+)(?: ([a-z]+)\b)?", re.MULTILINE)
-_PATH: Final = re.compile(r"(?<![\w/.-])((?:app|workers|migrations|tests|docs|\.ci)/[\w./*-]*)")
+_PATH: Final = re.compile(r"(?<![\w/.-])((?:app|workers|migrations|tests|docs|\.ci)/[\w./*-]*[\w/*])")
 
 
 def targets() -> set[str]:
@@ -35,14 +36,6 @@ def commands() -> dict[str, set[str]]:
         name: set(getattr(cli_page.loaded(command), "commands", {}))
         for name, command in getattr(root, "commands", {}).items()
     }
-
-
-def settings_rows() -> Iterator[str]:
-    """The README's table of settings, as the code has them."""
-    for name, field in Settings.model_fields.items():
-        default = "" if field.default in (None, ()) else str(field.default)
-        shown = f"`{default}`" if default else ""
-        yield f"| `ANGELIA_{name.upper()}` | {shown} | {field.description} |"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -94,15 +87,56 @@ def test_no_setting_has_a_secret_for_a_default() -> None:
     ]
 
 
-def test_the_table_of_settings_is_the_code_s() -> None:
-    table = [line for line in README.splitlines() if line.startswith("| `ANGELIA_")]
-    assert table == list(settings_rows())
+def test_the_page_of_settings_is_the_code_s() -> None:
+    assert settings_page.PAGE.read_text() == settings_page.page(), "run `make settings`"
+
+
+def test_the_page_of_settings_begins_each_section_with_a_setting_that_exists() -> None:
+    assert settings_page.SECTIONS.keys() <= Settings.model_fields.keys()
+    assert next(iter(settings_page.SECTIONS)) == next(iter(Settings.model_fields))
 
 
 @pytest.mark.parametrize("package", ["app", "workers", "spark"])
 def test_the_map_names_every_package(package: str) -> None:
     folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
-    assert {folder for folder in folders if f"{package}/{folder}/" not in README} == set()
+    assert {folder for folder in folders if f"{package}/{folder}/" not in ARCHITECTURE} == set()
+
+
+def test_the_way_of_a_message_names_functions_that_their_files_have() -> None:
+    steps = re.findall(r"^\d+\. .*(?:\n   .*)*", ARCHITECTURE, re.MULTILINE)
+    assert len(steps) > 20
+    for step in steps:
+        quoted = re.findall(r"`([\w/.]+)`", step)
+        files = [ROOT / name for name in quoted if name.endswith((".py", "/"))]
+        text = "".join(path.read_text() for path in files if path.is_file())
+        functions = [name for name in quoted if re.fullmatch(r"_?[a-z]+(_[a-z]+)*", name)]
+        assert files, step
+        assert not [name for name in functions if f"def {name}(" not in text], step
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    linked = set(re.findall(r"\]\(([\w./-]+)", (ROOT / "docs" / "index.md").read_text()))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert pages - linked == {"index.md"}
+
+
+def test_links_lead_to_headings() -> None:
+    for document in DOCUMENTS:
+        for page, heading in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", document.read_text()):
+            target = (document.parent / page) if page else document
+            assert heading in headings(target), f"{document.name}: {page}#{heading}"
+
+
+def headings(document: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    found = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in found)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120
+    assert max(map(len, README.splitlines())) <= 120
 
 
 def test_the_changelog_keeps_its_form() -> None:

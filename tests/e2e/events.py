@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.cli.demo.events import REFUSED_TYPE, shop_events
 
-# A sample of real GitHub webhooks that may lie beside the checkout; see docs/development.md.
+# A sample of real GitHub webhooks that may lie beside the checkout.
 REAL_EVENTS = Path(__file__).parents[3] / "shared" / "data" / "github-events.ndjson"
 COUNT = 165
 
