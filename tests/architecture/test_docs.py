@@ -21,7 +21,9 @@ SECTIONS: Final = frozenset({"Added", "Changed", "Deprecated", "Removed", "Fixed
 
 _MAKE: Final = re.compile(r"(?:^|`)make ([a-z]+)", re.MULTILINE)
 _COMMAND: Final = re.compile(r"(?:^|[`/])angelia ([a-z]+)(?: ([a-z]+)\b)?", re.MULTILINE)
-_PATH: Final = re.compile(r"(?<![\w/.-])((?:app|workers|migrations|tests|docs|\.ci)/[\w./*-]*[\w/*])")
+_PATH: Final = re.compile(
+    r"(?<![\w/.-])((?:app|workers|migrations|tests|docs|\.ci)/[\w./*-]*[\w/*])"
+)
 
 
 def targets() -> set[str]:
