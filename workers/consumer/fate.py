@@ -86,10 +86,7 @@ class Fate:
             if isinstance(job, BatchJob):
                 await self._record_batch(job, discarded)
             else:
-                await self._record(job, discarded)
-        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
-            self._defects.found(exc, step="record", message=job.message)
-            await self._record_bare(job, discarded)
+                await self._record_alone(job, discarded)
         finally:
             if parked:
                 job.landed()
@@ -130,8 +127,16 @@ class Fate:
     async def _record_batch(self, job: BatchJob, discarded: Discarded) -> None:
         async with asyncio.TaskGroup() as together:
             for single in job.singles():
-                together.create_task(self._record(single, discarded))
-        self._intake.finished(job.cursor, job.message)
+                together.create_task(self._record_alone(single, discarded))
+        self._finished(job)
+
+    async def _record_alone(self, job: Job, discarded: Discarded) -> None:
+        """Record one message; an error costs no other message of its batch anything."""
+        try:
+            await self._record(job, discarded)
+        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            self._defects.found(exc, step="record", message=job.message)
+            await self._record_bare(job, discarded)
 
     async def _record(self, job: Job, discarded: Discarded) -> None:
         if not await self._may_discard(job.cursor):
@@ -145,16 +150,13 @@ class Fate:
         job.cursor.discarded(job.message, discarded)
         if self.trace is not None:
             self.trace.discarded(job, discarded)
-        self._intake.finished(job.cursor, job.message)
+        self._finished(job)
 
     async def _record_bare(self, job: Job, discarded: Discarded) -> None:
-        """Record what can be said of it without looking at it."""
-        for single in job.singles():
-            await self._record_single_bare(single, discarded)
-        self._intake.finished(job.cursor, job.message)
+        """Record what can be said of it without looking at it.
 
-    async def _record_single_bare(self, job: Job, discarded: Discarded) -> None:
-        """Try until it is recorded: it stays unfinished, so nothing is lost meanwhile."""
+        Try until it is recorded: it stays unfinished, so nothing is lost meanwhile.
+        """
         while job.is_open:
             try:
                 if not await self._may_discard(job.cursor):
@@ -165,6 +167,14 @@ class Fate:
             except Exception as exc:  # noqa: BLE001 - only this message shall suffer
                 self._defects.found(exc, step="record", message=job.message)
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
+        self._finished(job)
+
+    def _finished(self, job: Job) -> None:
+        """What comes after it in its order may go."""
+        try:
+            self._intake.finished(job.cursor, job.message)
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            self._defects.found(exc, step="finish", message=job.message)
 
     async def _may_discard(self, cursor: Cursor) -> bool:
         """Whether discards of `cursor` may be recorded: the commit is to know of the first."""

@@ -122,6 +122,10 @@ class Desk:
         self.received: dict[str, list[int]] = {}
         self.refusing: set[str] = set()
         self.undelivered: list[Undelivered] = []
+        # Offsets of the messages that are in the dead-letter topic.
+        self.lettered: list[int] = []
+        # For this one alone parts raise, where it is said which message they are called for.
+        self.spoilt: int | None = None
         # By the place in which they are called.
         self.raising: dict[str, Raises] = {}
         self.changed = Signal()
@@ -142,8 +146,11 @@ class Desk:
         self.changed.send()
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
-        del message, discarded, topic
-        self.call("dead-letter")
+        del discarded, topic
+        if self.spoilt in {None, message.offset}:
+            self.call("dead-letter")
+        await asyncio.sleep(0)
+        self.lettered.append(message.offset)
 
     def suspend(self, asked: Subscription, reason: str) -> None:
         raise AssertionError(asked.group, reason)
@@ -284,6 +291,28 @@ async def test_a_part_that_raises_costs_its_own_messages_and_no_others(
     assert recorded.keys() | got == set(range(COUNT))
     reasons = {"refused", f"Internal error: {error.__name__}", RETRIES_EXHAUSTED}
     assert reasons.issuperset(recorded.values())
+
+
+async def test_an_error_in_recording_one_of_a_batch_costs_the_others_nothing() -> None:
+    desk, spoilt = Desk(), COUNT // 2
+    desk.refusing.add("broken")
+    desk.spoilt = spoilt
+
+    def raises() -> None:
+        raise UnheardOfError("planted")
+
+    desk.raising["dead-letter"] = raises
+    broken = replace(subscription("broken"), **LETTERED, **BATCHED)
+    async with lines_of(desk) as (lines, log):
+        lines.open({PARTITION: [(broken, Progress(subscription_id="broken", offset=0))]})
+        lines.share("broken", Share.owned(POLICY.rate, {0}, 1))
+        (cursor,) = (cursor for _, cursor in lines.cursors())
+        await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
+        await until(desk.changed, lambda: cursor.finished().discarded == COUNT)
+    others = set(range(COUNT)) - {spoilt}
+    assert set(desk.lettered) == others
+    assert {each.offset for each in desk.undelivered if each.headers} == others
+    assert {each.offset for each in desk.undelivered} == set(range(COUNT))
 
 
 class _BrokenTopic:
