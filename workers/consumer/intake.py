@@ -124,6 +124,11 @@ class Intake:
         return self._order is not None
 
     @property
+    def is_broken(self) -> bool:
+        """Whether a defect of ours kept its filters from being compiled."""
+        return isinstance(self._chain, BrokenChain)
+
+    @property
     def waiting(self) -> int:
         """About how many messages could be handed out now."""
         unread = sum(cursor.end - cursor.position for cursor in self._ready)
@@ -178,7 +183,7 @@ class Intake:
 
     def _filter_by(self, subscription: Subscription) -> None:
         filters = subscription.filters
-        if filters != self._filters:
+        if filters != self._filters or self.is_broken:
             self._filters = filters
             self._chain = self._chain_of(filters) if filters else None
             if self._chain and self._chain.problem:

@@ -21,7 +21,7 @@ from workers.consumer.fate import Discard, Fate
 from workers.consumer.fetches import Fetches
 from workers.consumer.intake import Intake
 from workers.consumer.latency import Latency
-from workers.consumer.line_parts import Endpoint, LineParts
+from workers.consumer.line_parts import BrokenEndpoint, Endpoint, LineParts
 from workers.consumer.retries import Job, RetryPark
 from workers.consumer.slot import Slot
 from workers.consumer.suspension import Suspension
@@ -105,12 +105,18 @@ class DeliveryLine:
         breaker = self._choice.breaker
         return breaker is not None and breaker.clock.stands
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a defect of ours kept its endpoint or its filters from being made."""
+        return isinstance(self.endpoint, BrokenEndpoint) or self._intake.is_broken
+
     def finished(self) -> Finished:
         """What it finished since the worker began."""
         return self._tally.total(self._cursors)
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Deliver by new settings from the next attempt on."""
+        # First of all: should it fail, it is configured again by these.
         self.subscription = self._fate.subscription = subscription
         self.endpoint = endpoint
         self._in_flight_max = subscription.policy.in_flight_max

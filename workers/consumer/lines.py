@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterator, KeysView, Mapping
 from datetime import timedelta
 from typing import Final, NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ from workers.consumer.dead_letters import DeadLetters
 from workers.consumer.line import DeliveryLine
 from workers.consumer.line_parts import BrokenEndpoint, Endpoint, Suspensions
 from workers.consumer.receipts import Receipts
+from workers.consumer.repeats import Repeats
 from workers.consumer.turns import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
 from workers.consumer.undelivered import UndeliveredLog
 from workers.consumer.unsent import SentMarks, Unsent
@@ -83,6 +84,7 @@ class Lines:
         self.bodies = ParsedBodies()
         self.pulse = Pulse()
         self.tasks = tasks
+        self._repeats = Repeats(loop, self._repeat)
 
     def __contains__(self, key: CursorKey) -> bool:
         """Whether that cursor is open."""
@@ -121,6 +123,7 @@ class Lines:
 
     def close(self) -> None:
         """Begin nothing more, and end what is in the air: the worker ends."""
+        self._repeats.close()
         for line in (*self._lines.values(), *self._resting.values()):
             line.abandon()
 
@@ -151,10 +154,7 @@ class Lines:
         """Deliver by the subscription's new settings, if it has a line here."""
         line = self._lines.get(subscription.id)
         if line is not None and line.subscription != subscription:
-            try:
-                line.configure(subscription, self._endpoint(subscription))
-            except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
-                line.defects.found(exc, step="configure")
+            self._apply(line, line.configure, subscription)
 
     def share(self, subscription_id: str, share: Share) -> None:
         """Let the subscription send at most this share of its rate from here."""
@@ -218,14 +218,42 @@ class Lines:
         return cursor
 
     def _begun(self, subscription: Subscription) -> DeliveryLine:
-        endpoint = self._endpoint(subscription)
         line = self._resting.pop(subscription.id, None)
         if line is None:
-            line = DeliveryLine(subscription, endpoint, self)
+            line = DeliveryLine(subscription, self._endpoint(subscription), self)
+            self._applied(line)
         else:
-            line.resume(subscription, endpoint)
+            self._apply(line, line.resume, subscription)
         self._lines[subscription.id] = line
         return line
+
+    def _apply(
+        self,
+        line: DeliveryLine,
+        apply: Callable[[Subscription, Endpoint], None],
+        subscription: Subscription,
+    ) -> None:
+        """Have `line` deliver by the settings; what an error leaves undone is tried again."""
+        try:
+            apply(subscription, self._endpoint(subscription))
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            line.defects.found(exc, step="configure")
+            self._repeats.failed(subscription.id)
+        else:
+            self._applied(line)
+
+    def _applied(self, line: DeliveryLine) -> None:
+        if line.is_broken:
+            self._repeats.failed(line.subscription.id)
+        else:
+            self._repeats.done(line.subscription.id)
+
+    def _repeat(self, subscription_id: str) -> None:
+        # Without cursors it is configured when it has some again.
+        if (line := self._lines.get(subscription_id)) is not None:
+            self._apply(line, line.configure, line.subscription)
+        else:
+            self._repeats.done(subscription_id)
 
     def _endpoint(self, subscription: Subscription) -> Endpoint:
         try:

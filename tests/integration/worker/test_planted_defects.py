@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.domain.batching import BatchFormat, DeliveryType
+from app.domain.circuit import CircuitBreaker
 from app.domain.commit import Progress
 from app.domain.dead_letter import DeadLetter
 from app.domain.delivery import RETRIES_EXHAUSTED, Delivered, Discarded, Outcome
@@ -36,6 +37,7 @@ from workers.consumer.line_parts import Endpoint
 from workers.consumer.lines import Lines
 from workers.consumer.receipts import Receipts
 from workers.delivery.batch import MessageBatch
+from workers.delivery.circuits import Circuits, LiveCircuit, Member
 from workers.delivery.flight import Landing
 from workers.delivery.share import Share
 from workers.reading.decoding import decoded
@@ -313,6 +315,65 @@ async def test_an_error_in_recording_one_of_a_batch_costs_the_others_nothing() -
     assert set(desk.lettered) == others
     assert {each.offset for each in desk.undelivered if each.headers} == others
     assert {each.offset for each in desk.undelivered} == set(range(COUNT))
+
+
+class Once:
+    """Raises at the first call, and at no other."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            raise UnheardOfError("planted")
+
+
+class BrokenCircuits(Circuits):
+    """Lets nobody in at first."""
+
+    def __init__(self, once: Once) -> None:
+        super().__init__()
+        self._once = once
+
+    def join(self, name: str, member: Member) -> LiveCircuit:
+        self._once()
+        return super().join(name, member)
+
+
+PATIENT: Final = replace(
+    POLICY, max_retries=None, message_ttl=timedelta(hours=1), message_backoff=timedelta(seconds=1)
+)
+
+
+async def test_an_endpoint_that_could_not_be_made_is_made_later_without_a_change() -> None:
+    desk, once = Desk(), Once()
+    desk.raising["destination"] = once
+    broken = replace(subscription("broken"), policy=PATIENT)
+    async with lines_of(desk) as (lines, log):
+        lines.open({PARTITION: [(broken, Progress(subscription_id="broken", offset=0))]})
+        lines.share("broken", Share.owned(POLICY.rate, {0}, 1))
+        (cursor,) = (cursor for _, cursor in lines.cursors())
+        await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
+        await until(desk.changed, lambda: cursor.finished().delivered == COUNT)
+    assert once.calls == 2
+    assert not desk.undelivered
+
+
+async def test_settings_that_could_not_be_applied_are_applied_later_without_a_change() -> None:
+    desk, once = Desk(), Once()
+    before = replace(subscription("broken"), policy=PATIENT)
+    async with lines_of(desk) as (lines, log):
+        lines.circuits = BrokenCircuits(once)
+        lines.open({PARTITION: [(before, Progress(subscription_id="broken", offset=0))]})
+        lines.share("broken", Share.owned(POLICY.rate, {0}, 1))
+        (cursor,) = (cursor for _, cursor in lines.cursors())
+        lines.configure(replace(before, circuit_breaker=CircuitBreaker(), filters=FILTERS))
+        await until(desk.changed, lambda: once.calls == 2)
+        await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
+        await until(desk.changed, lambda: sum(cursor.finished()[:3]) == COUNT)
+        assert cursor.finished().filtered == COUNT
+    assert once.calls == 2
 
 
 class _BrokenTopic:

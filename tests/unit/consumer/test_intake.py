@@ -1,0 +1,52 @@
+"""What an intake makes of settings."""
+
+from dataclasses import replace
+
+from app.domain.fetch import FetchPolicy
+from app.domain.filters import Filter, FilterType
+from app.domain.subscription import Subscription
+from app.filtering.bodies import ParsedBodies
+from tests.unit.consumer.test_choice import Parts
+from tests.unit.consumer.test_fetches import Asked
+from tests.unit.consumer.test_slot import SUBSCRIPTION
+from workers.consumer.defects import Defects
+from workers.consumer.fetches import Fetches
+from workers.consumer.intake import Intake
+
+
+class OnceBroken(Parts):
+    """Has no bodies when it is first asked for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = 0
+
+    @property  # type: ignore[override]  # it raises, as the attribute never does
+    def bodies(self) -> ParsedBodies:
+        self._asked += 1
+        if self._asked == 1:
+            raise MemoryError
+        return ParsedBodies()
+
+    @bodies.setter
+    def bodies(self, bodies: ParsedBodies) -> None:
+        """Nothing is kept."""
+
+
+def filtered(subscription: Subscription) -> Subscription:
+    return replace(
+        subscription, filters=(Filter(type=FilterType.JSONPATH, path="$.n", matcher=".*"),)
+    )
+
+
+async def test_filters_that_could_not_be_compiled_are_compiled_when_it_is_configured_again() -> (
+    None
+):
+    intake = Intake(
+        OnceBroken(), Fetches(Asked(), FetchPolicy()), lambda: None, defects=Defects("g")
+    )
+    wanted = filtered(SUBSCRIPTION)
+    intake.configure(wanted)
+    assert intake.is_broken
+    intake.configure(wanted)
+    assert not intake.is_broken
