@@ -8,6 +8,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from app.domain.batching import Batching
@@ -65,13 +66,13 @@ class _OpenBatch:
         self.due = min(self.due, piece.due)
         self.cursors.add(piece.opened.cursor)
 
-    def without(self, cursor: Cursor) -> "_OpenBatch":
-        """The batch without what is of `cursor`."""
-        if cursor not in self.cursors:
+    def without(self, cursors: AbstractSet[Cursor]) -> "_OpenBatch":
+        """The batch without what is of `cursors`."""
+        if self.cursors.isdisjoint(cursors):
             return self
         left = _OpenBatch(self._framing)
         for piece in self.pieces:
-            if piece.opened.cursor is not cursor:
+            if piece.opened.cursor not in cursors:
                 left.add(piece)
         return left
 
@@ -163,12 +164,13 @@ class Batches:
                     self._follow(each)
         return None
 
-    def release(self, cursor: Cursor) -> None:
-        """Forget what is collected of it: it is read again."""
-        self._under_way.pop(cursor, None)
-        self._behind.pop(cursor, None)
-        self._open = self._open.without(cursor)
-        left = [without(opened, cursor) for opened in self._ready]
+    def release(self, cursors: AbstractSet[Cursor]) -> None:
+        """Forget what is collected of them: it is read again."""
+        for cursor in cursors:
+            self._under_way.pop(cursor, None)
+            self._behind.pop(cursor, None)
+        self._open = self._open.without(cursors)
+        left = [without(opened, cursors) for opened in self._ready]
         self._ready = deque(opened for opened in left if opened is not None)
 
     def drain(self) -> Iterable[Opened]:

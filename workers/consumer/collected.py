@@ -1,6 +1,7 @@
 """A batch of what several cursors have opened, each of which may close before it is delivered."""
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from workers.consumer.cursor import Cursor
 from workers.consumer.order import Opened
@@ -34,12 +35,13 @@ class CollectedBatch(MessageBatch):
         """Each cursor that it has messages of, once; that of its first message comes first."""
         return tuple(dict.fromkeys(each.cursor for each in self.opened))
 
-    def leave(self, cursor: Cursor) -> bool:
-        """Forget what is of `cursor`, while it is not in the air; False if nothing is left.
+    def leave(self, cursors: AbstractSet[Cursor]) -> bool:
+        """Forget what is of `cursors`, while it is not in the air; False if nothing is left.
 
-        Another worker sends that. What is left is another batch, with another id.
+        Another worker sends that. What is left is another batch, with another id and a body that is
+        made anew: so those that close together leave together.
         """
-        left = [each for each in self.opened if each.cursor is not cursor]
+        left = [each for each in self.opened if each.cursor not in cursors]
         if not left:
             return False
         if len(left) < len(self.opened):
@@ -49,12 +51,12 @@ class CollectedBatch(MessageBatch):
         return True
 
 
-def without(opened: Opened, cursor: Cursor) -> Opened | None:
-    """`opened` without what is of `cursor`; None if nothing is left."""
+def without(opened: Opened, cursors: AbstractSet[Cursor]) -> Opened | None:
+    """`opened` without what is of `cursors`; None if nothing is left."""
     message = opened.message
     if not isinstance(message, CollectedBatch):
-        return None if opened.cursor is cursor else opened
-    if not message.leave(cursor):
+        return None if opened.cursor in cursors else opened
+    if not message.leave(cursors):
         return None
     return opened._replace(cursor=message.opened[0].cursor)
 

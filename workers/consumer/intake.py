@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 import structlog
@@ -202,15 +203,15 @@ class Intake:
             cursor.queued = True
             self._ready.append(cursor)
 
-    def release(self, cursor: Cursor) -> None:
-        """Forget what is held of `cursor`, which is closing: it stays unfinished."""
+    def release(self, cursors: AbstractSet[Cursor]) -> None:
+        """Forget what is held of `cursors`, which are closing: it stays unfinished."""
         if self._held is not None:
-            self._held = without(self._held, cursor)
-        self._barred.discard(cursor)
+            self._held = without(self._held, cursors)
+        self._barred -= cursors
         if self._order is not None:
-            self._order.release(cursor)
+            self._order.release(cursors)
         if self._freed:
-            left = [without(opened, cursor) for opened in self._freed]
+            left = [without(opened, cursors) for opened in self._freed]
             self._freed = deque(opened for opened in left if opened is not None)
 
     def failed(self, cursor: Cursor, message: Message) -> None:

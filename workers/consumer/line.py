@@ -6,6 +6,7 @@ only attempts and undelivered records are waited for, in slots (`workers.consume
 
 import asyncio
 import time
+from collections.abc import Set as AbstractSet
 from typing import Final, assert_never
 
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
@@ -200,12 +201,15 @@ class DeliveryLine:
         """`cursor` has something new to commit."""
         self._parts.moved(self.subscription.group, cursor)
 
-    def release(self, cursor: Cursor) -> None:
-        """Forget what waits of `cursor`, which is closing: it stays unfinished."""
-        self._cursors.discard(cursor)
-        self._tally.leave(cursor)
-        self._intake.release(cursor)
-        self._park.remove(lambda job: job.leave(cursor))
+    def release(self, cursors: AbstractSet[Cursor]) -> None:
+        """Forget what waits of `cursors`, which are closing: it stays unfinished."""
+        self._cursors -= cursors
+        for cursor in cursors:
+            self._tally.leave(cursor)
+        self._intake.release(cursors)
+        self._park.remove(lambda job: job.leave(cursors))
+        # Others may have waited for one of these: what was put off first, or what made no room.
+        self._pump_soon()
 
     def stop(self) -> None:
         """Begin nothing more."""

@@ -1,7 +1,7 @@
 """All delivery lines of a worker: opening and closing cursors, one line a subscription."""
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, KeysView, Mapping
 from datetime import timedelta
 from typing import Final, NamedTuple, Protocol
@@ -168,13 +168,14 @@ class Lines:
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
         """Send nothing more for these; returns what is to be finished, each with its group."""
-        halted = []
+        halted, closing = [], defaultdict[str, set[Cursor]](set)
         for key in keys:
             cursor = self._cursors.pop(key)
-            line = self._lines[key.subscription_id]
             cursor.halt()
-            line.release(cursor)
-            halted.append((line.subscription.group, cursor))
+            closing[key.subscription_id].add(cursor)
+            halted.append((self._lines[key.subscription_id].subscription.group, cursor))
+        for subscription_id, cursors in closing.items():
+            self._lines[subscription_id].release(cursors)
         self._drop_empty_lines()
         return halted
 

@@ -7,6 +7,7 @@ calls a message finished while one before it in its order is not.
 
 from collections import deque
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
 from app.domain.delivery import Discarded
@@ -56,8 +57,8 @@ class Order(Protocol):
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
         """It is delivered or discarded; returns the one that may go now, if one waited for it."""
 
-    def release(self, cursor: Cursor) -> None:
-        """Forget all of `cursor`, which is closing."""
+    def release(self, cursors: AbstractSet[Cursor]) -> None:
+        """Forget all of `cursors`, which are closing."""
 
     def drain(self) -> Iterable[Opened]:
         """Give out all that is kept, in the order in which it came: another order holds."""
@@ -156,12 +157,13 @@ class KeyOrder:
         self.waiting -= 1
         return following if failed else following._replace(kept=True)
 
-    def release(self, cursor: Cursor) -> None:
-        """Forget the keys of its partition."""
-        self._failing.pop(cursor, None)
-        for lane in self._lanes.pop(cursor, {}).values():
-            self.waiting -= len(lane.behind)
-            self._behind_failing -= len(lane.behind) * lane.failing
+    def release(self, cursors: AbstractSet[Cursor]) -> None:
+        """Forget the keys of their partitions."""
+        for cursor in cursors:
+            self._failing.pop(cursor, None)
+            for lane in self._lanes.pop(cursor, {}).values():
+                self.waiting -= len(lane.behind)
+                self._behind_failing -= len(lane.behind) * lane.failing
 
     def drain(self) -> Iterable[Opened]:
         """All that wait, each partition by offset."""
@@ -209,9 +211,10 @@ class PartitionOrder:
             del self._under_way[cursor]
         return None
 
-    def release(self, cursor: Cursor) -> None:
+    def release(self, cursors: AbstractSet[Cursor]) -> None:
         """Forget what is under way."""
-        self._under_way.pop(cursor, None)
+        for cursor in cursors:
+            self._under_way.pop(cursor, None)
 
     def drain(self) -> Iterable[Opened]:
         """Nothing is kept."""

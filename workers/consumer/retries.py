@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nobody
@@ -104,9 +105,9 @@ class Job:
         """Have commits say how often it was tried."""
         self.cursor.tried(self.message, self.attempts)
 
-    def leave(self, cursor: Cursor) -> bool:
-        """Forget what is of `cursor`, which closes; whether nothing is left of it."""
-        return self.cursor is cursor
+    def leave(self, cursors: AbstractSet[Cursor]) -> bool:
+        """Forget what is of `cursors`, which close; whether nothing is left of it."""
+        return self.cursor in cursors
 
     def is_left(self) -> bool:
         """Whether nothing of it is to be tried again here, as its cursors close."""
@@ -162,16 +163,16 @@ class BatchJob(Job):
         for opened in self.message.opened:
             opened.cursor.tried(opened.message, self.attempts)
 
-    def leave(self, cursor: Cursor) -> bool:
-        """Forget what is of `cursor`; whether nothing is left of it."""
-        if not self.message.leave(cursor):
+    def leave(self, cursors: AbstractSet[Cursor]) -> bool:
+        """Forget what is of `cursors`; whether nothing is left of it."""
+        if not self.message.leave(cursors):
             return True
         self.cursor = self.message.opened[0].cursor
         return False
 
     def is_left(self) -> bool:
         """Whether all its cursors close; what is of some that close is forgotten."""
-        return any(self.leave(cursor) for cursor in self.message.cursors if cursor.closing)
+        return self.leave({cursor for cursor in self.message.cursors if cursor.closing})
 
     def singles(self) -> Iterator[Job]:
         """Each message as a job of its own, as often tried as the batch."""

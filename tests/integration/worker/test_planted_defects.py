@@ -180,12 +180,12 @@ class Told(Receipts):
 
 
 @asynccontextmanager
-async def lines_of(desk: Desk) -> AsyncIterator[tuple[Lines, MemoryLog]]:
+async def lines_of(desk: Desk, *, partitions: int = 1) -> AsyncIterator[tuple[Lines, MemoryLog]]:
     log = MemoryLog()
     await log.create_topic(
         LogTopic(
             name=PARTITION.topic,
-            partitions=1,
+            partitions=partitions,
             retention=timedelta(days=1),
             message_size_max=1_000,
         )

@@ -146,11 +146,11 @@ def test_a_batch_that_is_complete_goes_on_without_a_partition_that_is_released(
     *_, batch = [order.admit(opened(cursor, 0, b"1")) for cursor in (first, second, a_cursor(2))]
     assert batch is not None
     before = batch.message.id
-    left = without(batch, first)
+    left = without(batch, {first})
     assert left is not None
     assert (left.cursor, left.message.body) == (second, b"[1,1]")
     assert (left.message.partition, left.message.id == before) == (second.partition, False)
-    order.release(first)
+    order.release({first})
     assert order.may_read(first)
     order.finished(second, left.message)
     assert order.may_read(second)
@@ -160,8 +160,8 @@ def test_a_batch_without_any_partition_is_none(clock: Clock) -> None:
     order, cursor = batches(clock, replace(PLAIN, size=1)), a_cursor()
     batch = order.admit(opened(cursor, 0))
     assert batch is not None
-    assert without(batch, cursor) is None
-    assert without(opened(cursor, 1), cursor) is None
+    assert without(batch, {cursor}) is None
+    assert without(opened(cursor, 1), {cursor}) is None
 
 
 def test_a_partition_that_was_read_before_a_crash_does_not_shorten_the_time_of_others(
@@ -303,7 +303,7 @@ def test_what_is_released_is_forgotten(clock: Clock) -> None:
     order, cursor, other = batches(clock), a_cursor(), a_cursor(1)
     order.admit(opened(cursor, 0))
     order.admit(opened(other, 0))
-    order.release(cursor)
+    order.release({cursor})
     clock.now += 31
     due = order.overdue()
     assert due is not None

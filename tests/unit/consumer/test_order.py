@@ -55,7 +55,7 @@ def test_nothing_more_is_opened_while_as_many_wait_as_may() -> None:
     assert order.may_open()
     order.admit(opened(cursor, 3, b"k"))
     assert not order.may_open()
-    order.release(cursor)
+    order.release({cursor})
     assert order.may_open()
 
 
@@ -101,7 +101,7 @@ def test_a_partition_is_read_on_when_its_message_is_finished_or_its_cursor_close
     order.finished(cursor, first.message)
     assert order.may_read(cursor)
     order.admit(first)
-    order.release(cursor)
+    order.release({cursor})
     assert order.may_read(cursor)
 
 
@@ -131,7 +131,7 @@ def test_what_waits_behind_a_failing_key_is_not_in_the_way_of_other_keys() -> No
     assert not order.may_open()  # four wait, and not for a retry any more
     order.failed(cursor, messages[1].message)
     assert order.may_open()
-    order.release(cursor)
+    order.release({cursor})
     for offset in range(4):
         order.admit(opened(cursor, offset, b"k"))
     assert not order.may_open()
