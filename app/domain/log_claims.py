@@ -29,14 +29,26 @@ class Claim:
     intent: Intent
     token: str
     left: Intent | None = None
+    begun: bool = False
+
+    @property
+    def to_end(self) -> Intent:
+        """What is to be ended if the claimant dies now.
+
+        A deletion is none before it has `begun`: the topic may be there to stay. Then the log is
+        made to agree with the database, as after any other intent.
+        """
+        if self.intent is Intent.DELETE and not self.begun:
+            return self.left or Intent.ALTER
+        return self.intent
 
     @property
     def holder(self) -> str:
-        """As it is stored: who has it, and what for."""
-        return f"{self.intent}:{self.token}"
+        """As it is stored: who has it, and what is to be ended."""
+        return f"{self.to_end}:{self.token}"
 
     @classmethod
     def of(cls, subject: str, holder: str) -> Self:
         """The claim that was stored so."""
         intent, _, token = holder.partition(":")
-        return cls(subject=subject, intent=Intent(intent), token=token)
+        return cls(subject=subject, intent=Intent(intent), token=token, begun=True)

@@ -32,10 +32,24 @@ class Claimed:
 
     claim: Claim
     owed: Intent | None
+    begun: Claim | None = None
     given_up: bool = False
+
+    async def begin_in(self, session: Session) -> None:
+        """Have the transaction say that it begins; `begin` when that is committed.
+
+        When nobody knows whether it was committed, the claim is given up if it was not, and else
+        stays until it is too old: then what has begun is ended.
+
+        LogUnavailableError: another has the subject by now.
+        """
+        self.begun = await LogClaimRepository(session).begin(self.claim)
+        if self.begun is None:
+            raise LogUnavailableError(f"Another request changes {self.claim.subject} in the log")
 
     def begin(self) -> None:
         """From here on the log may have what the database has not."""
+        self.claim = self.begun or self.claim
         self.owed = self.claim.intent
 
     def end(self) -> None:

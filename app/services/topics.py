@@ -129,7 +129,7 @@ class TopicService:
         all are to go with it. A log that does not answer drops the messages when it does.
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
-            current, gone = await self._remove(name, check)
+            current, gone = await self._remove(name, check, claim)
             claim.begin()
             try:
                 await self._log.delete_topic(name)
@@ -161,7 +161,7 @@ class TopicService:
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             if await self._found(name) is not None:
                 raise ValidationFailedError.of("topicName", f"{name} is not inconsistent")
-            await self._note(event)
+            await self._note(event, claim)
             claim.begin()
             await self._log.delete_topic(name)
             claim.end()
@@ -260,7 +260,9 @@ class TopicService:
             claim.end()
         return changed
 
-    async def _remove(self, name: str, check: Check[Topic]) -> tuple[Topic, Sequence[Subscription]]:
+    async def _remove(
+        self, name: str, check: Check[Topic], claim: Claimed
+    ) -> tuple[Topic, Sequence[Subscription]]:
         async with self._database.transaction() as session:
             await ChangeFeed(session).hold()
             current = await TopicRepository(session).get(name)
@@ -272,11 +274,14 @@ class TopicService:
             )
             await TopicRepository(session).delete(name)
             await note(events, self._change(Action.REMOVED, before=current))
+            await claim.begin_in(session)
         return current, gone
 
-    async def _note(self, event: Change) -> None:
+    async def _note(self, event: Change, beginning: Claimed | None = None) -> None:
         async with self._database.transaction() as session:
             await note(AuditRepository(session), event)
+            if beginning is not None:
+                await beginning.begin_in(session)
 
     def _change(
         self, action: Action, *, before: Topic | None = None, after: Topic | None = None

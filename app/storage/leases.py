@@ -34,6 +34,17 @@ class LeaseRepository:
         )
         return await self._session.scalar(taken) is not None
 
+    async def take_new(self, name: str, holder: str, length: timedelta) -> bool:
+        """As `take`, if nobody has it or had it and did not give it up."""
+        now = func.clock_timestamp()
+        taken = (
+            insert(Row)
+            .values(name=name, holder=holder, until=now + length, renewed_at=now)
+            .on_conflict_do_nothing(index_elements=["name"])
+            .returning(Row.name)
+        )
+        return await self._session.scalar(taken) is not None
+
     async def give_up(self, name: str, holder: str) -> None:
         """Let the next one have it at once, if it is still `holder`'s."""
         await self._session.execute(delete(Row).where(Row.name == name, Row.holder == holder))

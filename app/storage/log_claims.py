@@ -27,13 +27,17 @@ class LogClaimRepository:
 
         None: somebody else has it, or a deletion is to be ended first.
         """
+        name = _PREFIX + claim.subject
+        # First of all: what is not there cannot be locked, and might be left a moment later.
+        if await self._leases.take_new(name, claim.holder, length):
+            return claim
         there = await self._stored(claim.subject)
-        deleting = there is not None and there.intent is Intent.DELETE
-        if deleting and claim.intent is not Intent.DELETE:
+        if there is None:
+            return None  # it has just been given up
+        if there.intent is Intent.DELETE and claim.intent is not Intent.DELETE:
             return None
-        if not await self._leases.take(_PREFIX + claim.subject, claim.holder, length):
-            return None
-        return claim if there is None else replace(claim, left=there.intent)
+        claim = replace(claim, left=there.intent)
+        return claim if await self._leases.take(name, claim.holder, length) else None
 
     async def take_over(self, subject: str, token: str, length: timedelta) -> Claim | None:
         """What somebody began and did not end: the taker ends it. None: there is nothing to end."""
@@ -44,6 +48,13 @@ class LogClaimRepository:
         taken = await self._leases.take(_PREFIX + subject, claim.holder, length)
         return claim if taken else None
 
+    async def begin(self, claim: Claim) -> Claim | None:
+        """Say that what the claim is for has begun; None: somebody else has the subject by now."""
+        begun = replace(claim, begun=True)
+        mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
+        said = update(Row).where(mine).values(holder=begun.holder).returning(Row.name)
+        return begun if await self._session.scalar(said) else None
+
     async def give_up(self, claim: Claim) -> None:
         """All of it is done, or nothing."""
         await self._leases.give_up(_PREFIX + claim.subject, claim.holder)
@@ -51,7 +62,8 @@ class LogClaimRepository:
     async def abandon(self, claim: Claim, owed: Intent) -> None:
         """What is `owed` may be half done: whoever takes it over ends it."""
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
-        as_owed = {"holder": replace(claim, intent=owed).holder, "until": func.clock_timestamp()}
+        to_end = replace(claim, intent=owed, begun=True)
+        as_owed = {"holder": to_end.holder, "until": func.clock_timestamp()}
         await self._session.execute(update(Row).where(mine).values(as_owed))
 
     async def left(self, *, at_most: int) -> Sequence[str]:

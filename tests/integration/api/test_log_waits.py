@@ -1,7 +1,8 @@
 """Requests that wait for the log: nobody else waits with them, and nothing is left half done."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,14 +11,17 @@ import pytest
 from sqlalchemy import text
 
 from app.config import Settings
-from app.domain.log_claims import Intent
+from app.domain.audit import Action, Change
+from app.domain.errors import StorageUnavailableError
+from app.domain.log_claims import Claim, Intent
 from app.domain.message import Partition
 from app.log.interface import Committed, LogTopic
 from app.log.kafka import kafka_log
 from app.main import create_app
 from app.services.log_claims import LogClaims
 from app.services.topics import TopicService
-from app.storage.database import Database, open_database
+from app.storage.database import Database, Session, open_database
+from app.storage.log_claims import LogClaimRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 from tests.servers.kafka import KafkaBroker
@@ -175,6 +179,69 @@ async def test_a_refused_deletion_makes_no_deletion_of_a_creation_that_was_not_e
     assert (await api.delete(f"/topics/{FOREIGN.name}")).status_code == 404
     await _settle_all(postgres_url, log)
     assert FOREIGN.name in log.topics
+
+
+async def test_a_deletion_that_was_claimed_and_not_begun_deletes_nothing_later(
+    log: HangingLog, postgres_url: str
+) -> None:
+    await log.create_topic(FOREIGN)
+    async with open_database(postgres_url) as database, database.transaction() as session:
+        # Its process dies before it has seen that the topic is none of ours.
+        claim = Claim(subject=f"topic {FOREIGN.name}", intent=Intent.DELETE, token="t")
+        assert await LogClaimRepository(session).take(claim, timedelta())
+    await _settle_all(postgres_url, log)
+    assert FOREIGN.name in log.topics
+
+
+class UnclearDatabase(Database):
+    """Says once that it failed, though what it was told is committed."""
+
+    def __init__(self, database: Database, *, unclear: str) -> None:
+        self._sound = database
+        self._unclear = text(unclear)
+        self.failed = False
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        async with self._sound.transaction() as session:
+            before = await session.scalar(self._unclear)
+            yield session
+            after = await session.scalar(self._unclear)
+        if before and not after:
+            self.failed = True
+            raise StorageUnavailableError("The database failed: no answer to COMMIT")
+
+
+UNCLEAR = {
+    "a topic": "SELECT count(*) FROM topics WHERE name = 'shop.orders'",
+    "one that only the log has": "SELECT NOT EXISTS (SELECT FROM audit_events)",
+}
+
+
+@pytest.mark.parametrize("deleted", UNCLEAR)
+async def test_a_deletion_of_which_nobody_knows_whether_it_was_committed_is_ended_later(
+    api: httpx.AsyncClient, log: HangingLog, postgres_url: str, deleted: str
+) -> None:
+    if deleted == "a topic":
+        (await api.post("/topics", json={"name": "shop.orders"})).raise_for_status()
+    else:
+        await log.create_topic(replace(FOREIGN, name="shop.orders"))
+    async with open_database(postgres_url) as sound:
+        database = UnclearDatabase(sound, unclear=UNCLEAR[deleted])
+        service = TopicService(database, log, take_in=_nothing, describe=lambda _: {})
+        event = Change(action=Action.REMOVED, kind="logTopic", name="shop.orders")
+        deleting = (
+            service.delete("shop.orders")
+            if deleted == "a topic"
+            else service.remove_from_log("shop.orders", event)
+        )
+        with pytest.raises(StorageUnavailableError):
+            await deleting
+        assert database.failed
+        async with sound.transaction() as session:
+            await session.execute(text("UPDATE leases SET until = now() WHERE name LIKE 'log/%'"))
+    await _settle_all(postgres_url, log)
+    assert "shop.orders" not in log.topics
 
 
 async def test_a_change_that_the_log_did_not_answer_is_undone_in_the_log(

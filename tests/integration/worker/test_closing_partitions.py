@@ -106,7 +106,7 @@ class Counted(Message):
     asked = 0
     _body: bytes | None = None
 
-    @property  # type: ignore[override]  # it counts, as the attribute does not
+    @property
     def body(self) -> bytes | None:
         self.asked += 1
         return self._body

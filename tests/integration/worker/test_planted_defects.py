@@ -221,9 +221,12 @@ async def _nowhere(records: Sequence[NewRecord]) -> None:
 
 
 FILTERS: Final = (Filter(type=FilterType.JSONPATH, path="$.n", matcher=".*"),)
-LETTERED: Final = {"dead_letter": DeadLetter(topic="shop.dead")}
-TRACED: Final = {"tracking": TrackingMode.ALL}
-BATCHED: Final = {"delivery_type": DeliveryType.BATCH, "batch_format": BatchFormat.PLAIN}
+LETTERED: Final[Mapping[str, Any]] = {"dead_letter": DeadLetter(topic="shop.dead")}
+TRACED: Final[Mapping[str, Any]] = {"tracking": TrackingMode.ALL}
+BATCHED: Final[Mapping[str, Any]] = {
+    "delivery_type": DeliveryType.BATCH,
+    "batch_format": BatchFormat.PLAIN,
+}
 PLANTS: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
     ("bodies", {"filters": FILTERS}),
     ("bodies", {"filters": FILTERS, "ordering": Ordering.KEY}),
