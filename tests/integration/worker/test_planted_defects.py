@@ -221,9 +221,9 @@ async def _nowhere(records: Sequence[NewRecord]) -> None:
 
 
 FILTERS: Final = (Filter(type=FilterType.JSONPATH, path="$.n", matcher=".*"),)
-LETTERED: Final[Mapping[str, Any]] = {"dead_letter": DeadLetter(topic="shop.dead")}
-TRACED: Final[Mapping[str, Any]] = {"tracking": TrackingMode.ALL}
-BATCHED: Final[Mapping[str, Any]] = {
+LETTERED: Final[dict[str, Any]] = {"dead_letter": DeadLetter(topic="shop.dead")}
+TRACED: Final[dict[str, Any]] = {"tracking": TrackingMode.ALL}
+BATCHED: Final[dict[str, Any]] = {
     "delivery_type": DeliveryType.BATCH,
     "batch_format": BatchFormat.PLAIN,
 }
