@@ -87,9 +87,8 @@ bench: kafka ## measure; prints figures, and fails no test on time
 	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o 'norecursedirs=.* build' \
 		--timeout=600 -s $(ARGS)
 
-openapi: $(RUN) ## write openapi.yaml from the code
-	$(BIN)/python -m app.api.openapi > openapi.yaml.new
-	mv openapi.yaml.new openapi.yaml
+openapi: $(DEV) ## write openapi.yaml from the code
+	$(BIN)/python -m tests.architecture.openapi_file
 
 client: $(DEV) ## make the Python client for threads from that for asyncio
 	$(BIN)/python -m tests.architecture.sync_client

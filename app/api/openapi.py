@@ -1,9 +1,6 @@
-"""`openapi.yaml`: the whole API, generated from the code; `python -m app.api.openapi` prints it."""
+"""The OpenAPI document of the whole API, generated from the code."""
 
-import json
-import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -13,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 from app.api.management import ROUTERS, management_app
 from app.api.openapi_access import describe_access
 from app.api.openapi_errors import describe_errors
+from app.api.openapi_shared import shared, simplify_parameters, without_titles
 from app.api.publish_documented import batch_operation, publish_operation
 from app.api.routes import status
 from app.api.schemas.base import Schema
@@ -60,12 +58,10 @@ _BODIES: Final[Sequence[type[Schema]]] = (
     JobBody,
     KeyBody,
 )
-_PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9_/.{}$-]*( [A-Za-z0-9_/.{}$-]+)*")
-_NOT_TEXT: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document of the whole API, publishing included."""
+    """The whole API, publishing included; `shared` of it is what clients get."""
     described = management_app().openapi()
     schemas = described["components"]["schemas"]
     _, bodies = models_json_schema([(body, "validation") for body in _BODIES], ref_template=_REF)
@@ -78,17 +74,13 @@ def document() -> dict[str, Any]:
     routers = (status.router, *ROUTERS)
     describe_access(described, routers)
     describe_errors(described, routers)
-    return described
+    simplify_parameters(described)
+    return dict(without_titles(described))
 
 
 def serve_document(app: FastAPI) -> None:
     """Have the app serve this document, made when it is first asked for, instead of its own."""
-    app.openapi = cache(document)  # type: ignore[method-assign] # as FastAPI's manual has it
-
-
-def as_yaml() -> str:
-    """The document as YAML, the same for the same code."""
-    return "\n".join(_lines(document(), "")) + "\n"
+    app.openapi = cache(lambda: shared(document()))  # type: ignore[method-assign] # as FastAPI's manual has it
 
 
 def _topic(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,41 +108,3 @@ def _drop_unsaid(described: dict[str, Any]) -> None:
                     del content[_JSON]
                 if not content:
                     answer.pop("content", None)
-
-
-def _lines(value: object, indent: str) -> Iterator[str]:
-    """Block-style YAML of JSON values; mappings keep their order."""
-    if isinstance(value, Mapping):
-        for key, below in value.items():
-            yield from _entry(f"{indent}{_scalar(str(key))}:", below, indent)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for below in value:
-            yield from _item(below, indent)
-
-
-def _entry(head: str, below: object, indent: str) -> Iterator[str]:
-    if isinstance(below, Mapping | list | tuple) and below:
-        yield head
-        yield from _lines(below, indent + "  ")
-    else:
-        yield f"{head} {_scalar(below)}"
-
-
-def _item(below: object, indent: str) -> Iterator[str]:
-    if isinstance(below, Mapping | list | tuple) and below:
-        first, *rest = _lines(below, indent + "  ")
-        yield f"{indent}- {first.lstrip()}"
-        yield from rest
-    else:
-        yield f"{indent}- {_scalar(below)}"
-
-
-def _scalar(value: object) -> str:
-    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value)
-    if is_plain and str(value).lower() not in _NOT_TEXT:
-        return str(value)
-    return json.dumps(value, ensure_ascii=False)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(as_yaml())

@@ -1,0 +1,122 @@
+"""A smaller OpenAPI document: what several operations have stands once, in the components."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_TWICE: Final = 2
+
+Json = dict[str, Any]
+
+
+def without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+    """Drop the titles that FastAPI and Pydantic make of names: they repeat the names.
+
+    Args:
+        schema: any part of a document that may hold JSON schemas.
+    """
+    if isinstance(schema, list):
+        return [without_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if not _is_title(key, value)}
+    return {key: _below(key, value) for key, value in kept.items()}
+
+
+def simplify_parameters(document: Json) -> None:
+    """Say once, in place, what a parameter is: FastAPI repeats its description, and allows null."""
+    for operation in _operations(document):
+        for parameter in operation.get("parameters", ()):
+            schema = {k: v for k, v in parameter["schema"].items() if k != "description"}
+            kinds = [each for each in schema.pop("anyOf", ()) if each != {"type": "null"}]
+            parameter["schema"] = schema | (kinds[0] if len(kinds) == 1 else {})
+            if len(kinds) > 1:
+                parameter["schema"]["anyOf"] = kinds
+
+
+def shared(document: Json) -> Json:
+    """The same document, with references to parameters and errors that it has several times."""
+    parameters, responses = _Components("parameters"), _Components("responses")
+    for operation in _operations(document):
+        for parameter in operation.get("parameters", ()):
+            parameters.count(f"{parameter['in']}-{parameter['name']}", parameter)
+        for status, response in operation["responses"].items():
+            if codes := sorted(_codes(response)):
+                responses.count("-".join((status, *codes)), response)
+    paths = {
+        path: {
+            method: _with_references(operation, parameters, responses)
+            for method, operation in operations.items()
+        }
+        for path, operations in document["paths"].items()
+    }
+    components = {
+        **document["components"],
+        "parameters": parameters.named(),
+        "responses": responses.named(),
+    }
+    return {**document, "paths": paths, "components": components}
+
+
+class _Components:
+    """The parts of one kind that stand in the document more than once, each with a name."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._counts: Counter[str] = Counter()
+        self._names: dict[str, str] = {}
+        self._parts: Json = {}
+
+    def count(self, name: str, part: Json) -> None:
+        """Count one more place of `part`; equal parts have one name."""
+        text = json.dumps(part, sort_keys=True)
+        self._counts[text] += 1
+        if self._counts[text] == _TWICE:
+            number = sum(each.split(".")[0] == name for each in self._parts)
+            self._names[text] = f"{name}.{number + 1}" if number else name
+            self._parts[self._names[text]] = part
+
+    def named(self) -> Json:
+        """All of them by name, in the order of the names."""
+        return dict(sorted(self._parts.items()))
+
+    def reference(self, part: Json) -> Json:
+        """A reference to the part, or the part itself where it stands once."""
+        name = self._names.get(json.dumps(part, sort_keys=True))
+        return part if name is None else {"$ref": f"#/components/{self._kind}/{name}"}
+
+
+def _is_title(key: str, value: object) -> bool:
+    return key == "title" and isinstance(value, str)
+
+
+def _below(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+    if key in {"example", "examples", "info"}:
+        return value
+    if key == "properties":
+        # Its keys are names of fields, and one may be called `title`.
+        return {name: without_titles(schema) for name, schema in value.items()}
+    return without_titles(value)
+
+
+def _operations(document: Json) -> Iterator[Json]:
+    for operations in document["paths"].values():
+        yield from operations.values()
+
+
+def _codes(response: Json) -> Iterator[str]:
+    """The codes of an error, which tell responses of one status apart."""
+    for content in response.get("content", {}).values():
+        yield from content.get("examples", ())
+
+
+def _with_references(operation: Json, parameters: _Components, responses: _Components) -> Json:
+    said: Mapping[str, Json] = operation["responses"]
+    found: Json = {
+        **operation,
+        "responses": {status: responses.reference(each) for status, each in said.items()},
+    }
+    if "parameters" in operation:
+        found["parameters"] = [parameters.reference(each) for each in operation["parameters"]]
+    return found
