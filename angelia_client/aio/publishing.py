@@ -31,13 +31,14 @@ class AsyncPublishing:
     ) -> Published:
         """Publish a message, and return once it is stored.
 
-        `message` goes as it is when it is bytes, else as JSON. Messages with one `key` share a
-        partition. Without `message_id` it gets one of ours, so that it is the same message when it
-        must be sent twice; a topic with `deduplication` then stores it once. With `wait` (at most
-        30 s) the answer says what became of it at each subscription; it comes as soon as
-        `ack_expression` (CEL, `delivered >= 1`) is true, if there is one. `mandatory`: refuse it,
-        or use the topic's `alternateTopic`, if nobody takes it. DuplicateError, where the topic
-        refuses duplicates; with a `message_id` also for a message that had to be sent twice.
+        `message` goes as it is when it is bytes, which must be JSON, else as JSON. Messages with
+        one `key` share a partition. Without `message_id` it gets one of ours, so that it is the
+        same message when it must be sent twice; a topic with `deduplication` then stores it once.
+        With `wait` (at most 30 s) the answer says what became of it at each subscription; it comes
+        as soon as `ack_expression` (CEL, `delivered >= 1`) is true, if there is one. `mandatory`:
+        refuse it, or use the topic's `alternateTopic`, if nobody takes it. DuplicateError, where
+        the topic refuses duplicates; with a `message_id` also for a message that had to be sent
+        twice.
         """
         given_id = message_id or str(uuid4())
         said = {"Content-Type": "application/json", "Idempotency-Key": given_id}

@@ -25,6 +25,7 @@ from app.api.publish_wait import stored_status, wait_of, waited, waiting_for
 from app.domain.errors import FormatInvalidError, TopicNotFoundError, UnroutableError
 from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
+from app.schemata.json_bodies import json_body
 from app.services.access import Gate
 from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdempotentPublisher
@@ -100,6 +101,8 @@ class PublishRoute:
             if topic.schemas:
                 checked = self._schemas.checked(topic, publication, headers, now_ms=now_ms())
                 publication = await checked
+            elif not event.checked:
+                json_body(body)
             # The id that its publisher gave it, if it is not ours.
             own = message_id if headers.given_id is not None or event.id else None
             with waiting_for(
@@ -154,7 +157,7 @@ def _event(
         return event_of(body)
     if media == BATCHED:
         raise FormatInvalidError(_NO_BATCH)
-    return event_in_binary_mode(propagated) if propagated else NO_EVENT
+    return event_in_binary_mode(propagated, body) if propagated else NO_EVENT
 
 
 def now_ms() -> int:

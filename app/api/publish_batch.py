@@ -29,6 +29,7 @@ from app.domain.errors import (
 from app.domain.message import NewRecord
 from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
+from app.schemata.json_bodies import json_body
 from app.services.access import Gate
 from app.services.acknowledging import PATH
 from app.services.directory import TopicDirectory
@@ -226,11 +227,13 @@ def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
         partition_key=item.key or batch.partition_key,
         propagated=batch.propagated,
     )
-    if batch.topic.schemas:
-        try:
+    try:
+        if batch.topic.schemas:
             publication = stored(batch.topic, publication, batch.named, now_ms=batch.now_ms)
-        except AngeliaError as error:
-            return Outcome(message_id, error=error)
+        elif not item.checked:
+            json_body(item.body)
+    except AngeliaError as error:
+        return Outcome(message_id, error=error)
     record = record_of(publication, now_ms=batch.now_ms)
     return Outcome(message_id, own=item.id is not None, record=record)
 

@@ -144,9 +144,10 @@ def publish_operation(topic: Json) -> Json:
         "tags": ["publish"],
         "summary": "Publish",
         "description": (
-            "Store a message. It is kept byte for byte, whatever it is; 201 says that the log has "
-            "it. On a topic with a schema it must be valid, else `details` says what is wrong with "
-            "it (400); an AVRO topic takes application/json, avro/json and avro/binary. "
+            "Store a message. It must be JSON, whatever its Content-Type, and is kept byte for "
+            "byte; 201 says that the log has it. On a topic with a schema it must be valid, too. "
+            "Else `details` says what is wrong with it (400). An AVRO topic takes "
+            "application/json, avro/json and avro/binary. "
             "After 503, or without an answer, it may be stored or not: publish it again with "
             "the same Idempotency-Key, and subscribers can tell. A CloudEvent, in binary or in "
             "structured mode, gives its id to its message, unless there is an Idempotency-Key. "

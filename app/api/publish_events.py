@@ -17,10 +17,14 @@ _REQUIRED: Final = ("id", "source", "type")
 
 
 class Event(NamedTuple):
-    """`id`: the event's, if a message can have it; `key`: its `partitionkey` (the extension)."""
+    """`id`: the event's, if a message can have it; `key`: its `partitionkey` (the extension).
+
+    `checked`: a topic takes its body as it is, for it is JSON, or an event without data.
+    """
 
     id: bytes | None
     key: bytes | None
+    checked: bool = False
 
 
 NO_EVENT: Final = Event(id=None, key=None)
@@ -41,15 +45,19 @@ def event_of(raw: bytes) -> Event:
     return Event(
         id=given_id if is_own_id(given_id) else None,
         key=key.encode() if isinstance(key, str) and key else None,
+        checked=True,
     )
 
 
-def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]]) -> Event:
+def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes) -> Event:
     """The event whose attributes are among these headers, taken as it is; NO_EVENT's if none is."""
     attributes = dict(reversed(propagated))
     given_id = attributes.get(_BINARY_ID, b"")
     return Event(
-        id=given_id if is_own_id(given_id) else None, key=attributes.get(_BINARY_KEY) or None
+        id=given_id if is_own_id(given_id) else None,
+        key=attributes.get(_BINARY_KEY) or None,
+        # Data is optional (CloudEvents 1.0, 2.4), and without it there is no body (HTTP, 3.1.2).
+        checked=bool(given_id) and not body,
     )
 
 

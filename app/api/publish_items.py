@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple
-
-import orjson
+from typing import Final, NamedTuple
 
 from app.api.errors import RequestRefusedError
 from app.api.publish_events import BATCHED, STRUCTURED, event_of
 from app.api.publish_headers import OWN_ID_RULE, is_own_id
 from app.domain.errors import AngeliaError, FormatInvalidError, ValidationFailedError
 from app.domain.json_text import members, skip_space, value_end
+from app.schemata.json_bodies import json_body
 
 JSON: Final = b"application/json"
 EVENT: Final = STRUCTURED.encode()
@@ -34,12 +33,16 @@ _FORMS: Final = {
 
 
 class Item(NamedTuple):
-    """One message of a batch. Without `id` it gets one; without `key` it has the batch's."""
+    """One message of a batch. Without `id` it gets one; without `key` it has the batch's.
+
+    `checked`: it was read as JSON.
+    """
 
     body: bytes
     content_type: bytes = JSON
     id: bytes | None = None
     key: bytes | None = None
+    checked: bool = False
 
 
 Read = Callable[[bytes], Item]
@@ -68,18 +71,13 @@ def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[Item |
             yield error
 
 
-def _line(raw: bytes) -> Item:
-    _value(raw)
-    return Item(raw)
-
-
 def _event(raw: bytes) -> Item:
     event = event_of(raw)
-    return Item(raw, EVENT, id=event.id, key=event.key)
+    return Item(raw, EVENT, id=event.id, key=event.key, checked=True)
 
 
 def _enveloped(raw: bytes) -> Item:
-    envelope = _value(raw)
+    envelope = json_body(raw)
     if not isinstance(envelope, dict) or "message" not in envelope:
         raise FormatInvalidError('Each message must be an object: {"message": …}')
     if unknown := sorted(envelope.keys() - _ENVELOPE_MEMBERS):
@@ -88,6 +86,7 @@ def _enveloped(raw: bytes) -> Item:
         _message_in(raw),
         id=_id(envelope.get("id")),
         key=_key(envelope.get("key")),
+        checked=True,
     )
 
 
@@ -110,13 +109,6 @@ def _key(given: object) -> bytes | None:
     if given is not None and not isinstance(given, str):
         raise ValidationFailedError.of("key", "must be a string")
     return given.encode() if given else None
-
-
-def _value(raw: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError as exc:
-        raise FormatInvalidError(f"The message is not JSON: {exc}") from exc
 
 
 def _lines(body: bytes) -> Iterator[bytes]:
@@ -170,5 +162,4 @@ def _value_end(text: str, at: int) -> int:
         raise FormatInvalidError(f"The body is not JSON: {exc}") from exc
 
 
-# The elements of an array are known to be JSON once it is taken apart; lines are not.
-_READ: Final[dict[Form, Read]] = {Form.ARRAY: Item, Form.LINES: _line, Form.EVENTS: _event}
+_READ: Final[dict[Form, Read]] = {Form.ARRAY: Item, Form.LINES: Item, Form.EVENTS: _event}

@@ -13,6 +13,7 @@ from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.schemata.avro import AvroError
 from app.schemata.compiled import avro_codec, json_schema
+from app.schemata.json_bodies import json_body
 from app.schemata.messages import PREFIX_LENGTH, prefix_id
 from app.schemata.problems import MismatchError
 from app.schemata.versions import is_registered, schema_asked
@@ -65,7 +66,7 @@ def typed(topic: Topic, given: Given) -> Typed:
 
 
 def _require_valid(schema: TopicSchema, given: Given) -> None:
-    value, prefix = _parsed(given.body), ""
+    value, prefix = json_body(given.body), ""
     if given.media == _EVENT:
         value, prefix = _data_of(value), "data"
     if problems := json_schema(schema.text).problems(value, size=len(given.body)):
@@ -124,7 +125,7 @@ def _converted(schema: TopicSchema, given: Given) -> Typed:
     said = {"messageId": given.message_id.decode(), "timestamp": str(given.now_ms)}
     wrapped = given.media == AVRO_JSON
     try:
-        body = avro_codec(schema.text).binary(_parsed(given.body), wrapped=wrapped, said=said)
+        body = avro_codec(schema.text).binary(json_body(given.body), wrapped=wrapped, said=said)
     except MismatchError as exc:
         raise MessageInvalidError([exc.told()]) from exc
     return Typed(body, AVRO_BINARY.encode(), _named(schema))
@@ -132,13 +133,6 @@ def _converted(schema: TopicSchema, given: Given) -> Typed:
 
 def _named(schema: TopicSchema) -> tuple[tuple[bytes, bytes], ...]:
     return (HEADER_SCHEMA_VERSION, b"%d" % schema.version), (HEADER_SCHEMA_ID, b"%d" % schema.id)
-
-
-def _parsed(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as exc:
-        raise _invalid("message", f"is not JSON: {exc}") from exc
 
 
 def _invalid(path: str, message: str) -> MessageInvalidError:

@@ -29,7 +29,7 @@ class Published:
 
     async def go_on(self) -> None:
         while not self._ending:
-            self.ids.append(await self._service.publish(TOPIC, b"live"))
+            self.ids.append(await self._service.publish(TOPIC, b'"live"'))
             async with self._enough:
                 self._enough.notify_all()
 

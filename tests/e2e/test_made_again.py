@@ -47,7 +47,7 @@ async def test_only_what_is_published_afterwards_comes_and_only_to_the_new_one(
 
 async def published(service: Service, what: str) -> Mapping[str, bytes]:
     """Messages over all partitions; their bodies by id."""
-    bodies = [(f"{what} {number}".encode(), str(number)) for number in range(MESSAGES)]
+    bodies = [(f'"{what} {number}"'.encode(), str(number)) for number in range(MESSAGES)]
     return await service.publish_all(TOPIC, bodies)
 
 

@@ -25,7 +25,7 @@ async def test_batches_and_events_arrive_as_they_were_published(
         path = f"/topics/{topic}"
         answer = await service.http.post(f"{path}/batch", content=b"\n".join(lines), headers=NDJSON)
         assert (answer.status_code, answer.headers["Angelia-Subscriptions"]) == (201, "1")
-        await service.publish(topic, b"an event", **event)
+        await service.publish(topic, b'"an event"', **event)
         await receiver.wait_for(len(lines) + 1)
     bodies = {received.message_id: received.body for received in receiver.received}
     assert [bodies[result["id"]] for result in answer.json()] == lines
@@ -82,4 +82,4 @@ async def until_stored(service: Service, topic: str, own_id: str) -> int:
 
 async def published(service: Service, topic: str, own_id: str) -> httpx.Response:
     headers = {"Idempotency-Key": own_id}
-    return await service.http.post(f"/topics/{topic}", content=own_id, headers=headers)
+    return await service.http.post(f"/topics/{topic}", content=f'"{own_id}"', headers=headers)

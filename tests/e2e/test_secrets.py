@@ -59,7 +59,7 @@ async def test_a_signing_secret_is_changed_under_traffic_and_no_delivery_is_unve
     ):
         await service.topic(TOPIC, partitions=4)
         path = await service.subscribe(TOPIC, "billing", subscriber.url)
-        await service.publish(TOPIC, b"unsigned")
+        await service.publish(TOPIC, b'"unsigned"')
         await service.accounted(path, 1)
         subscriber.received.clear()
         old = await a_secret(service, path)

@@ -33,12 +33,12 @@ async def test_all_is_sent_again_once_or_skipped_as_asked(
         assert Counter(receiver.message_ids) == dict.fromkeys(published, 2)
 
         await service.set_state(path, "SUSPENDED")
-        skipped = await service.publish(TOPIC, b"skipped")
+        skipped = await service.publish(TOPIC, b'"skipped"')
         await moved("9999-01-01T00:00:00Z")
         await worker.kill()
         await service.worker()
         await service.set_state(path, "ACTIVE")
-        wanted = await service.publish(TOPIC, b"wanted")
+        wanted = await service.publish(TOPIC, b'"wanted"')
 
         async def arrived() -> bool:
             return wanted in receiver.message_ids

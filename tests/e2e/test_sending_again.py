@@ -116,7 +116,7 @@ async def test_one_that_is_cancelled_half_way_stops_within_two_seconds_and_the_r
         (await service.http.delete(where)).raise_for_status()
         came_by_then = len(receiver.received)
         # They come behind all that was appended, in each partition.
-        new = await service.publish_all(TOPIC, [(b"new", f"{n}") for n in range(10 * PARTITIONS)])
+        new = await service.publish_all(TOPIC, [(b'"new"', f"{n}") for n in range(10 * PARTITIONS)])
 
         async def all_passed() -> bool:
             return bool((await service.metrics(path))["lag"] == 0)

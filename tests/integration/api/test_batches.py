@@ -104,7 +104,7 @@ async def test_refuses_only_the_messages_that_are_wrong_and_says_which(
     assert answer.status_code == 207
     assert [(each["status"], each.get("code")) for each in results] == [
         (201, None),
-        (400, "FORMAT_ERROR"),
+        (400, "VALIDATION_ERROR"),
         (413, "VALIDATION_ERROR"),
         (201, None),
     ]

@@ -60,16 +60,20 @@ async def test_what_has_the_same_value_is_stored_once_whatever_id_it_comes_with(
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
-    [("{}", "there is no 'order'"), ("not json", "not JSON"), ('{"order":1', "not JSON")],
+    ("body", "path", "says"),
+    [
+        ("{}", "deduplication.expression", "there is no 'order'"),
+        ("not json", "message", "not JSON"),
+        ('{"order":1', "message", "not JSON"),
+    ],
 )
 async def test_a_message_without_a_value_is_refused_and_told_what_it_lacks(
-    by_order: Publish, log: MemoryLog, body: str, says: str
+    by_order: Publish, log: MemoryLog, body: str, *, path: str, says: str
 ) -> None:
     refused = await by_order(body)
     assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")
     [problem] = refused.json()["details"]
-    assert problem["path"] == "deduplication.expression"
+    assert problem["path"] == path
     assert says in problem["message"]
     assert bodies(log) == []
 

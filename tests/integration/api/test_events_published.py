@@ -23,6 +23,17 @@ async def test_an_event_in_binary_mode_keeps_its_attributes_as_headers(
     }
 
 
+async def test_an_event_in_binary_mode_may_be_without_data(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    attributes = {"ce-specversion": "1.0", "ce-id": "e-1", "ce-source": "/s", "ce-type": "t"}
+    answer = await api.post(f"/topics/{topic}", headers=attributes)
+    assert answer.status_code == 201
+    assert [record.value for record in log.records(topic)] == [b""]
+    refused = await api.post(f"/topics/{topic}", content=b"text", headers=attributes)
+    assert (refused.status_code, refused.json()["details"][0]["path"]) == (400, "message")
+
+
 async def test_an_event_in_structured_mode_is_kept_whole_and_gives_its_id(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:

@@ -129,7 +129,7 @@ async def test_the_lag_is_told_from_the_log_and_from_the_workers_when_it_is_down
     database: Database,
     log: MemoryLog,
 ) -> None:
-    await api.post(f"/topics/{stored.topic}", content=b"x", headers={"Partition-Key": "k"})
+    await api.post(f"/topics/{stored.topic}", content=b"1", headers={"Partition-Key": "k"})
     bounds = await log.bounds(await log.partitions(stored.topic))
     (index,) = (partition.index for partition, each in bounds.items() if each.end)
     cursor = CursorStatus(

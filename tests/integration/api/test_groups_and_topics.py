@@ -147,7 +147,7 @@ async def test_the_figures_of_a_topic_say_what_is_known(
     api: httpx.AsyncClient, topic: str, subscription: str, log: MemoryLog
 ) -> None:
     for _ in range(3):
-        await api.post(f"/topics/{topic}", content=b"x")
+        await api.post(f"/topics/{topic}", content=b"1")
     known = {"volume": 3, "deliveryRate": 0.0, "throughput": 0.0, "subscriptions": 1}
     lately = {"published": 3, "rate": 3 / 60}
     assert (await api.get(f"/topics/{topic}/metrics")).json() == lately | known
@@ -159,8 +159,8 @@ async def test_the_figures_of_a_topic_say_what_is_known(
 async def test_a_topic_created_again_starts_afresh(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:
-    await api.post(f"/topics/{topic}", content=b"old")
+    await api.post(f"/topics/{topic}", content=b'"old"')
     await api.delete(f"/topics/{topic}")
     await api.post("/topics", json={"name": topic, "partitions": 1})
     assert (await log.bounds([Partition(topic, 0)]))[Partition(topic, 0)].end == 0
-    assert (await api.post(f"/topics/{topic}", content=b"new")).status_code == 201
+    assert (await api.post(f"/topics/{topic}", content=b'"new"')).status_code == 201

@@ -115,7 +115,7 @@ async def test_others_go_on_while_a_request_waits_for_the_log(
 async def test_a_deletion_that_the_log_did_not_answer_is_ended_later(
     api: httpx.AsyncClient, log: HangingLog, topic: str, postgres_url: str
 ) -> None:
-    await api.post(f"/topics/{topic}", content=b"old")
+    await api.post(f"/topics/{topic}", content=b'"old"')
     log.go_down()
     assert (await api.delete(f"/topics/{topic}")).status_code == 200
     assert (await api.get(f"/topics/{topic}")).status_code == 404
@@ -131,19 +131,19 @@ async def test_a_deletion_that_the_log_did_not_answer_is_ended_later(
 async def test_a_topic_made_again_has_nothing_of_one_whose_deletion_was_not_ended(
     api: httpx.AsyncClient, log: HangingLog, topic: str
 ) -> None:
-    await api.post(f"/topics/{topic}", content=b"old")
+    await api.post(f"/topics/{topic}", content=b'"old"')
     log.go_down()
     await api.delete(f"/topics/{topic}")
     log.come_back()
     assert (await api.post("/topics", json={"name": topic})).status_code == 201
-    await api.post(f"/topics/{topic}", content=b"new")
-    assert [record.value for record in log.records(topic)] == [b"new"]
+    await api.post(f"/topics/{topic}", content=b'"new"')
+    assert [record.value for record in log.records(topic)] == [b'"new"']
 
 
 async def test_a_deletion_that_is_asked_for_twice_is_still_ended_in_the_log(
     api: httpx.AsyncClient, log: HangingLog, topic: str
 ) -> None:
-    await api.post(f"/topics/{topic}", content=b"old")
+    await api.post(f"/topics/{topic}", content=b'"old"')
     log.go_down()
     answers = [await api.delete(f"/topics/{topic}") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 404]

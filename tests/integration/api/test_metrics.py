@@ -108,7 +108,7 @@ async def an_api(
 async def test_publishing_is_counted_by_topic_answer_and_size(
     api: httpx.AsyncClient, topic: str
 ) -> None:
-    for body in (b"1", b"22", b"x" * 3000):
+    for body in (b"1", b"22", b"1".ljust(3000)):
         await api.post(f"/topics/{topic}", content=body)
     await api.post(f"/topics/{topic}/batch", json=[1, 2, 3])
     await api.post("/topics/no.such", content=b"1")

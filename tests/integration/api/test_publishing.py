@@ -14,7 +14,7 @@ from tests.integration.api.server import given, serving
 async def test_stores_a_body_byte_for_byte_with_its_headers(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:
-    body = b'{"caf\xc3\xa9": 1, \xff\x00 not even JSON'
+    body = b'\n{"caf\xc3\xa9" : 1.50e0, "\\u00e9":"\x7f", "1":1, "1":2}\r\n'
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     headers = {"Content-Type": "text/x; v=1", "Partition-Key": "k", "traceparent": trace}
     answer = await api.post(f"/topics/{topic}", content=body, headers=headers)
@@ -29,10 +29,64 @@ async def test_stores_a_body_byte_for_byte_with_its_headers(
     ]
 
 
+NOT_JSON = [
+    (b"hello", "is not JSON"),
+    (b'{"order": 4711', "is not JSON: unexpected end of data"),
+    (b"[1e400]", "beyond the range of a double"),
+    (b'["\\ud83d"]', "half of a surrogate pair"),
+]
+
+
+@pytest.mark.parametrize(("body", "says"), NOT_JSON)
+@pytest.mark.parametrize("media", ["application/json", "text/plain"])
+async def test_a_topic_without_schema_refuses_what_is_not_json_and_says_why(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog, *, body: bytes, says: str, media: str
+) -> None:
+    answer = await api.post(f"/topics/{topic}", content=body, headers={"Content-Type": media})
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_ERROR")
+    (problem,) = answer.json()["details"]
+    assert problem["path"] == "message"
+    assert says in problem["message"]
+    assert log.records(topic) == []
+
+
+@pytest.mark.parametrize(("body", "says"), NOT_JSON)
+async def test_a_batch_has_the_same_answer_for_each_message_that_is_not_json(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog, body: bytes, says: str
+) -> None:
+    alone = await api.post(f"/topics/{topic}", content=body)
+    headers = {"Content-Type": "application/x-ndjson"}
+    lines = await api.post(f"/topics/{topic}/batch", content=b"1\n" + body, headers=headers)
+    assert lines.status_code == 207
+    stored, refused = lines.json()
+    assert stored["status"] == 201
+    assert (refused["status"], refused["code"]) == (400, "VALIDATION_ERROR")
+    assert refused["message"] == alone.json()["message"]
+    assert says in refused["message"]
+    assert [record.value for record in log.records(topic)] == [b"1"]
+
+
+async def test_an_element_of_an_array_that_is_beyond_what_can_be_read_is_refused_alone(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    body = b'[1, "\\ud83d", 1e400]'
+    answer = await api.post(f"/topics/{topic}/batch", content=body, headers=headers)
+    assert [each["status"] for each in answer.json()] == [201, 400, 400]
+    assert [record.value for record in log.records(topic)] == [b"1"]
+
+
+async def test_refuses_an_empty_body(api: httpx.AsyncClient, topic: str, log: MemoryLog) -> None:
+    answer = await api.post(f"/topics/{topic}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "VALIDATION_ERROR")
+    assert "is empty" in answer.json()["message"]
+    assert log.records(topic) == []
+
+
 async def test_gives_each_message_an_id_of_its_own(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:
-    answers = [await api.post(f"/topics/{topic}", content=b"x") for _ in range(3)]
+    answers = [await api.post(f"/topics/{topic}", content=b"1") for _ in range(3)]
     ids = {answer.headers["Hermes-Message-Id"] for answer in answers}
     assert len(ids) == 3
     assert {(record.header(b"id") or b"").decode() for record in log.records(topic)} == ids
@@ -41,7 +95,9 @@ async def test_gives_each_message_an_id_of_its_own(
 async def test_takes_the_publishers_own_id(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:
-    answer = await api.post(f"/topics/{topic}", headers={"Idempotency-Key": "order-4711/a"})
+    answer = await api.post(
+        f"/topics/{topic}", content=b"1", headers={"Idempotency-Key": "order-4711/a"}
+    )
     assert answer.headers["Hermes-Message-Id"] == "order-4711/a"
     assert log.records(topic)[0].header(b"id") == b"order-4711/a"
 
@@ -51,7 +107,7 @@ async def test_refuses_an_id_that_could_not_be_signed(
     api: httpx.AsyncClient, topic: str, log: MemoryLog, key: str
 ) -> None:
     headers = {b"Idempotency-Key": key.encode("latin-1")}
-    answer = await api.post(f"/topics/{topic}", content=b"x", headers=headers)
+    answer = await api.post(f"/topics/{topic}", content=b"1", headers=headers)
     assert answer.status_code == 400
     assert answer.json()["code"] == "VALIDATION_ERROR"
     assert answer.json()["details"][0]["path"] == "Idempotency-Key"
@@ -62,8 +118,8 @@ async def test_refuses_an_id_that_could_not_be_signed(
 async def test_refuses_a_body_over_the_topics_limit_and_says_the_limit(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:
-    fits = await api.post(f"/topics/{topic}", content=b"x" * 2048)
-    too_large = await api.post(f"/topics/{topic}", content=b"x" * 2049)
+    fits = await api.post(f"/topics/{topic}", content=b"1".ljust(2048))
+    too_large = await api.post(f"/topics/{topic}", content=b"1".ljust(2049))
     assert fits.status_code == 201
     assert (too_large.status_code, too_large.json()["code"]) == (413, "VALIDATION_ERROR")
     assert "2048" in too_large.json()["message"]
@@ -76,7 +132,7 @@ async def test_refuses_an_oversized_body_that_does_not_say_its_size(
 ) -> None:
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(100):
-            yield b"x" * 1000
+            yield b"1".ljust(1000)
 
     answer = await api.post(f"/topics/{topic}", content=parts())
     assert answer.status_code == 413
@@ -95,12 +151,12 @@ async def test_stores_nothing_of_a_body_that_breaks_off(
     writer.close()
     await writer.wait_closed()
     # What came before on the same server has been dealt with when this is answered.
-    assert (await api.post(f"/topics/{topic}", content=b"whole")).status_code == 201
-    assert [record.value for record in log.records(topic)] == [b"whole"]
+    assert (await api.post(f"/topics/{topic}", content=b'"whole"')).status_code == 201
+    assert [record.value for record in log.records(topic)] == [b'"whole"']
 
 
 async def test_answers_404_for_an_unknown_topic_with_a_message_id(api: httpx.AsyncClient) -> None:
-    answer = await api.post("/topics/no.such", content=b"x")
+    answer = await api.post("/topics/no.such", content=b"1")
     assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXISTS")
     assert "Hermes-Message-Id" in answer.headers
 
@@ -112,13 +168,13 @@ async def test_a_topic_created_by_another_process_works_at_once(
     async with serving(other) as elsewhere:
         assert (await api.get("/status/ping")).text == "UP"
         (await elsewhere.post("/topics", json={"name": "shop.new"})).raise_for_status()
-        assert (await api.post("/topics/shop.new", content=b"x")).status_code == 201
+        assert (await api.post("/topics/shop.new", content=b"1")).status_code == 201
 
 
 async def test_a_deleted_topic_takes_no_more_messages(api: httpx.AsyncClient, topic: str) -> None:
-    assert (await api.post(f"/topics/{topic}", content=b"x")).status_code == 201
+    assert (await api.post(f"/topics/{topic}", content=b"1")).status_code == 201
     (await api.delete(f"/topics/{topic}")).raise_for_status()
-    assert (await api.post(f"/topics/{topic}", content=b"x")).status_code == 404
+    assert (await api.post(f"/topics/{topic}", content=b"1")).status_code == 404
 
 
 async def test_records_with_one_key_keep_their_order(
@@ -136,7 +192,7 @@ async def test_a_process_that_only_publishes_serves_nothing_else(
 ) -> None:
     app = create_app(settings, database_url=postgres_url, only="publish", log=given(log))
     async with serving(app) as publish:
-        assert (await publish.post(f"/topics/{topic}", content=b"x")).status_code == 201
+        assert (await publish.post(f"/topics/{topic}", content=b"1")).status_code == 201
         assert (await publish.get("/status/ready")).json()["status"] == "READY"
         refused = await publish.get(f"/topics/{topic}")
         assert (refused.status_code, refused.headers["Allow"]) == (405, "POST")
@@ -149,7 +205,7 @@ async def test_a_process_that_only_manages_does_not_publish(
 ) -> None:
     app = create_app(settings, database_url=postgres_url, only="management", log=given(log))
     async with serving(app) as management:
-        refused = await management.post(f"/topics/{topic}", content=b"x")
+        refused = await management.post(f"/topics/{topic}", content=b"1")
         assert (refused.status_code, refused.json()["code"]) == (405, "OTHER")
         assert (await management.get(f"/topics/{topic}")).status_code == 200
     assert (await api.get("/status/ping")).text == "UP"
@@ -161,7 +217,7 @@ async def test_headers_that_the_topic_names_go_with_the_message_and_no_others(
     changed = await api.put(f"/topics/{topic}", json={"propagatedHeaders": ["X-Tenant", "X-Flag"]})
     assert changed.json()["propagatedHeaders"] == ["X-Tenant", "X-Flag"]
     given = [("x-tenant", "acme"), ("X-FLAG", "1"), ("x-flag", "2"), ("X-Other", "no")]
-    await api.post(f"/topics/{topic}", content=b"x", headers=given)
+    await api.post(f"/topics/{topic}", content=b"1", headers=given)
     (record,) = log.records(topic)
     assert [pair for pair in record.headers if pair[0].startswith(b"h-")] == [
         (b"h-x-tenant", b"acme"),

@@ -152,12 +152,14 @@ async def test_an_avro_topic_needs_a_schema_and_keeps_one(
         assert (await api.put(records, json=body)).status_code == 400
 
 
-async def test_after_a_schema_is_deleted_anything_is_taken_and_versions_count_on(
+async def test_after_a_schema_is_deleted_any_json_is_taken_and_versions_count_on(
     api: httpx.AsyncClient, orders: str
 ) -> None:
     assert (await published(api, orders, {})).status_code == 400
     assert (await api.delete(f"{orders}/schema")).status_code == 200
-    assert (await published(api, orders, b"no JSON")).status_code == 201
+    assert (await published(api, orders, b"{}")).status_code == 201
+    refused = await published(api, orders, b"no JSON")
+    assert (refused.status_code, refused.json()["details"][0]["path"]) == (400, "message")
     assert (await api.get(f"{orders}/schema")).status_code == 204
     assert "schema" not in (await api.get(orders)).json()
     again = await api.post(f"{orders}/schema", json=ORDER)

@@ -145,7 +145,7 @@ async def test_a_new_subscription_starts_at_the_ends_and_says_so_to_the_log(
     api: httpx.AsyncClient, topic: str, log: MemoryLog, database: Database
 ) -> None:
     for _ in range(3):
-        await api.post(f"/topics/{topic}", content=b"x", headers={"Partition-Key": "k"})
+        await api.post(f"/topics/{topic}", content=b"1", headers={"Partition-Key": "k"})
     body = {"name": "billing", "endpoint": ENDPOINT}
     (await api.post(f"/topics/{topic}/subscriptions", json=body)).raise_for_status()
     async with database.transaction() as session:
@@ -161,7 +161,7 @@ async def test_creating_it_again_does_not_move_the_offsets_of_the_one_there_is(
     api: httpx.AsyncClient, topic: str, subscription: str, log: MemoryLog
 ) -> None:
     before = dict(log.commits[f"{topic}_billing"])
-    await api.post(f"/topics/{topic}", content=b"x")
+    await api.post(f"/topics/{topic}", content=b"1")
     body = {"name": "billing", "endpoint": ENDPOINT}
     refused = await api.post(f"/topics/{topic}/subscriptions", json=body)
     assert (refused.status_code, refused.json()["code"]) == (400, "SUBSCRIPTION_ALREADY_EXISTS")

@@ -104,13 +104,14 @@ async def test_behind_a_proxy_one_caller_gets_nothing_of_another(
     ):
         for number in range(5):
             sent = await mine.post("/topics/shop.mine", content=trap, headers=upgrading)
-            assert sent.status_code == 201
+            # It is read as a body, and so found to be no JSON.
+            assert (sent.status_code, sent.json()["details"][0]["path"]) == (400, "message")
             key = {"Authorization": "Bearer secret", "Idempotency-Key": f"mine-{number}"}
             answer = await yours.post("/topics/shop.yours", content=b"%d" % number, headers=key)
             assert (answer.status_code, answer.headers["Hermes-Message-Id"]) == (
                 201,
                 f"mine-{number}",
             )
-    assert [record.value for record in log.records("shop.mine")] == [trap] * 5
+    assert log.records("shop.mine") == []
     assert {record.value for record in log.records("shop.yours")} == {b"0", b"1", b"2", b"3", b"4"}
     assert SharedConnection.made - made == 1

@@ -38,8 +38,8 @@ async def test_what_several_processes_took_is_one_volume_also_when_one_has_ended
 
 
 async def test_what_is_refused_has_no_volume(api: httpx.AsyncClient, topic: str) -> None:
-    await api.post(f"/topics/{topic}", content=b"x" * 2049)
-    await api.post(f"/topics/{topic}?mandatory=true", content=b"x")
+    await api.post(f"/topics/{topic}", content=b"1".ljust(2049))
+    await api.post(f"/topics/{topic}?mandatory=true", content=b"1")
     assert await volume(api, topic) == 0
 
 

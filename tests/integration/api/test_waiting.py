@@ -84,7 +84,7 @@ async def test_answers_when_every_subscription_is_done_and_says_how(
     await subscribed(api, topic, "a", "b", "c", "asleep")
     await api.put(f"/topics/{topic}/subscriptions/asleep/state", json="SUSPENDED")
     async with asyncio.TaskGroup() as tasks:
-        asked = api.post(f"/topics/{topic}?wait=20s", content=b"x")
+        asked = api.post(f"/topics/{topic}?wait=20s", content=b"1")
         publishing = tasks.create_task(asked)
         address = await log.address()
         await worker.tell(address, "a", Fate.DELIVERED)
@@ -109,19 +109,19 @@ async def test_when_time_is_up_it_is_stored_all_the_same_and_the_rest_is_pending
 ) -> None:
     await subscribed(api, topic, "a", "b")
     async with asyncio.TaskGroup() as tasks:
-        publishing = tasks.create_task(api.post(f"/topics/{topic}?wait=1500ms", content=b"x"))
+        publishing = tasks.create_task(api.post(f"/topics/{topic}?wait=1500ms", content=b"1"))
         await worker.tell(await log.address(), "a", Fate.DELIVERED)
     answer = publishing.result()
     assert outcomes(answer) == {"a": "DELIVERED", "b": "PENDING"}
     assert answer.json()["complete"] is False
-    assert [record.value for record in log.records(topic)] == [b"x"]
+    assert [record.value for record in log.records(topic)] == [b"1"]
 
 
 async def test_nobody_subscribed_is_an_answer_at_once(
     api: httpx.AsyncClient, topic: str, subscription: str
 ) -> None:
     (await api.put(f"{subscription}/state", json="SUSPENDED")).raise_for_status()
-    answer = await api.post(f"/topics/{topic}?wait=30s", content=b"x")
+    answer = await api.post(f"/topics/{topic}?wait=30s", content=b"1")
     assert outcomes(answer) == {"billing": "SUSPENDED"}
     assert answer.json()["complete"] is True
 
@@ -129,7 +129,7 @@ async def test_nobody_subscribed_is_an_answer_at_once(
 async def test_a_publisher_who_does_not_wait_has_no_receipts_and_no_body(
     api: httpx.AsyncClient, topic: str, subscription: str, log: AskingLog
 ) -> None:
-    answer = await api.post(f"/topics/{topic}", content=b"x")
+    answer = await api.post(f"/topics/{topic}", content=b"1")
     assert (answer.status_code, answer.content) == (201, b"")
     assert log.asked.get_nowait() is None
     assert subscription
@@ -142,7 +142,7 @@ async def test_waits_for_the_alternate_topic_where_that_takes_the_message(
     (await api.post("/topics", json=body)).raise_for_status()
     await subscribed(api, topic, "a")
     async with asyncio.TaskGroup() as tasks:
-        asked = api.post("/topics/shop.main?mandatory=true&wait=20", content=b"x")
+        asked = api.post("/topics/shop.main?mandatory=true&wait=20", content=b"1")
         publishing = tasks.create_task(asked)
         await worker.tell(await log.address(), "a", Fate.DELIVERED)
     assert outcomes(publishing.result()) == {"a": "DELIVERED"}
@@ -156,9 +156,9 @@ async def test_a_duplicate_is_answered_at_once_and_not_as_acknowledged(
     (await api.post("/topics", json=body)).raise_for_status()
     await subscribed(api, "shop.once", "a")
     headers = {"Idempotency-Key": "k"}
-    (await api.post("/topics/shop.once", content=b"x", headers=headers)).raise_for_status()
+    (await api.post("/topics/shop.once", content=b"1", headers=headers)).raise_for_status()
     query = {"wait": "30s"} | ({"ackExpression": expression} if expression else {})
-    again = await api.post("/topics/shop.once", params=query, content=b"x", headers=headers)
+    again = await api.post("/topics/shop.once", params=query, content=b"1", headers=headers)
     assert (again.status_code, again.headers["Angelia-Duplicate"]) == (status, "true")
     assert (again.content, len(log.records("shop.once"))) == (b"", 1)
 
@@ -167,7 +167,7 @@ async def test_a_duplicate_is_answered_at_once_and_not_as_acknowledged(
 async def test_a_wait_out_of_range_is_refused_and_nothing_stored(
     api: httpx.AsyncClient, topic: str, log: AskingLog, wait: str
 ) -> None:
-    refused = await api.post(f"/topics/{topic}?wait={wait}", content=b"x")
+    refused = await api.post(f"/topics/{topic}?wait={wait}", content=b"1")
     (detail,) = refused.json()["details"]
     assert (refused.status_code, detail["path"]) == (400, "wait")
     assert detail["message"] == "must be 0 to 30 seconds, as 5s or 500ms"
@@ -187,7 +187,7 @@ async def test_is_answered_as_soon_as_the_ack_expression_is_true(
     await subscribed(api, topic, "a", "b")
     query = {"wait": "20s", "ackExpression": "delivered >= 1"}
     async with asyncio.TaskGroup() as tasks:
-        publishing = tasks.create_task(api.post(f"/topics/{topic}", params=query, content=b"x"))
+        publishing = tasks.create_task(api.post(f"/topics/{topic}", params=query, content=b"1"))
         await worker.tell(await log.address(), "b", Fate.DELIVERED)
     answer = publishing.result()
     assert outcomes(answer) == {"a": "PENDING", "b": "DELIVERED"}
@@ -200,11 +200,11 @@ async def test_a_message_that_is_not_acknowledged_is_stored_and_says_so(
     await subscribed(api, topic, "a")
     query = {"wait": "20s", "ackExpression": "outcomes['a'] == 'DELIVERED'"}
     async with asyncio.TaskGroup() as tasks:
-        publishing = tasks.create_task(api.post(f"/topics/{topic}", params=query, content=b"x"))
+        publishing = tasks.create_task(api.post(f"/topics/{topic}", params=query, content=b"1"))
         await worker.tell(await log.address(), "a", Fate.DISCARDED, 400, "refused")
     answer = publishing.result()
     assert (answer.status_code, answer.json()["acknowledged"]) == (202, False)
-    assert [record.value for record in log.records(topic)] == [b"x"]
+    assert [record.value for record in log.records(topic)] == [b"1"]
 
 
 @pytest.mark.parametrize("path", ["", "/batch"])

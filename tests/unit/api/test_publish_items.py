@@ -59,26 +59,22 @@ def test_refuses_what_is_no_array_of_json(body: bytes) -> None:
         bodies(body)
 
 
-def test_takes_lines_as_they_are_and_refuses_only_those_that_are_no_json() -> None:
+def test_takes_lines_as_they_are() -> None:
     body = b'{"a" : 1}\r\n\n  \n 2 \n{"a":\n"x"'
-    assert bodies(body, Form.LINES) == [
-        b'{"a" : 1}',
-        b" 2 ",
-        "The message is not JSON: unexpected end of data: line 1 column 6 (char 5)",
-        b'"x"',
-    ]
+    # Which of them are JSON is looked at with their topic (tests.integration.api.test_batches).
+    assert bodies(body, Form.LINES) == [b'{"a" : 1}', b" 2 ", b'{"a":', b'"x"']
 
 
 @pytest.mark.parametrize(
     ("envelope", "item"),
     [
-        (b'{"message": {"a" :  1.0}}', Item(b'{"a" :  1.0}')),
+        (b'{"message": {"a" :  1.0}}', Item(b'{"a" :  1.0}', checked=True)),
         (
             b' {"message":[1 , 2], "id":"m1","key":"k\xc3\xbc"} ',
-            Item(b"[1 , 2]", id=b"m1", key=b"k\xc3\xbc"),
+            Item(b"[1 , 2]", id=b"m1", key=b"k\xc3\xbc", checked=True),
         ),
-        (b'{"id":null,"message":"}","key":""}', Item(b'"}"')),
-        (b'{"message":1,"message":2 }', Item(b"2")),
+        (b'{"id":null,"message":"}","key":""}', Item(b'"}"', checked=True)),
+        (b'{"message":1,"message":2 }', Item(b"2", checked=True)),
     ],
 )
 @pytest.mark.parametrize("form", [Form.ARRAY, Form.LINES])
@@ -102,13 +98,13 @@ def test_refuses_an_envelope_that_is_wrong_and_goes_on(envelope: bytes, says: st
     wrong, right = items(b'[%s, {"message":2}]' % envelope, Form.ARRAY, envelope=True)
     assert isinstance(wrong, AngeliaError)
     assert says in wrong.message
-    assert right == Item(b"2")
+    assert right == Item(b"2", checked=True)
 
 
 def test_takes_id_and_key_of_an_event_and_all_of_it_as_the_message() -> None:
     event = EVENT % b', "partitionkey":"k"'
     assert list(items(b"[ %s]" % event, Form.EVENTS)) == [
-        Item(event, b"application/cloudevents+json", id=b"e1", key=b"k")
+        Item(event, b"application/cloudevents+json", id=b"e1", key=b"k", checked=True)
     ]
 
 

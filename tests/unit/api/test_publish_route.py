@@ -90,9 +90,9 @@ async def exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
 
 async def test_joins_the_parts_of_a_body() -> None:
     log = MemoryLog()
-    exchange = Exchange(part(b"one ", more=True), part(b"", more=True), part(b"two"))
+    exchange = Exchange(part(b"[1, ", more=True), part(b"", more=True), part(b"2]"))
     assert (await exchanged(exchange, log)).status == 201
-    assert [record.value for record in log.records("a.b")] == [b"one two"]
+    assert [record.value for record in log.records("a.b")] == [b"[1, 2]"]
 
 
 async def test_a_body_that_does_not_come_is_waited_for_only_so_long() -> None:
@@ -145,7 +145,7 @@ async def test_refuses_a_body_that_says_it_is_too_large_without_reading_it() -> 
 
 
 async def test_a_defect_of_the_log_is_answered_and_tells_nothing_of_the_inside() -> None:
-    exchange = await exchanged(Exchange(part(b"x")), BrokenLog())
+    exchange = await exchanged(Exchange(part(b"1")), BrokenLog())
     assert (exchange.status, exchange.json["code"]) == (503, "SENDING_TO_KAFKA_TIMEOUT")
     assert "secret" not in str(exchange.json)
 
@@ -154,7 +154,7 @@ async def test_a_topic_that_the_log_has_lost_is_not_found() -> None:
     log = MemoryLog()
 
     async with Publisher(log) as publisher:
-        exchange = Exchange(part(b"x"))
+        exchange = Exchange(part(b"1"))
         route = PublishRoute(
             TopicDirectory(look_up),
             IdempotentPublisher(publisher, no_claims),

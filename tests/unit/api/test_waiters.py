@@ -47,7 +47,7 @@ class Client:
     async def receive(self) -> dict[str, Any]:
         if not self._published:
             self._published = True
-            return {"type": "http.request", "body": b"x", "more_body": False}
+            return {"type": "http.request", "body": b"1", "more_body": False}
         self.waits.set()
         await self.gone.wait()
         return {"type": "http.disconnect"}

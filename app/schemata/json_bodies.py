@@ -1,0 +1,44 @@
+"""JSON as topics take it: what everything that looks at messages can read (I-JSON, RFC 7493)."""
+
+from typing import Any, Final
+
+import orjson
+
+from app.domain.errors import FieldProblem, MessageInvalidError
+
+# orjson takes no more.
+LEVELS_MAX: Final = 1_024
+
+_EMPTY: Final = 'is empty, which is not JSON: null, {} and "" are'
+# How orjson says that it does not take a text which other parsers may take.
+_BEYOND: Final = (
+    ("depth limit exceeded", f"is nested deeper than {LEVELS_MAX} levels"),
+    ("number is infinity", "has a number beyond the range of a double"),
+    ("no low surrogate", "has half of a surrogate pair (\\ud800 to \\udfff) in a text"),
+    ("invalid low surrogate", "has half of a surrogate pair (\\ud800 to \\udfff) in a text"),
+    ("invalid high surrogate", "has half of a surrogate pair (\\ud800 to \\udfff) in a text"),
+    ("UTF-8 byte order mark", "must not begin with a byte order mark"),
+    ("str is not valid UTF-8", "is not JSON: it is not UTF-8"),
+)
+
+
+def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
+    """A message's body as JSON; MessageInvalidError, which says what is wrong with it."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as exc:
+        problem = FieldProblem(path="message", message=_problem(body, exc))
+        raise MessageInvalidError([problem]) from exc
+
+
+def _problem(body: bytes, error: orjson.JSONDecodeError) -> str:
+    if not body:
+        return _EMPTY
+    for beginning, problem in _BEYOND:
+        if error.msg.startswith(beginning):
+            return f"{problem}: {_place(error)}"
+    return f"is not JSON: {error}"
+
+
+def _place(error: orjson.JSONDecodeError) -> str:
+    return f"line {error.lineno} column {error.colno} (char {error.pos})"
