@@ -26,6 +26,7 @@ from app.metrics.capping import NameCap
 from app.metrics.shared import StoredTraceTotals
 from app.otlp.exporter import Otlp, open_otlp
 from app.otlp.spans import SpanBuffer
+from app.registry import open_registry
 from app.services.periodic import repeat
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
@@ -60,6 +61,7 @@ from workers.delivery.pinging import Pinger
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
+from workers.reading.registered import Registry
 from workers.recorder.backlog import TELL_EVERY, Backlog, WaitingStore
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
@@ -122,6 +124,7 @@ class Seams:
     observers: Collection[Observer] = ()
     metrics_names_max: int = 1_000
     spans: SpanBuffer | None = None
+    registry: Registry | None = None
 
 
 async def run(settings: Settings, *, database_url: str, number: int = 1) -> None:
@@ -168,6 +171,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
             observers=observers,
             metrics_names_max=settings.metrics_names_max,
             spans=spans,
+            registry=await _registry(settings, stack),
         )
         await Worker(seams).run(stopping)
 
@@ -185,6 +189,13 @@ async def _observers(
     address = Address(host.strip("[]"), int(port) and int(port) + number - 1)
     await stack.enter_async_context(served(page, address))
     return (*exported, page)
+
+
+async def _registry(settings: Settings, stack: AsyncExitStack) -> Registry | None:
+    if settings.schema_registry_url is None:
+        return None
+    url, suffix = settings.schema_registry_url.get_secret_value(), settings.schema_subject_suffix
+    return await stack.enter_async_context(open_registry(url, suffix=suffix))
 
 
 class Worker:
@@ -216,7 +227,8 @@ class Worker:
 
     async def _built(self, stack: AsyncExitStack, tasks: asyncio.TaskGroup) -> "_Parts":
         log, status = self._seams.log, self._seams.status
-        reader = Reader(log, await stack.enter_async_context(log.tail()))
+        tail = await stack.enter_async_context(log.tail())
+        reader = Reader(log, tail, registry=self._seams.registry)
         traces = TraceBuffer(partial(log.append, streams.TRACES, ack=Ack.LEADER), worker=self.id)
         committer = Committer(log, traces, hold_max=self._seams.commit_hold_max)
         receipts = Receipts(status)

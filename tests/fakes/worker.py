@@ -35,6 +35,7 @@ from workers.consumer.committer import HOLD_MAX
 from workers.consumer.lines import Endpoints
 from workers.delivery.flight import Landing
 from workers.main import Seams, Worker
+from workers.reading.registered import Registry  # noqa: TC001 - hidden types help nobody
 from workers.recorder.traces import StoredStats
 from workers.telemetry.figures import Connections  # noqa: TC001 - hidden types help nobody
 from workers.telemetry.observed import Observer  # noqa: TC001 - the same
@@ -313,6 +314,7 @@ class World:
         self.connections: Connections | None = None
         self.metrics_names_max = 100
         self.spans: SpanBuffer | None = None
+        self.registry: Registry | None = None
         self.memory = MemoryLog()
         self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()
@@ -416,6 +418,7 @@ class World:
                 observers=self.observers.get(name, ()),
                 metrics_names_max=self.metrics_names_max,
                 spans=self.spans,
+                registry=self.registry,
             )
         )
 

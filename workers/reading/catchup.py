@@ -53,12 +53,13 @@ class CatchUp:
         self,
         log: MessageLog,
         formats: TopicFormats | None = None,
+        versions: VersionWait | None = None,
         *,
         retry_pause: timedelta = RETRY_PAUSE,
     ) -> None:
         self._log = log
         self._formats = formats or TopicFormats()
-        self._versions = VersionWait()
+        self._versions = versions or VersionWait()
         self._retry_pause = retry_pause
         self._wanted: dict[tuple[Partition, int], _Wish] = {}
         self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()

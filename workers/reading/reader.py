@@ -13,6 +13,7 @@ from app.schemata.formats import TopicFormats
 from workers.reading.catchup import RETRY_PAUSE, CatchUp, Fed
 from workers.reading.decoding import decoded
 from workers.reading.feed import Feed, TailReader
+from workers.reading.registered import RegisteredSchemas, Registry
 from workers.reading.versions import LOOK_AGAIN, VersionWait
 
 # Cursors that are at most so far apart start together at the hindmost; others catch up for
@@ -25,21 +26,31 @@ _log = structlog.get_logger()
 class Reader:
     """Feeds by partition, each with the cursors that read it; without cursors it is not read."""
 
-    def __init__(self, log: MessageLog, tail: Tail, *, look_again: timedelta = LOOK_AGAIN) -> None:
+    def __init__(
+        self,
+        log: MessageLog,
+        tail: Tail,
+        *,
+        look_again: timedelta = LOOK_AGAIN,
+        registry: Registry | None = None,
+    ) -> None:
+        """`registry` is where ids of schemas are looked up that are not known."""
         self._tail = tail
         self._look_again_after = look_again
         self._feeds: dict[Partition, Feed] = {}
         # What the records of topics are; whoever follows the control plane keeps it.
         self.formats = TopicFormats()
-        self._versions = VersionWait()
+        self._registered = RegisteredSchemas(registry, self.formats)
+        self._versions = VersionWait(registered=self._registered)
         # They are looked at again a little later.
         self._waiting: set[Partition] = set()
-        self._catch_up = CatchUp(log, self.formats)
+        self._catch_up = CatchUp(log, self.formats, self._versions)
 
     async def run(self) -> None:
         """Read until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._catch_up.run())
+            tasks.create_task(self._registered.run())
             tasks.create_task(self._read_tail())
 
     def join(self, partition: Partition, readers: Iterable[TailReader]) -> Feed:

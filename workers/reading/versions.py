@@ -7,26 +7,39 @@ from typing import Final
 
 from app.domain.message import HEADER_SCHEMA_VERSION, Record
 from app.log.interface import Chunk
+from app.schemata.formats import TopicFormats
 from app.schemata.messages import PREFIX_LENGTH, AvroTopic
+from workers.reading.registered import RegisteredSchemas
 
-# An API process looks at a registry every 30 seconds, and word of a change takes 5 at worst while
-# the database is up.
+# Where the registry does not answer: an API process looks at it every 30 seconds, and word of a
+# change takes 5 at worst while the database is up.
 WAIT_MAX: Final = timedelta(seconds=45)
 LOOK_AGAIN: Final = timedelta(milliseconds=200)
-# Of each topic, versions that are waited for at a time, or were in vain; and as many prefixes.
+# Of each topic, versions that are waited for, or were in vain, within FORGET_AFTER; and as many
+# prefixes. No more are waited for.
 VERSIONS_MAX: Final = 1_000
+# What was in vain is waited for again.
+FORGET_AFTER: Final = timedelta(hours=1)
 
 
 class VersionWait:
     """Says which chunks cannot be read yet, each unknown version holding them for WAIT_MAX.
 
-    After that its messages are unreadable, and discarded with that reason. Meanwhile the partition
+    The registry is asked at once about an id of its; its word that there is none ends the waiting.
+    After that the messages are unreadable, and discarded with that reason. Meanwhile the partition
     stands still: the filters of its subscriptions cannot look at them, nor be skipped.
     """
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = monotonic,
+        *,
+        registered: RegisteredSchemas | None = None,
+    ) -> None:
         self._clock = clock
+        self._registered = registered or RegisteredSchemas(None, TopicFormats(), clock=clock)
         # Apart, so that foreign records of a topic use up neither its versions nor other topics'.
+        # When each was read first, the oldest first.
         self._since: dict[tuple[str, bool], dict[bytes, float]] = {}
 
     def holds(self, schemas: AvroTopic, chunk: Chunk) -> bool:
@@ -38,10 +51,38 @@ class VersionWait:
         return any(waiting)
 
     def _waits(self, kind: tuple[str, bool], version: bytes, now: float) -> bool:
-        since = self._since.setdefault(kind, {})
-        if version not in since and len(since) >= VERSIONS_MAX:
+        since = self._first_read(kind, version, now)
+        if since is None:
             return False
-        return now - since.setdefault(version, now) < WAIT_MAX.total_seconds()
+        topic, named = kind
+        # What a header names is a version of ours, of which the control plane will tell.
+        if not named and self._registered.denies(topic, since):
+            return False
+        waits = now - since < WAIT_MAX.total_seconds()
+        if waits:
+            self._registered.want(topic)
+        return waits
+
+    def _first_read(self, kind: tuple[str, bool], version: bytes, now: float) -> float | None:
+        """When it was; None: there are too many others."""
+        known = self._since.get(kind, {})
+        if version in known and now - known[version] < FORGET_AFTER.total_seconds():
+            return known[version]
+        self._forget(now)
+        known = self._since.setdefault(kind, {})
+        if len(known) >= VERSIONS_MAX:
+            return None
+        known[version] = now
+        return now
+
+    def _forget(self, now: float) -> None:
+        """Drop what was read first long ago; seldom, as often as something new is read."""
+        until = now - FORGET_AFTER.total_seconds()
+        for kind, known in list(self._since.items()):
+            while known and next(iter(known.values())) <= until:
+                del known[next(iter(known))]
+            if not known:
+                del self._since[kind]
 
 
 def _written_by(record: Record) -> tuple[bool, bytes]:

@@ -11,10 +11,13 @@ from app.domain.filters import Filter, FilterType
 from app.domain.message import NewRecord
 from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
+from app.registry import open_registry
 from app.schemata.avro import AvroCodec
 from tests.fakes.egress import LOOPBACK
+from tests.fakes.registry import FakeRegistry
 from tests.fakes.subscriber import Subscriber
 from tests.fakes.worker import World
+from tests.integration.api.server import serving
 from workers.delivery.sender import Sender
 
 FIRST = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}'
@@ -138,3 +141,29 @@ async def test_a_message_that_is_ahead_of_its_schema_waits_for_it() -> None:
             _, *received = await subscriber.wait_for(3)
     assert sorted(each.body for each in received) == [b'{"a":1,"b":"x"}', b'{"a":2,"b":"x"}']
     assert world.plane.undelivered == []
+
+
+async def test_an_id_that_only_the_registry_knows_is_delivered_and_no_other() -> None:
+    registry = FakeRegistry()
+    async with (
+        serving(registry.app()) as served,
+        open_registry(str(served.base_url)) as client,
+        delivering() as (world, subscriber),
+    ):
+        world.registry = client
+        topic = await an_avro_topic(world, ONE)
+        registry.put(topic.name, FIRST)
+        number = registry.subjects[topic.name][registry.put(topic.name, SECOND)]["id"]
+        await world.subscribe(topic, endpoint=subscriber.url)
+        async with world.worker():
+            body = record(7, TWO).value
+            # A foreign producer's: Confluent's prefix, and no headers.
+            known, unknown = (b"\0" + each.to_bytes(4) + body for each in (number, number + 9))
+            await world.log.append(topic.name, [NewRecord(value=known), NewRecord(value=unknown)])
+            (received,) = await subscriber.wait_for(1)
+            assert received.body == b'{"a":7,"b":"x"}'
+            await world.plane.until(lambda: len(world.plane.undelivered) == 1)
+    (discarded,) = world.plane.undelivered
+    assert "the version of its schema is not known" in discarded.reason
+    # The control plane learns of it by the API.
+    assert world.plane.topics[topic.name].schemas == (ONE,)

@@ -1,9 +1,12 @@
 """Messages whose schema is not known yet: waited for, in the tail and when catching up."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
+from app.domain.errors import SchemaRegistryError
 from app.domain.feed import Changes
 from app.domain.message import Partition, Record
 from app.domain.schema import ContentType, TopicSchema
@@ -11,12 +14,14 @@ from app.domain.topic import Topic
 from app.log.interface import Chunk
 from app.schemata.formats import TopicFormats
 from app.schemata.messages import AvroTopic
+from app.schemata.versions import Registered
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader
 from tests.fakes.supervised import until
 from workers.reading.catchup import CatchUp
 from workers.reading.feed import Batch
 from workers.reading.reader import Reader
-from workers.reading.versions import VERSIONS_MAX, WAIT_MAX, VersionWait
+from workers.reading.registered import SETTLING_S, RegisteredSchemas
+from workers.reading.versions import FORGET_AFTER, VERSIONS_MAX, WAIT_MAX, VersionWait
 
 SOON = timedelta(milliseconds=1)
 
@@ -120,3 +125,159 @@ def test_many_foreign_prefixes_end_no_waiting_for_versions_nor_of_other_topics()
     other = replace(foreign, partition=Partition("other", 0), records=foreign.records[-1:])
     assert wait.holds(schemas, other)
     assert not wait.holds(schemas, replace(foreign, records=[Record(0, 0, None, b"\0abcd", [])]))
+
+
+def prefixed(number: int, *, offset: int = 0) -> Chunk:
+    """A foreign producer's: Confluent's prefix with that id, and the 7 behind it."""
+    record = Record(offset, 0, None, b"\0" + number.to_bytes(4) + b"\x0e", [])
+    return Chunk(ORDERS, offset, offset + 1, [record], 10)
+
+
+class ScriptedRegistry:
+    """A registry with the versions and ids that a test gives it, or that does not answer."""
+
+    def __init__(self, **texts: str) -> None:
+        self.has = {int(name[1:]): text for name, text in texts.items()}
+        self.is_down = False
+        self.breaks = False
+        self.listed: asyncio.Queue[str] = asyncio.Queue()
+        self.asked: list[int] = []
+
+    async def versions(self, topic: str) -> list[int]:
+        self.listed.put_nowait(topic)
+        if self.breaks:
+            raise RuntimeError("a defect")
+        if self.is_down:
+            raise SchemaRegistryError("it does not answer")
+        return sorted(self.has)
+
+    async def version(self, topic: str, number: int) -> Registered | None:
+        del topic
+        self.asked.append(number)
+        return Registered(version=number, id=number, text=self.has[number])
+
+
+class Asked:
+    """A wait with a registry behind it, and a clock that stands still."""
+
+    def __init__(self, registry: ScriptedRegistry) -> None:
+        self.now = 0.0
+        self.registry = registry
+        self.formats = TopicFormats()
+        self.formats.apply(known(1))
+        self.registered = RegisteredSchemas(registry, self.formats, clock=lambda: self.now)
+        self.wait = VersionWait(lambda: self.now, registered=self.registered)
+
+    def holds(self, chunk: Chunk) -> bool:
+        schemas = self.formats.avro(ORDERS.topic)
+        assert schemas is not None
+        return self.wait.holds(schemas, chunk)
+
+    async def looked(self) -> None:
+        """Return when the registry was asked once more, and its answer is known."""
+        await self.registry.listed.get()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def asked(registry: ScriptedRegistry) -> AsyncIterator[Asked]:
+    found = Asked(registry)
+    running = asyncio.get_running_loop().create_task(found.registered.run())
+    try:
+        yield found
+        assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_id_that_is_not_known_is_looked_up_in_the_registry_at_once() -> None:
+    async with asked(ScriptedRegistry(v2='"int"', v3='"long"')) as it:
+        assert it.holds(prefixed(2))
+        await it.looked()
+        assert not it.holds(prefixed(2))
+        assert it.registry.asked == [2, 3]
+    avro = it.formats.avro(ORDERS.topic)
+    assert avro is not None
+    assert avro.message(prefixed(2).records[0], ORDERS).body == b"7"
+
+
+async def test_an_id_that_the_registry_does_not_have_twice_is_waited_for_no_longer() -> None:
+    async with asked(ScriptedRegistry(v1='"int"')) as it:
+        assert it.holds(prefixed(9))
+        await it.looked()
+        assert it.holds(prefixed(9))
+        assert it.registry.listed.empty()
+        it.now = SETTLING_S
+        assert it.holds(prefixed(9))
+        await it.looked()
+        assert not it.holds(prefixed(9))
+        # And so is each message with it from then on: nothing is asked for it.
+        it.now = FORGET_AFTER.total_seconds() - 1
+        assert not it.holds(prefixed(9, offset=5))
+        assert it.registry.listed.empty()
+
+
+async def test_a_registry_that_does_not_answer_denies_nothing() -> None:
+    registry = ScriptedRegistry(v2='"int"')
+    registry.is_down = True
+    async with asked(registry) as it:
+        for second in range(3):
+            it.now = float(second)
+            assert it.holds(prefixed(2))
+            await it.looked()
+        registry.is_down, registry.breaks = False, True
+        it.now = 3.0
+        assert it.holds(prefixed(2))
+        await it.looked()
+        registry.breaks = False
+        it.now = 4.0
+        assert it.holds(prefixed(2))
+        await it.looked()
+        assert not it.holds(prefixed(2))
+
+
+async def test_a_registered_text_that_is_no_schema_is_asked_for_once() -> None:
+    async with asked(ScriptedRegistry(v2='{"type": "nothing"}')) as it:
+        for second in range(2):
+            it.now = float(second)
+            assert it.holds(prefixed(2))
+            await it.looked()
+        assert not it.holds(prefixed(2))
+        assert it.registry.asked == [2]
+
+
+async def test_the_registry_denies_no_version_that_a_header_names() -> None:
+    async with asked(ScriptedRegistry()) as it:
+        for second in range(3):
+            it.now = float(second)
+            assert it.holds(written_by(2))
+            await it.looked()
+
+
+def test_what_was_waited_for_in_vain_is_forgotten_and_makes_room() -> None:
+    now = [0.0]
+    wait, schemas = VersionWait(lambda: now[0]), AvroTopic(a_topic(1))
+    foreign = [prefixed(number).records[0] for number in range(2, VERSIONS_MAX + 2)]
+    assert wait.holds(schemas, Chunk(ORDERS, 0, 1, foreign, 10))
+    now[0] = WAIT_MAX.total_seconds()
+    assert not wait.holds(schemas, Chunk(ORDERS, 0, 1, foreign, 10))
+    assert not wait.holds(schemas, prefixed(VERSIONS_MAX + 5))
+    now[0] = FORGET_AFTER.total_seconds()
+    assert wait.holds(schemas, prefixed(VERSIONS_MAX + 5))
+    assert wait.holds(schemas, prefixed(2))
+
+
+def test_what_was_learned_is_kept_until_the_control_plane_has_it() -> None:
+    formats = TopicFormats()
+    formats.apply(known(1))
+    formats.learn(ORDERS.topic, [Registered(version=2, id=2, text='"long"')])
+    assert formats.versions(ORDERS.topic) == {1, 2}
+    formats.apply(known(1, 3))
+    assert formats.versions(ORDERS.topic) == {1, 2, 3}
+    formats.apply(Changes(number=3, deleted_topics=frozenset({ORDERS.topic})))
+    formats.apply(known(1))
+    assert formats.versions(ORDERS.topic) == {1}
+    formats.learn("shop.nothing", [Registered(version=2, id=2, text='"long"')])
+    assert formats.versions("shop.nothing") == frozenset()

@@ -1,0 +1,128 @@
+"""Schemas that records name by their ids in a registry, before word of them has come here."""
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import AngeliaError
+from app.domain.schema import ContentType
+from app.schemata.compiled import require_schema
+from app.schemata.formats import TopicFormats
+from app.schemata.versions import Registered
+
+# A topic is looked up once in so many seconds, for however many records.
+LOOK_EVERY_S: Final = 1.0
+# A registry of several servers may know an id a moment later on one of them: it says no twice.
+SETTLING_S: Final = 1.0
+# New versions that are asked for in one look, the newest.
+TAKEN_OVER_MAX: Final = 50
+# What is remembered of topics is dropped when there are so many.
+TOPICS_MAX: Final = 1_000
+
+_log = structlog.get_logger()
+
+
+class Registry(Protocol):
+    """A schema registry, see `app.registry`."""
+
+    async def versions(self, topic: str) -> list[int]:
+        """The versions of the topic's subject."""
+
+    async def version(self, topic: str, number: int) -> Registered | None:
+        """One of them."""
+
+
+class RegisteredSchemas:
+    """Has a registry asked about topics, in the background, one after the other.
+
+    What it answers is known in `formats`. The control plane learns it from the API processes, which
+    look at the registry now and then.
+    """
+
+    def __init__(
+        self,
+        registry: Registry | None,
+        formats: TopicFormats,
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Without a registry nothing is asked, and nothing denied."""
+        self._registry = registry
+        self._formats = formats
+        self._clock = clock
+        # In the order in which they are asked about.
+        self._wanted: dict[str, None] = {}
+        self._on_wanted = asyncio.Event()
+        # When the last look at a topic began, and the last one that was answered.
+        self._looked: dict[str, float] = {}
+        self._answered: dict[str, float] = {}
+        # Versions that are no schemas here: asked for once.
+        self._unusable: dict[str, set[int]] = {}
+
+    def want(self, topic: str) -> None:
+        """Have the registry asked about the topic, unless it just was."""
+        looked = self._looked.get(topic)
+        is_due = looked is None or self._clock() - looked >= LOOK_EVERY_S
+        if self._registry is not None and is_due:
+            self._wanted[topic] = None
+            self._on_wanted.set()
+
+    def denies(self, topic: str, since: float) -> bool:
+        """Whether the registry does not have what is not known by now, and was not at `since`."""
+        answered = self._answered.get(topic)
+        return answered is not None and answered >= since + SETTLING_S
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        if self._registry is None:
+            return
+        while True:
+            await self._on_wanted.wait()
+            topic = next(iter(self._wanted))
+            await self._look(self._registry, topic)
+            del self._wanted[topic]
+            if not self._wanted:
+                self._on_wanted.clear()
+
+    async def _look(self, registry: Registry, topic: str) -> None:
+        began = self._begun(topic)
+        try:
+            found = await self._new_versions(registry, topic)
+            self._formats.learn(topic, found)
+        except AngeliaError as exc:
+            _log.warning("schema_registry_not_asked", topic=topic, reason=exc.message)
+        except Exception:  # noqa: BLE001 - messages wait as they do without an answer
+            _log.exception("schema_registry_look_broke", topic=topic)
+        else:
+            # Reached only when what it has is known: now what is not known is what it has not.
+            self._answered[topic] = began
+
+    def _begun(self, topic: str) -> float:
+        if len(self._looked) >= TOPICS_MAX:
+            for each in (self._looked, self._answered, self._unusable):
+                each.clear()
+        self._looked[topic] = self._clock()
+        return self._looked[topic]
+
+    async def _new_versions(self, registry: Registry, topic: str) -> list[Registered]:
+        have = self._formats.versions(topic) | self._unusable.get(topic, set())
+        missing = [each for each in await registry.versions(topic) if each not in have]
+        found = [await registry.version(topic, each) for each in missing[-TAKEN_OVER_MAX:]]
+        return [each for each in found if each is not None and self._is_usable(topic, each)]
+
+    def _is_usable(self, topic: str, found: Registered) -> bool:
+        try:
+            require_schema(ContentType.AVRO, found.text)
+        except AngeliaError as exc:
+            self._unusable.setdefault(topic, set()).add(found.version)
+            _log.warning(
+                "registered_schema_unusable",
+                topic=topic,
+                version=found.version,
+                reason=exc.message,
+            )
+            return False
+        return True
