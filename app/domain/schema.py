@@ -28,12 +28,16 @@ class TopicSchema:
 
     `id` is the schema's in the registry; without one, made of its text. One that is `retired`
     says what older messages are, and new ones are no more held against it.
+    `kind` is set where it is another than the topic's content type: on a topic that became AVRO,
+    JSON for the schemas from before; on a JSON topic, AVRO for the schema that is kept for that.
+    Such a version is `retired`, too.
     """
 
     version: int
     id: int
     text: str
     retired: bool = False
+    kind: ContentType | None = None
 
 
 def require_schemas(schemas: tuple[TopicSchema, ...]) -> None:

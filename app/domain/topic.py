@@ -95,6 +95,7 @@ class Topic:
     Only the topic's owners subscribe to it when it is `subscribing_restricted`.
     `tracking` says what is traced of its publications.
     `schemas` are the versions of its schema, the oldest first; an AVRO topic has one at least.
+    One that was `migrated_from_json` has JSON messages from before it became AVRO.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Topic:
     auth: PublishAuth = field(default_factory=PublishAuth)
     subscribing_restricted: bool = False
     content_type: ContentType = ContentType.JSON
+    migrated_from_json: bool = False
     schemas: tuple[TopicSchema, ...] = ()
     offline_storage: OfflineStorage = field(default_factory=OfflineStorage)
     created_at: datetime | None = None
@@ -140,11 +142,20 @@ class Topic:
         require_schemas(self.schemas)
         if self.content_type is ContentType.AVRO and self.schema is None:
             raise ValidationFailedError.of("schema", "must be there when contentType is AVRO")
+        if self.migrated_from_json and self.content_type is ContentType.JSON:
+            message = "must be false while contentType is JSON: set contentType to AVRO with it"
+            raise ValidationFailedError.of("migratedFromJsonType", message)
 
     @property
     def schema(self) -> TopicSchema | None:
         """The version that messages are held against unless they name another."""
         return next((each for each in reversed(self.schemas) if not each.retired), None)
+
+    @property
+    def kept_schema(self) -> TopicSchema | None:
+        """The Avro schema that a JSON topic has for the time when it becomes AVRO."""
+        kept = (each for each in reversed(self.schemas) if each.kind is ContentType.AVRO)
+        return next(kept, None)
 
     @property
     def group(self) -> str:

@@ -4,6 +4,9 @@ A record says by its headers `sv` and `sid` which version it was written by. One
 foreign producer's: it has the prefix of Confluent's registry (a zero byte, and the id of its schema
 in four), or is of the latest version. One that says that it is JSON is taken for that. Where ids
 are a registry's, one with the prefix of a schema that is not known here cannot be read.
+
+A topic that was JSON has messages from before: those without `sv` that were published here, and of
+foreign ones what is JSON. They are what they were.
 """
 
 import re
@@ -15,12 +18,14 @@ import orjson
 from app.domain.errors import ValidationFailedError
 from app.domain.message import (
     HEADER_CONTENT_TYPE,
+    HEADER_ID,
     HEADER_SCHEMA_ID,
     HEADER_SCHEMA_VERSION,
     Message,
     Partition,
     Record,
 )
+from app.domain.retransmission import HEADER_SOURCE
 from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.schemata.avro import AvroCodec, AvroError
@@ -54,17 +59,40 @@ class AvroTopic:
     """The schemas of one AVRO topic, and what its records are by them."""
 
     def __init__(self, topic: Topic) -> None:
-        self._versions = {b"%d" % each.version: each for each in topic.schemas}
-        self._ids = {each.id: each for each in topic.schemas}
+        own = [each for each in topic.schemas if each.kind is None]
+        self._versions = {b"%d" % each.version: each for each in own}
+        self._ids = {each.id: each for each in own}
         self._is_registered = is_registered(topic)
-        self.latest = topic.schemas[-1] if topic.schemas else None
+        self.was_json = topic.migrated_from_json
+        self._name = topic.name.encode()
+        self.latest = own[-1] if own else None
 
     def knows(self, record: Record) -> bool:
         """Whether the version that the record names is known here, if it names one."""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return self._named(version, record) is not None
-        return not (_is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
+        return not (self.is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
+
+    def is_avro(self, record: Record) -> bool:
+        """Whether the record is Avro; else it is what a JSON topic has."""
+        if record.header(HEADER_SCHEMA_VERSION) is not None:
+            return True
+        given = record.header(HEADER_CONTENT_TYPE)
+        media = None if given is None else given.partition(b";")[0].strip().lower()
+        if media == JSON:
+            return False
+        return not self.was_json or media == AVRO or not self._is_from_before(record)
+
+    def _is_from_before(self, record: Record) -> bool:
+        """Whether a record that names no schema is from when its topic was JSON."""
+        # What is published here as Avro names its schema.
+        return self._was_published_here(record) or _is_json(record.value or b"")
+
+    def _was_published_here(self, record: Record) -> bool:
+        """Whether it has an id, and not one that stands for the place of a foreign record."""
+        given, source = record.header(HEADER_ID), record.header(HEADER_SOURCE)
+        return given is not None and (source is None or given != b"%b/%b" % (self._name, source))
 
     def message(self, record: Record, partition: Partition) -> "AvroMessage":
         """The record as the delivery line sees it."""
@@ -112,9 +140,9 @@ class AvroMessage(Message):
         super().__init__(record, partition)
         # None: the record is JSON.
         self._written: tuple[bytes, TopicSchema | None] | None = None
-        if _is_avro(record):
+        if schemas.is_avro(record):
             self._written = schemas.written(record)
-        self.content_type = JSON
+            self.content_type = JSON
 
     @property
     def body(self) -> bytes | None:
@@ -148,6 +176,11 @@ class AvroMessage(Message):
     def raw(self) -> bytes:
         """As `Message.raw`."""
         return self._stored or b""
+
+    @property
+    def may_stay_json(self) -> bool:
+        """Whether it has a body that may be from before its topic became AVRO."""
+        return self._written is None and self._stored is not None and self._schemas.was_json
 
     def avro(self) -> Written:
         """The message in Avro; UnreadableError."""
@@ -213,8 +246,9 @@ def prefix_id(body: bytes) -> int | None:
     return int.from_bytes(body[1:PREFIX_LENGTH])
 
 
-def _is_avro(record: Record) -> bool:
-    if record.header(HEADER_SCHEMA_VERSION) is not None:
-        return True
-    given = record.header(HEADER_CONTENT_TYPE)
-    return given is None or given.partition(b";")[0].strip().lower() != JSON
+def _is_json(body: bytes) -> bool:
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return True

@@ -38,7 +38,8 @@ def first_schema(
 
 def is_registered(topic: Topic) -> bool:
     """Whether the ids of its schemas are a registry's, and not made of their texts."""
-    return any(each.id != _made_id(topic.content_type, each.text) for each in topic.schemas)
+    own = (each for each in topic.schemas if each.kind is None)
+    return any(each.id != _made_id(topic.content_type, each.text) for each in own)
 
 
 @lru_cache(maxsize=COMPILED_MAX)
@@ -56,11 +57,11 @@ def with_schema(topic: Topic, text: str, registered: Registered | None = None) -
     if registered is not None:
         return with_registered(topic, [registered])
     if topic.schema is not None:
-        if _is_same(topic.schema.text, text):
+        if is_same(topic.schema.text, text):
             return topic
         require_backward(topic, text)
     last = topic.schemas[-1].version if topic.schemas else 0
-    added = TopicSchema(version=last + 1, id=_free_id(topic, text), text=text)
+    added = TopicSchema(version=last + 1, id=free_id(topic, topic.content_type, text), text=text)
     return replace(topic, schemas=(*topic.schemas, added))
 
 
@@ -108,7 +109,7 @@ def schema_asked(
     raise SchemaVersionNotFoundError(f"Topic {topic.name} has no {named}")
 
 
-def _is_same(text: str, other: str) -> bool:
+def is_same(text: str, other: str) -> bool:
     """Whether they say the same, however they are laid out."""
     return text == other or bool(orjson.loads(text) == orjson.loads(other))
 
@@ -117,8 +118,9 @@ def _registered(found: Registered) -> TopicSchema:
     return TopicSchema(version=found.version, id=found.id, text=found.text)
 
 
-def _free_id(topic: Topic, text: str) -> int:
-    found = schema_id(topic.content_type, text)
+def free_id(topic: Topic, kind: ContentType, text: str) -> int:
+    """The id of a schema of that kind that the topic shall have, made of its text."""
+    found = schema_id(kind, text)
     taken = {each.id for each in topic.schemas if each.text != text}
     while found in taken:
         found += 1

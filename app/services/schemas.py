@@ -18,6 +18,7 @@ from app.domain.errors import (
 from app.domain.schema import ContentType
 from app.domain.topic import Topic
 from app.schemata.compiled import require_schema
+from app.schemata.migration import is_to_be_kept, with_kept_schema, without_kept_schema
 from app.schemata.versions import (
     Registered,
     first_schema,
@@ -105,19 +106,26 @@ class SchemaService:
         """
         if wanted.schema is None or wanted.schemas == current.schemas:
             return None
-        return await self.registered(current.name, current.content_type, wanted.schema.text)
+        return await self.registered(current.name, wanted.content_type, wanted.schema.text)
 
-    async def add(self, name: str, text: str, *, check: Check[Topic] = whatever) -> Topic:
+    async def add(
+        self, name: str, text: str, *, keep: bool = False, check: Check[Topic] = whatever
+    ) -> Topic:
         """Have it be the newest version, unless it is; what `TopicService.change` raises.
 
+        With `keep` a JSON topic keeps an Avro schema for the time when it becomes AVRO.
         ValidationFailedError for `schema`, SchemaRegistryError.
         """
         current = await self._topics.get(name)
         check(current)
-        registered = await self.registered(name, current.content_type, text)
+        is_kept = keep and is_to_be_kept(current, text)
+        kind = ContentType.AVRO if is_kept else current.content_type
+        registered = await self.registered(name, kind, text)
 
         def edit(topic: Topic) -> Topic:
             check(topic)
+            if is_kept and topic.content_type is ContentType.JSON:
+                return with_kept_schema(topic, text, registered)
             return with_schema(topic, text, registered)
 
         return await self._topics.change(name, edit)
@@ -132,12 +140,12 @@ class SchemaService:
         if current.content_type is ContentType.AVRO:
             message = f"Topic {name} is of AVRO, whose messages nobody could read without a schema"
             raise OperationDisabledError(message)
-        if self._registry is not None and current.schema is not None:
+        if self._registry is not None and (current.schema or current.kept_schema):
             await self._registry.delete(name)
 
         def edit(topic: Topic) -> Topic:
             check(topic)
-            return without_schema(topic)
+            return without_schema(without_kept_schema(topic))
 
         return await self._topics.change(name, edit)
 

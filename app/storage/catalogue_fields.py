@@ -122,6 +122,7 @@ def _topic_columns() -> Columns:
         "maxMessageSize": stored.integer("message_size_max"),
         "throughputQuota": stored.integer("throughput_quota"),
         "subscribingRestricted": stored.flag("subscribing_restricted"),
+        "migratedFromJsonType": stored.flag("migrated_from_json"),
         **_traced(stored),
         **_owned(TopicRow),
     }

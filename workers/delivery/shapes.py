@@ -18,9 +18,22 @@ def shape_of(subscription: Subscription) -> Shape | None:
 
 
 def avro(message: Message) -> tuple[Outgoing, bytes]:
-    """The message in Avro, with the version and the id of its schema (as in Hermes)."""
+    """The message in Avro, with the version and the id of its schema (as in Hermes).
+
+    One from before its topic became AVRO is sent as it is, where the schema does not fit it, or
+    where it was read before that.
+    """
     if not isinstance(message, AvroMessage):
-        raise UnreadableError("the topic has no Avro")
-    body, schema = message.avro()
+        return _as_it_is(message)
+    try:
+        body, schema = message.avro()
+    except UnreadableError:
+        if message.may_stay_json:
+            return _as_it_is(message)
+        raise
     said = [(b"Schema-Version", b"%d" % schema.version), (b"Schema-Id", b"%d" % schema.id)]
     return Outgoing(message.id, AVRO, [*said, *message.propagated]), body
+
+
+def _as_it_is(message: Message) -> tuple[Outgoing, bytes]:
+    return Outgoing(message.id, message.content_type, message.propagated), message.body or b""

@@ -11,7 +11,7 @@ from app.domain.errors import AngeliaError
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog
 from app.schemata.formats import TopicFormats
-from workers.reading.decoding import decoded
+from workers.reading.decoding import Decoder
 from workers.reading.feed import Batch
 from workers.reading.versions import VersionWait
 
@@ -58,8 +58,7 @@ class CatchUp:
         retry_pause: timedelta = RETRY_PAUSE,
     ) -> None:
         self._log = log
-        self._formats = formats or TopicFormats()
-        self._versions = versions or VersionWait()
+        self._decoder = Decoder(formats or TopicFormats(), versions or VersionWait())
         self._retry_pause = retry_pause
         self._wanted: dict[tuple[Partition, int], _Wish] = {}
         self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()
@@ -112,14 +111,15 @@ class CatchUp:
                     self._take(offset, chunk)
 
     def _take(self, offset: int, chunk: Chunk) -> None:
-        schemas = self._formats.avro(chunk.partition.topic)
-        if schemas is not None and self._versions.holds(schemas, chunk):
+        batch = self._decoder.batch(chunk)
+        if batch is None:
             self._ask_again(chunk.partition, offset, "a version of its schema is not known yet")
         elif chunk.next_offset == offset:
             # The tail has seen more: a new leader that is not so far yet. Not in a tight loop.
             self._ask_again(chunk.partition, offset, "there is nothing yet")
         else:
-            self._feed(chunk.partition, offset, self._kept_batch(chunk), gap=chunk.gap)
+            self._keep(chunk, batch)
+            self._feed(chunk.partition, offset, batch, gap=chunk.gap)
 
     def _feed(self, partition: Partition, offset: int, batch: Batch, *, gap: bool) -> None:
         for fed in self._wanted.pop((partition, offset)).waiting:
@@ -139,10 +139,8 @@ class CatchUp:
                 return batch
         return None
 
-    def _kept_batch(self, chunk: Chunk) -> Batch:
-        batch = decoded(chunk, schemas=self._formats.avro(chunk.partition.topic))
+    def _keep(self, chunk: Chunk, batch: Batch) -> None:
         if batch.messages:
             self._kept[chunk.partition, chunk.offset] = batch
         if len(self._kept) > KEPT_CHUNKS:
             self._kept.popitem(last=False)
-        return batch

@@ -2,12 +2,50 @@
 
 import structlog
 
-from app.domain.message import BrokenMessage, Message, Partition, Record
+from app.domain.message import (
+    HEADER_SCHEMA_VERSION,
+    BrokenMessage,
+    Message,
+    Partition,
+    Record,
+)
 from app.log.interface import Chunk
-from app.schemata.messages import AvroTopic, Reading
+from app.schemata.formats import TopicFormats
+from app.schemata.messages import AVRO, AvroTopic, Reading
 from workers.reading.feed import Batch
+from workers.reading.versions import VersionWait
 
 _log = structlog.get_logger()
+
+
+class Decoder:
+    """Decodes chunks by what the records of their topics are, as `formats` says.
+
+    A chunk may be here before word of its schemas is, or of its topic that has just become AVRO.
+    """
+
+    def __init__(self, formats: TopicFormats, versions: VersionWait) -> None:
+        self._formats = formats
+        self._versions = versions
+
+    def batch(self, chunk: Chunk, *, since: int = 0) -> Batch | None:
+        """The chunk's messages at `since` and above; None: it is to be read again, later."""
+        topic = chunk.partition.topic
+        schemas = self._formats.avro(topic)
+        if schemas is not None and self._versions.holds(schemas, chunk):
+            return None
+        batch = decoded(chunk, since=since, schemas=schemas)
+        if schemas is None and _has_avro(batch, chunk) and self._versions.holds_topic(topic):
+            return None
+        return batch
+
+
+def _has_avro(batch: Batch, chunk: Chunk) -> bool:
+    """Whether a record says that it is published as Avro."""
+    # The first alone is asked of nearly all chunks, and costs next to nothing.
+    return any(each.content_type == AVRO for each in batch.messages) and any(
+        record.header(HEADER_SCHEMA_VERSION) is not None for record in chunk.records
+    )
 
 
 def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -> Batch:

@@ -11,7 +11,7 @@ from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog, Tail
 from app.schemata.formats import TopicFormats
 from workers.reading.catchup import RETRY_PAUSE, CatchUp, Fed
-from workers.reading.decoding import decoded
+from workers.reading.decoding import Decoder
 from workers.reading.feed import Feed, TailReader
 from workers.reading.registered import RegisteredSchemas, Registry
 from workers.reading.versions import LOOK_AGAIN, VersionWait
@@ -41,10 +41,11 @@ class Reader:
         # What the records of topics are; whoever follows the control plane keeps it.
         self.formats = TopicFormats()
         self._registered = RegisteredSchemas(registry, self.formats)
-        self._versions = VersionWait(registered=self._registered)
+        versions = VersionWait(registered=self._registered)
+        self._decoder = Decoder(self.formats, versions)
         # They are looked at again a little later.
         self._waiting: set[Partition] = set()
-        self._catch_up = CatchUp(log, self.formats, self._versions)
+        self._catch_up = CatchUp(log, self.formats, versions)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -107,11 +108,11 @@ class Reader:
             self._put(feed, chunk)
 
     def _put(self, feed: Feed, chunk: Chunk) -> None:
-        schemas = self.formats.avro(feed.partition.topic)
-        if schemas is not None and self._versions.holds(schemas, chunk):
+        batch = self._decoder.batch(chunk, since=feed.end)
+        if batch is None:
             self._look_later(feed.partition)
             return
-        feed.put(decoded(chunk, since=feed.end, schemas=schemas))
+        feed.put(batch)
         if feed.held:
             self._tail.unfollow(feed.partition)
 

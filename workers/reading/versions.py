@@ -50,6 +50,13 @@ class VersionWait:
         waiting = [self._waits((topic, named), each, now) for named, each in unknown]
         return any(waiting)
 
+    def holds_topic(self, topic: str) -> bool:
+        """Whether Avro in a JSON topic is to be read again: word that it is AVRO may be late."""
+        # No version is empty.
+        now = self._clock()
+        since = self._first_read((topic, True), b"", now)
+        return since is not None and now - since < WAIT_MAX.total_seconds()
+
     def _waits(self, kind: tuple[str, bool], version: bytes, now: float) -> bool:
         since = self._first_read(kind, version, now)
         if since is None:

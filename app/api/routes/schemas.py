@@ -22,6 +22,8 @@ from app.domain.errors import (
     ValidationFailedError,
 )
 from app.domain.schema import TopicSchema
+from app.domain.topic import Topic
+from app.schemata.versions import is_same
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)
 
@@ -50,13 +52,18 @@ _READ: Final[Responses] = {
     204: {"description": "There is none"},
 }
 
+_VALIDATE: Final = (
+    "a schema is always validated; with false, as in Hermes, a JSON topic takes an Avro schema, and"
+    " keeps it for when it becomes AVRO"
+)
+
 Number = Annotated[int, Path(ge=0, le=(1 << 32) - 1)]
 
 
 @router.get("/{topic}/schema", dependencies=[requires(Role.ANY)], responses=_READ | errors(404))
 async def get_schema(topic: TopicName, services: ServicesOf) -> Response:
-    """The schema that what is published is held against."""
-    return _told((await services.topics.get(topic)).schema)
+    """The schema that what is published is held against, or is kept for the change to AVRO."""
+    return _told(_shown(await services.topics.get(topic)))
 
 
 @router.get(
@@ -108,17 +115,17 @@ async def add_schema(
     topic: TopicName,
     services: ServicesOf,
     *,
-    validate: Annotated[bool, Query(description="as in Hermes; it is always validated")] = True,
+    validate: Annotated[bool, Query(description=_VALIDATE)] = True,
 ) -> Response:
     """Have another version of the schema in force.
 
     An Avro schema must read what the version before it has written. The text of the version in
     force changes nothing.
     """
-    del validate
     text = await read_text(request)
-    changed = await services.schemas.add(topic, text, check=check(request))
-    headers = etag(changed) | (_headers(changed.schema) if changed.schema else {})
+    changed = await services.schemas.add(topic, text, keep=not validate, check=check(request))
+    added = _added(changed, text)
+    headers = etag(changed) | (_headers(added) if added else {})
     return answer(status=201, notes=AnswerNotes(extra=headers))
 
 
@@ -132,6 +139,15 @@ async def delete_schema(request: Request, topic: TopicName, services: ServicesOf
     """Hold what is published against no schema any more; versions count on from the last."""
     changed = await services.schemas.remove(topic, check=check(request))
     return answer(notes=AnswerNotes(extra=etag(changed)))
+
+
+def _added(topic: Topic, text: str) -> TopicSchema | None:
+    kept = topic.kept_schema
+    return kept if kept and is_same(kept.text, text) else topic.schema
+
+
+def _shown(topic: Topic) -> TopicSchema | None:
+    return topic.schema or topic.kept_schema
 
 
 def _told(schema: TopicSchema | None) -> Response:

@@ -97,16 +97,17 @@ async def change_topic(
 ) -> Response:
     """Change a topic by a merge patch."""
     asked = await json_request(request)
+    body = await _migrated_by_registry(services, topic, asked.body)
     registered = NOT_REGISTERED
 
     def edit(current: Topic) -> Topic:
-        return changed_topic(current, asked.body, strict=asked.strict, registered=registered)
+        return changed_topic(current, body, strict=asked.strict, registered=registered)
 
-    if asked.body.get("alternateTopic") is not None:
+    if body.get("alternateTopic") is not None:
         current = await services.topics.get(topic)
         if (wanted := edit(current).alternate_topic) != current.alternate_topic:
             await _require_alternate(services, caller, wanted)
-    if asked.body.get("schema"):
+    if body.get("schema"):
         current = await services.topics.get(topic)
         check(request)(current)
         registered = await services.schemas.registered_change(current, edit(current))
@@ -144,6 +145,16 @@ async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject
         return body
     known = await services.schemas.known(name)
     return body if known is None else body | {"schema": known.text}
+
+
+async def _migrated_by_registry(services: Services, name: str, body: JsonObject) -> JsonObject:
+    """`body`, where the topic becomes AVRO by it, with the schema that the registry has."""
+    if body.get("contentType") != ContentType.AVRO or body.get("schema"):
+        return body
+    current = await services.topics.get(name)
+    if current.content_type is ContentType.AVRO or current.kept_schema is not None:
+        return body
+    return await _with_known_schema(services, {"name": name} | body)
 
 
 async def _require_alternate(services: Services, caller: Caller, name: str | None) -> None:

@@ -55,6 +55,7 @@ from app.domain.topic import (
 from app.domain.trace import TrackingMode
 from app.filtering.expressions import checked_message_expression
 from app.filtering.header_names import require_propagated
+from app.schemata.migration import is_migration, migrated_schemas, require_migration
 from app.schemata.versions import Registered, first_schema, with_schema, without_schema
 
 Unit = Literal["SECONDS", "MINUTES", "HOURS", "DAYS"]
@@ -78,7 +79,6 @@ OTHER_FIELDS: Final = OtherFields(
     read_only=frozenset({"createdAt", "modifiedAt", "schemaVersion"}),
     unsupported={
         "jsonToAvroDryRun": Unsupported(harmless=off),
-        "migratedFromJsonType": Unsupported(harmless=off),
         "fallbackToRemoteDatacenterEnabled": Unsupported(harmless=off),
         "labels": Unsupported(harmless=only([])),
         "chaos": Unsupported(harmless=_chaos_off, refused=True),
@@ -241,7 +241,17 @@ class TopicBody(Schema):
     )
     content_type: Literal["JSON", "AVRO"] = Field(
         default="JSON",
-        description="what its messages are, for good; an AVRO topic has a schema from the start",
+        description=(
+            "what its messages are; an AVRO topic has a schema from the start, and never becomes"
+            " JSON. A JSON topic becomes AVRO with a schema and migratedFromJsonType"
+        ),
+    )
+    migrated_from_json_type: bool = Field(
+        default=False,
+        description=(
+            "set together with contentType, when a JSON topic becomes AVRO: what it had before is"
+            " delivered as JSON"
+        ),
     )
     # `schema` is a method of pydantic's models.
     schema_text: Text | None = Field(
@@ -295,6 +305,7 @@ class TopicBody(Schema):
             message_size_max=self.max_message_size,
             partitions=self.partitions,
             content_type=ContentType(self.content_type),
+            migrated_from_json=self.migrated_from_json_type,
             schemas=self._schemas(),
             alternate_topic=self.alternate_topic,
             throughput_quota=self.throughput_quota,
@@ -329,6 +340,7 @@ class TopicBody(Schema):
             max_message_size=topic.message_size_max,
             partitions=topic.partitions,
             content_type=topic.content_type.value,
+            migrated_from_json_type=topic.migrated_from_json,
             schema=topic.schema.text if topic.schema else None,
             alternate_topic=topic.alternate_topic,
             throughput_quota=topic.throughput_quota,
@@ -364,7 +376,6 @@ class TopicRead(TopicBody):
     schema_version: int | None = Field(
         default=None, description="that of its schema, which is held against what is published"
     )
-    migrated_from_json_type: bool = False
     json_to_avro_dry_run: bool = False
     chaos: ChaosRead = ChaosRead()
     fallback_to_remote_datacenter_enabled: bool = False
@@ -390,7 +401,11 @@ def _tracked(topic: Topic) -> JsonObject:
 def new_topic(body: JsonObject, *, strict: bool) -> Topic:
     """The topic a creation body describes; ValidationFailedError with every problem."""
     rules = Rules(others=OTHER_FIELDS, strict=strict)
-    return parse(TopicBody, merged({}, body), rules).to_domain()
+    wanted = parse(TopicBody, merged({}, body), rules)
+    if wanted.migrated_from_json_type:
+        message = "must be false for a new topic: it has no JSON from before"
+        raise ValidationFailedError.of("migratedFromJsonType", message)
+    return wanted.to_domain()
 
 
 def changed_topic(
@@ -401,19 +416,21 @@ def changed_topic(
     `registered`: what a registry says of the schema in `patch`.
     """
     before: JsonObject = TopicBody.of(current).model_dump()
+    if is_migration(current, patch.get("contentType")):
+        # A JSON Schema from before is none of Avro.
+        before["schema"] = current.kept_schema.text if current.kept_schema else None
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     asked = by_enabled(merged(before, patch), patch, current.tracking)
     body = parse(TopicBody, asked, rules)
+    kind, migrated = ContentType(body.content_type), body.migrated_from_json_type
+    require_migration(current, kind, migrated=migrated)
     wanted = body.to_domain()
-    if wanted.content_type is not current.content_type:
-        message = f"must be {current.content_type.value}: it never changes"
-        raise ValidationFailedError.of("contentType", message)
     if wanted.partitions < current.partitions:
         message = f"must be at least {current.partitions}: partitions never become fewer"
         raise ValidationFailedError.of("partitions", message)
     return replace(
         wanted,
-        schemas=_versions(current, body.schema_text, registered),
+        schemas=_versions(current, body, registered),
         created_at=current.created_at,
         modified_at=current.modified_at,
         change=current.change,
@@ -421,9 +438,12 @@ def changed_topic(
 
 
 def _versions(
-    current: Topic, text: str | None, registered: Registered | None
+    current: Topic, body: TopicBody, registered: Registered | None
 ) -> tuple[TopicSchema, ...]:
-    """Those that a topic has whose schema shall be `text`, or none."""
+    """Those that a topic has whose schema shall be that of `body`, or none."""
+    text = body.schema_text
+    if is_migration(current, body.content_type):
+        return migrated_schemas(current, text, registered)
     changed = with_schema(current, text, registered) if text else without_schema(current)
     return changed.schemas
 

@@ -29,7 +29,7 @@ from app.domain.trace import TrackingMode
 from app.log.interface import LogTopic
 from app.signing import new_signing_key
 from tests.fakes.egress import LOOPBACK
-from tests.fakes.subscriber import Subscriber
+from tests.fakes.subscriber import Received, Reply, Subscriber
 from tests.fakes.worker import World
 from workers.delivery.sender import Sender
 
@@ -217,8 +217,12 @@ async def all_end(
     return {name: ended(world, each) for name, each in made.items()}
 
 
+def refuse_letters(received: Received) -> Reply:
+    return Reply(status=400 if received.path == "/dead-letters" else 200)
+
+
 async def test_every_message_ends_for_every_subscription_and_the_neighbour_gets_all() -> None:
-    async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
+    async with Subscriber(refuse_letters) as subscriber, Sender(egress=LOOPBACK) as sender:
         world = World(sender=sender)
         topic = await a_topic(world)
         await a_topic(world, "shop.dead")

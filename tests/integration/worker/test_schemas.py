@@ -167,3 +167,85 @@ async def test_an_id_that_only_the_registry_knows_is_delivered_and_no_other() ->
     assert "the version of its schema is not known" in discarded.reason
     # The control plane learns of it by the API.
     assert world.plane.topics[topic.name].schemas == (ONE,)
+
+
+# ---- a topic that was JSON ----------------------------------------------------------------------
+
+
+def published(body: bytes, *headers: tuple[bytes, bytes]) -> NewRecord:
+    """As a JSON topic has it."""
+    return NewRecord(value=body, headers=((b"id", body), *headers))
+
+
+async def a_json_topic(world: World) -> Topic:
+    return await world.topic(partitions=1)
+
+
+def as_avro(topic: Topic) -> Topic:
+    return replace(
+        topic, content_type=ContentType.AVRO, migrated_from_json=True, schemas=(ONE, TWO)
+    )
+
+
+async def test_what_a_topic_had_as_json_is_delivered_as_it_was_after_it_became_avro() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await a_json_topic(world)
+        known = await world.subscribe(topic, endpoint=subscriber.url)
+        wanted = Filter(type=FilterType.JSONPATH, path="$.a", matcher="[12]")
+        world.plane.put(replace(known, filters=(wanted,)))
+        kind = (b"ct", b"application/vnd.shop+json")
+        before = [published(b'{"a": 1, "c": 7}', kind), published(b'{"a": 3}')]
+        await world.log.append(topic.name, before)
+        world.plane.add(as_avro(topic))
+        await world.log.append(topic.name, [record(2, TWO), record(3), published(b'{"a":1}')])
+        async with world.worker():
+            received = await subscriber.wait_for(3)
+    assert sorted((each.body, each.headers["content-type"]) for each in received) == [
+        (b'{"a": 1, "c": 7}', "application/vnd.shop+json"),
+        (b'{"a":1}', "application/json"),
+        (b'{"a":2,"b":"x"}', "application/json"),
+    ]
+    assert world.plane.undelivered == []
+
+
+async def test_avro_that_is_ahead_of_word_that_its_topic_is_avro_waits_for_it() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await a_json_topic(world)
+        await world.subscribe(topic, endpoint=subscriber.url)
+        beside = await world.topic("shop.beside", partitions=1)
+        await world.subscribe(beside, endpoint=f"{subscriber.url}beside")
+        async with world.worker():
+            await world.plane.until_applied()
+            await world.log.append(topic.name, [published(b'{"a":0}'), record(1)])
+            # Once this is here, those before it have been looked at.
+            await world.publish(beside, b"{}")
+            assert [each.path for each in await subscriber.wait_for(1)] == ["/beside"]
+            world.plane.add(as_avro(topic))
+            _, *received = await subscriber.wait_for(3)
+    assert sorted(each.body for each in received) == [b'{"a":0}', b'{"a":1}']
+
+
+async def test_batches_and_avro_are_made_of_messages_of_both_kinds() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await a_json_topic(world)
+        batches = await world.subscribe(topic, endpoint=f"{subscriber.url}batch", batch_size=3)
+        world.plane.put(replace(batches, delivery_type=DeliveryType.BATCH))
+        raw = await world.subscribe(topic, "raw", endpoint=f"{subscriber.url}raw")
+        world.plane.put(replace(raw, content_type=ContentType.AVRO))
+        await world.log.append(topic.name, [published(b'{"a": 1}'), published(b'{"c": 2}')])
+        world.plane.add(as_avro(topic))
+        await world.log.append(topic.name, [record(3)])
+        async with world.worker():
+            received = await subscriber.wait_for(4)
+    (batch,) = [each.body for each in received if each.path == "/batch"]
+    assert [each["message"] for each in json.loads(batch)] == [{"a": 1}, {"c": 2}, {"a": 3}]
+    kinds = [
+        (each.headers["content-type"], each.headers.get("schema-version"), each.body)
+        for each in received
+        if each.path == "/raw"
+    ]
+    assert sorted(kinds, key=str) == [
+        ("application/json", None, b'{"c": 2}'),
+        ("avro/binary", "1", record(3).value),
+        ("avro/binary", "2", record(1, TWO).value),
+    ]

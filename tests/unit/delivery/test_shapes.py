@@ -1,5 +1,7 @@
 """What subscriptions get of messages of AVRO topics."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.domain.message import Message, Partition, Record
@@ -45,8 +47,27 @@ def test_json_is_the_message_and_needs_no_shape() -> None:
     assert message(b"\x0e").body == b"7"
 
 
-def test_what_is_no_avro_has_no_such_shape() -> None:
+def of_migrated_topic(value: bytes, topic: Topic, *headers: tuple[bytes, bytes]) -> AvroMessage:
+    return AvroTopic(topic).message(Record(0, 0, None, value, [(b"id", b"m-1"), *headers]), HERE)
+
+
+def test_json_from_before_becomes_avro_where_it_fits_and_else_is_sent_as_it_is() -> None:
     shape = shape_of(subscription(ContentType.AVRO))
     assert shape is not None
-    with pytest.raises(UnreadableError, match="no Avro"):
-        shape(Message(Record(0, 0, None, b"{}", []), HERE))
+    topic = replace(TOPIC, migrated_from_json=True)
+    assert shape(of_migrated_topic(b"7", topic))[1] == b"\x0e"
+    headers = [(b"ct", b"text/plain"), (b"h-X-Tenant", b"acme")]
+    outgoing, body = shape(of_migrated_topic(b"seven", topic, *headers))
+    assert (outgoing.content_type, body) == (b"text/plain", b"seven")
+    assert outgoing.propagated == [(b"X-Tenant", b"acme")]
+    with pytest.raises(UnreadableError):
+        shape(of_migrated_topic(b"seven", TOPIC, (b"ct", b"application/json")))
+    with pytest.raises(UnreadableError):
+        shape(of_migrated_topic(b"seven", topic, (b"sv", b"9")))
+
+
+def test_what_was_read_before_its_topic_became_avro_is_sent_as_it_is() -> None:
+    shape = shape_of(subscription(ContentType.AVRO))
+    assert shape is not None
+    outgoing, body = shape(Message(Record(0, 0, None, b"{}", []), HERE))
+    assert (outgoing.content_type, body) == (b"application/json", b"{}")

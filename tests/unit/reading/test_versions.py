@@ -18,6 +18,7 @@ from app.schemata.versions import Registered
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader
 from tests.fakes.supervised import until
 from workers.reading.catchup import CatchUp
+from workers.reading.decoding import Decoder
 from workers.reading.feed import Batch
 from workers.reading.reader import Reader
 from workers.reading.registered import SETTLING_S, RegisteredSchemas
@@ -82,6 +83,42 @@ async def test_who_catches_up_waits_for_a_version_too() -> None:
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_tail_waits_for_word_that_a_topic_has_become_avro() -> None:
+    tail = ScriptedTail()
+    reader = Reader(ScriptedFetches(), tail, look_again=SOON)  # type: ignore[arg-type]
+    running = asyncio.get_running_loop().create_task(reader.run())
+    try:
+        feed = reader.join(ORDERS, [StandingReader(0)])
+        tail.bring(written_by(1))
+        await until(lambda: tail.followed.get(ORDERS) is None)
+        await until(lambda: tail.followed.get(ORDERS) == 0)
+        assert (feed.end, tail.unread) == (0, 0)
+        reader.formats.apply(known(1))
+        tail.bring(written_by(1))
+        await until(lambda: feed.end == 1)
+        assert bodies(feed.find(0)) == [b"7"]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def test_what_a_json_topic_has_is_not_waited_for_unless_it_is_published_avro() -> None:
+    decoder = Decoder(TopicFormats(), VersionWait())
+    for headers in ([(b"ct", b"avro/binary")], [(b"sv", b"1")], [(b"sv", b"1"), (b"ct", b"a/b")]):
+        chunk = Chunk(ORDERS, 0, 1, [Record(0, 0, None, b"7", headers)], 10)
+        assert bodies(decoder.batch(chunk)) == [b"7"]
+    assert decoder.batch(written_by(1)) is None
+
+
+def test_word_of_a_topic_is_waited_for_only_so_long_whatever_versions_come() -> None:
+    now = [0.0]
+    wait = VersionWait(lambda: now[0])
+    assert wait.holds_topic(ORDERS.topic)
+    now[0] = WAIT_MAX.total_seconds()
+    assert not wait.holds_topic(ORDERS.topic)
+    assert wait.holds_topic("other")
 
 
 def test_a_version_is_waited_for_only_so_long_and_each_for_itself() -> None:

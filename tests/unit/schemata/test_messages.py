@@ -1,6 +1,7 @@
 """Records of AVRO topics, as those who deliver and filter them see them."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -136,6 +137,56 @@ def test_where_there_is_no_registry_a_prefix_may_be_the_beginning_of_a_message()
     nulls = Record(0, 0, None, b"\0" * 6, [])
     assert AvroTopic(text).knows(nulls)
     assert AvroTopic(text).message(nulls, HERE).body is not None
+
+
+MIGRATED: Final = replace(TOPIC, migrated_from_json=True)
+PREFIXED: Final = b"\0" + (70).to_bytes(4) + avro(FIRST, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "is_now"),
+    [
+        (b'{"b": 1}', {"id": b"m", "ct": b"application/json"}, None),
+        (b'{"b": 1}', {"id": b"m"}, None),
+        (b"some text", {"id": b"m", "ct": b"text/plain"}, None),
+        (b'{"b": 1}', {}, None),
+        (b'{"b": 1}', {"ct": b"application/json; charset=utf-8"}, None),
+        (PREFIXED, {}, b'{"a":1}'),
+        (avro(SECOND, {"a": 2}), {}, b'{"a":2,"b":"x"}'),
+        (avro(FIRST, {"a": 3}), {"id": b"m", "sv": b"1"}, b'{"a":3}'),
+        (avro(SECOND, {"a": 4}), {"id": b"m", "ct": b"avro/binary"}, b'{"a":4,"b":"x"}'),
+        (avro(SECOND, {"a": 5}), {"id": b"a.b/1/7", "r": b"", "rs": b"1/7"}, b'{"a":5,"b":"x"}'),
+        (b"some text", {"id": b"m", "r": b"", "rs": b"1/7"}, None),
+    ],
+    ids=[
+        *("published", "without a type", "text", "foreign JSON", "foreign and said"),
+        *("prefixed", "bare", "versioned", "said to be Avro", "foreign, again", "text, again"),
+    ],
+)
+def test_a_topic_that_was_json_has_messages_from_before_as_they_were(
+    value: bytes, headers: Mapping[str, bytes], is_now: bytes | None
+) -> None:
+    record = Record(0, 0, None, value, [(name.encode(), each) for name, each in headers.items()])
+    found = reading(MIGRATED)(record, HERE)
+    if is_now is not None:
+        assert (found.body, found.content_type) == (is_now, b"application/json")
+        return
+    plain = Message(record, HERE)
+    assert (found.body, found.content_type) == (plain.body, plain.content_type)
+    assert AvroTopic(MIGRATED).knows(record)
+
+
+def test_json_schemas_from_before_are_none_of_avro() -> None:
+    (kept,) = first_schema(ContentType.JSON, '{"type": "object"}')
+    (new,) = first_schema(ContentType.AVRO, FIRST)
+    new = replace(new, version=2)
+    topic = replace(
+        MIGRATED, schemas=(replace(kept, retired=True, kind=ContentType.JSON), new), partitions=1
+    )
+    # Else the ids were a registry's, and a zero byte the beginning of a prefix.
+    assert AvroTopic(topic).knows(Record(0, 0, None, b"\0" * 6, []))
+    assert not AvroTopic(topic).knows(Record(0, 0, None, b"\0", [(b"sv", b"1")]))
+    assert reading(topic)(Record(0, 0, None, b"\x02", []), HERE).body == b'{"a":1}'
 
 
 NULLS: Final = json.dumps(
