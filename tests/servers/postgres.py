@@ -156,8 +156,11 @@ def postgres_server() -> Iterator[PostgresServer]:
 def _database(server_url: str, *, template: str) -> Iterator[str]:
     name = sql.Identifier(f"test_{os.getpid()}_{next(_numbers)}")
     with psycopg.connect(server_url, autocommit=True) as connection:
+        # Copied file by file: by way of the write-ahead log it takes five times the CPU.
         connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(template))
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(
+                name, sql.Identifier(template)
+            )
         )
         try:
             yield url_of(server_url, name.as_string()[1:-1])
