@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import IO
 import psutil
 
 from app.config import Settings
+from tests.servers.warm import COMMAND_LINE, WarmProcess, run_command_line, warm
 
 PATIENCE_S = 60.0
 _LOOK_EVERY_S = 0.05
+_COMMAND = (sys.executable, "-P", "-m", COMMAND_LINE)
 
 
 def free_port() -> int:
@@ -30,13 +32,14 @@ def free_port() -> int:
 class Command:
     """A running command; everything it writes, line by line."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str] | WarmProcess, streams: Sequence[IO[str]]
+    ) -> None:
         self.process = process
         self._lines: list[str] = []
         self._changed = threading.Condition()
         self._readers = [
-            threading.Thread(target=self._read, args=(stream,), daemon=True)
-            for stream in (process.stdout, process.stderr)
+            threading.Thread(target=self._read, args=(stream,), daemon=True) for stream in streams
         ]
         for reader in self._readers:
             reader.start()
@@ -92,13 +95,16 @@ class Command:
 class Place:
     """A home and a port of its own: commands started here belong together.
 
-    They are started in `directory`, as `angelia` is: what lies there is not among Python's paths.
+    They begin warm, but for what they start themselves. In a `directory` they are started as
+    `angelia` is: what lies there is not among Python's paths.
     """
 
     home: Path
     port: int = field(default_factory=free_port)
     settings: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
+    # Without a Java, `up` starts no Spark runner, and jobs wait until they are cancelled.
+    with_java: bool = False
 
     @property
     def url(self) -> str:
@@ -115,13 +121,18 @@ class Place:
             "ANGELIA_PORT": str(self.port),
             # The demonstration makes a home of its own in here.
             "TMPDIR": str(self.home.parent),
+            **({} if self.with_java else {"JAVA_HOME": str(self.home.parent / "none")}),
             **self.settings,
         }
 
     def run(self, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
+        if self.directory is None:
+            return run_command_line(
+                *arguments, environment=self.environment, text=text, timeout=PATIENCE_S
+            )
         return subprocess.run(
-            [sys.executable, "-P", "-m", "app.cli.main", *arguments],
+            [*_COMMAND, *arguments],
             env=self.environment,
             cwd=self.directory,
             input=text,
@@ -134,8 +145,32 @@ class Place:
     @contextmanager
     def started(self, *arguments: str) -> Iterator[Command]:
         """A command that runs inside the block; it is killed after it if it still does."""
+        command = self._warm(arguments) if self.directory is None else self._cold(arguments)
+        try:
+            yield command
+        finally:
+            if command.process.poll() is None:
+                os.killpg(command.process.pid, signal.SIGKILL)
+            command.wait()
+
+    def _warm(self, arguments: tuple[str, ...]) -> Command:
+        (output, said), (errors, complained) = os.pipe(), os.pipe()
+        process = warm().start(
+            COMMAND_LINE,
+            *arguments,
+            environment=self.environment,
+            output=said,
+            errors=complained,
+            finds_here=False,
+            new_session=True,
+        )
+        os.close(said)
+        os.close(complained)
+        return Command(process, [os.fdopen(output), os.fdopen(errors)])
+
+    def _cold(self, arguments: tuple[str, ...]) -> Command:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "app.cli.main", *arguments],
+            [*_COMMAND, *arguments],
             env=self.environment,
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
@@ -144,13 +179,9 @@ class Place:
             text=True,
             start_new_session=True,
         )
-        command = Command(process)
-        try:
-            yield command
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            command.wait()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        return Command(process, [process.stdout, process.stderr])
 
     def processes(self, *words: str) -> list[psutil.Process]:
         """The live processes of this place whose command line has all these words."""

@@ -17,9 +17,9 @@ from angelia_client.requests import verification
 from tests.e2e.cli import free_port
 from tests.fakes.egress import ALLOW_LOOPBACK
 from tests.fakes.subscriber import Subscriber
+from tests.servers.warm import WarmProcess, warm
 
 PATIENCE_S = 90.0
-ROOT = Path(__file__).parents[2]
 CONCURRENT_PUBLISHERS = 16
 # Between two looks at something that tells nobody when it changes.
 LOOK_EVERY_S = 0.05
@@ -29,7 +29,7 @@ LOOK_EVERY_S = 0.05
 class Process:
     """One process of the service, and what it wrote."""
 
-    running: asyncio.subprocess.Process
+    running: WarmProcess
     log: Path
 
     @property
@@ -38,16 +38,14 @@ class Process:
 
     async def kill(self) -> None:
         """End it as kill -9 does."""
-        if self.running.returncode is None:
-            self.running.kill()
-        await self.running.wait()
+        self.running.kill()
+        await self.running.ended()
 
     async def stop(self) -> int:
         """End it as an operator does; its exit code."""
-        if self.running.returncode is None:
-            self.running.terminate()
+        self.running.terminate()
         async with asyncio.timeout(PATIENCE_S):
-            return await self.running.wait()
+            return await self.running.ended()
 
 
 @dataclass(slots=True)
@@ -117,12 +115,9 @@ class Service:
             **self.configuration,
         }
         with log.open("wb") as sink:
-            running = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", module, *arguments),
-                cwd=ROOT,
-                env=environment,
-                stdout=sink,
-                stderr=sink,
+            written = sink.fileno()
+            running = warm().start(
+                module, *arguments, environment=environment, output=written, errors=written
             )
         process = Process(running, log)
         self.processes.append(process)

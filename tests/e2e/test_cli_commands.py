@@ -23,71 +23,62 @@ def test_processes_of_one_home_share_its_database(place: Place) -> None:
         assert api.interrupt() == 0, api.output
 
 
-def test_topics_and_subscriptions_are_made_shown_and_deleted(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        said = [
-            place.run("topic", "create", TOPIC, "--partitions", "2"),
-            place.run("subscription", "create", TOPIC, "billing", "http://127.0.0.1:1/"),
-            place.run("subscription", "suspend", TOPIC, "billing"),
-        ]
-        assert [each.returncode for each in said] == [0, 0, 0], said
-        topic = json.loads(place.run("topic", "show", TOPIC, "--json").stdout)
-        assert (topic["partitions"], topic["subscriptions"]) == (2, ["billing"])
-        billing = json.loads(place.run("subscription", "show", TOPIC, "billing", "--json").stdout)
-        assert billing["state"] == "SUSPENDED"
-        assert "SUSPENDED" in place.run("subscription", "list", TOPIC).stdout
-        assert "Activated" in place.run("subscription", "activate", TOPIC, "billing").stdout
-        refused = place.run("topic", "delete", TOPIC)
-        assert refused.returncode == 1
-        assert place.run("subscription", "delete", TOPIC, "billing").returncode == 0
-        assert place.run("topic", "delete", TOPIC).returncode == 0
-        assert up.interrupt() == 0, up.output
+def test_topics_and_subscriptions_are_made_shown_and_deleted(served_place: Place) -> None:
+    place, topic = served_place, "made.orders"
+    said = [
+        place.run("topic", "create", topic, "--partitions", "2"),
+        place.run("subscription", "create", topic, "billing", "http://127.0.0.1:1/"),
+        place.run("subscription", "suspend", topic, "billing"),
+    ]
+    assert [each.returncode for each in said] == [0, 0, 0], said
+    shown = json.loads(place.run("topic", "show", topic, "--json").stdout)
+    assert (shown["partitions"], shown["subscriptions"]) == (2, ["billing"])
+    billing = json.loads(place.run("subscription", "show", topic, "billing", "--json").stdout)
+    assert billing["state"] == "SUSPENDED"
+    assert "SUSPENDED" in place.run("subscription", "list", topic).stdout
+    assert "Activated" in place.run("subscription", "activate", topic, "billing").stdout
+    refused = place.run("topic", "delete", topic)
+    assert refused.returncode == 1
+    assert place.run("subscription", "delete", topic, "billing").returncode == 0
+    assert place.run("topic", "delete", topic).returncode == 0
 
 
-def test_signing_secrets_are_made_listed_and_deleted(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        with httpx.Client(base_url=place.url, timeout=30, trust_env=False) as http:
-            http.post("/topics", json={"name": TOPIC}).raise_for_status()
-            billing = {"name": "billing", "endpoint": "http://127.0.0.1:1/"}
-            http.post(f"/topics/{TOPIC}/subscriptions", json=billing).raise_for_status()
-        secrets = ("subscription", "secrets")
-        made = json.loads(place.run(*secrets, "create", TOPIC, "billing", "--json").stdout)
-        assert made["secret"].startswith("whsec_")
-        listed = place.run(*secrets, "list", TOPIC, "billing").stdout
-        assert made["id"] in listed
-        assert made["secret"] not in listed
-        assert place.run(*secrets, "delete", TOPIC, "billing", made["id"]).returncode == 0
-        assert up.interrupt() == 0, up.output
+def test_signing_secrets_are_made_listed_and_deleted(served_place: Place) -> None:
+    place, topic = served_place, "signed.orders"
+    with httpx.Client(base_url=place.url, timeout=30, trust_env=False) as http:
+        http.post("/topics", json={"name": topic}).raise_for_status()
+        billing = {"name": "billing", "endpoint": "http://127.0.0.1:1/"}
+        http.post(f"/topics/{topic}/subscriptions", json=billing).raise_for_status()
+    secrets = ("subscription", "secrets")
+    made = json.loads(place.run(*secrets, "create", topic, "billing", "--json").stdout)
+    assert made["secret"].startswith("whsec_")
+    listed = place.run(*secrets, "list", topic, "billing").stdout
+    assert made["id"] in listed
+    assert made["secret"] not in listed
+    assert place.run(*secrets, "delete", topic, "billing", made["id"]).returncode == 0
 
 
-def test_a_discarded_message_is_listed_with_body_and_reason(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        listening = ("listen", "--topic", TOPIC, "--name", "me", "--status", "400")
-        with place.started(*listening) as listen:
-            listen.says("Listening")
-            message_id = place.run("publish", TOPIC, "-", text='{"order": 1}').stdout.strip()
-            listen.says(message_id)
-            wait_until(lambda: undelivered(place) != [], "it is not listed")
-            (listed,) = undelivered(place)
-            assert listed["messageId"] == message_id
-            assert listed["message"] == '{"order": 1}'
-            assert "400" in str(listed["reason"])
-            assert message_id in place.run("undelivered", TOPIC, "me").stdout
-            listen.interrupt()
-        assert up.interrupt() == 0, up.output
+def test_a_discarded_message_is_listed_with_body_and_reason(served_place: Place) -> None:
+    place, topic = served_place, "discarded.orders"
+    with place.started("listen", "--topic", topic, "--name", "me", "--status", "400") as listen:
+        listen.says("Listening")
+        message_id = place.run("publish", topic, "-", text='{"order": 1}').stdout.strip()
+        listen.says(message_id)
+        wait_until(lambda: undelivered(place, topic) != [], "it is not listed")
+        (listed,) = undelivered(place, topic)
+        assert listed["messageId"] == message_id
+        assert listed["message"] == '{"order": 1}'
+        assert "400" in str(listed["reason"])
+        assert message_id in place.run("undelivered", topic, "me").stdout
+        listen.interrupt()
 
 
-def test_a_refusal_names_the_fields_that_are_wrong(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        place.run("topic", "create", TOPIC)
-        refused = place.run("subscription", "create", TOPIC, "billing", "ftp://example.com/")
-        assert refused.returncode == 1
-        assert "endpoint must be" in refused.stderr
-        assert up.interrupt() == 0, up.output
+def test_a_refusal_names_the_fields_that_are_wrong(served_place: Place) -> None:
+    served_place.run("topic", "create", "refused.orders")
+    command = ("subscription", "create", "refused.orders", "billing", "ftp://example.com/")
+    refused = served_place.run(*command)
+    assert refused.returncode == 1
+    assert "endpoint must be" in refused.stderr
 
 
 def test_check_tells_what_is_set_and_what_answers(place: Place) -> None:
@@ -115,8 +106,8 @@ def test_a_command_without_an_api_says_how_to_start_one(place: Place) -> None:
     assert "angelia up" in answer.stderr
 
 
-def undelivered(place: Place) -> list[dict[str, object]]:
+def undelivered(place: Place, topic: str) -> list[dict[str, object]]:
     listed: list[dict[str, object]] = json.loads(
-        place.run("undelivered", TOPIC, "me", "--json").stdout
+        place.run("undelivered", topic, "me", "--json").stdout
     )
     return listed

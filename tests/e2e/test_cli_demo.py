@@ -21,14 +21,14 @@ def test_the_demo_brings_its_own_service_and_accounts_for_every_message(place: P
     assert not place.home.exists(), "it has left the home of the real service alone"
 
 
-def test_the_demo_uses_the_service_that_runs_and_cleans_up_after_itself(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        answer = place.run("demo", "--messages", "40")
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-        assert f"at {place.url}" in answer.stdout
-        assert place.run("topic", "list", "--json").stdout.strip() == "[]"
-        assert up.interrupt() == 0, up.output
+def test_the_demo_uses_the_service_that_runs_and_cleans_up_after_itself(
+    served_place: Place,
+) -> None:
+    before = served_place.run("topic", "list", "--json").stdout
+    answer = served_place.run("demo", "--messages", "40")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert f"at {served_place.url}" in answer.stdout
+    assert served_place.run("topic", "list", "--json").stdout == before
 
 
 def test_the_demo_fails_and_says_what_is_missing_when_nothing_is_delivered(place: Place) -> None:

@@ -53,8 +53,7 @@ class Shop:
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Shop]:
     with tempfile.TemporaryDirectory(prefix="angelia-test-") as directory:
-        # Without a Java jobs wait until they are cancelled; Spark may be done with one before.
-        place = Place(home=Path(directory) / "home", settings={"JAVA_HOME": f"{directory}/none"})
+        place = Place(home=Path(directory) / "home")
         with place.started("up") as up:
             up.says("Angelia is ready")
             listening = ("listen", "--topic", TOPIC, "--name", "me", "--status", "400")

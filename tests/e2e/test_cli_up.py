@@ -1,6 +1,7 @@
 import json
 import signal
 import socket
+from dataclasses import replace
 
 import httpx
 
@@ -9,10 +10,10 @@ from tests.e2e.cli import Place, wait_until
 TOPIC = "shop.orders"
 
 
-def publish(place: Place, body: str) -> httpx.Response:
+def publish(place: Place, body: str, topic: str = TOPIC) -> httpx.Response:
     """As `curl URL -d BODY` does: with the content type of a form."""
     return httpx.post(
-        f"{place.url}/topics/{TOPIC}",
+        f"{place.url}/topics/{topic}",
         content=body,
         headers={"Content-Type": "application/x-www-form-urlencoded"},
         trust_env=False,
@@ -27,6 +28,7 @@ def subscriptions(place: Place) -> list[str]:
 
 
 def test_a_message_travels_from_curl_to_listen_and_ctrl_c_leaves_nothing(place: Place) -> None:
+    place = replace(place, with_java=True)
     with place.started("up") as up:
         up.says(f"Angelia is ready at {place.url}")
         up.says(str(place.home))
@@ -41,34 +43,31 @@ def test_a_message_travels_from_curl_to_listen_and_ctrl_c_leaves_nothing(place: 
         assert subscriptions(place) == []
         assert len(place.processes("app")) == 1
         assert len(place.processes("workers")) == 1
+        assert len(place.processes("spark")) == 1
         assert up.interrupt() == 0, up.output
         assert "Traceback" not in up.output
 
 
-def test_listen_for_programs_writes_a_line_of_json_for_each_message(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        with place.started("listen", "--topic", TOPIC, "--json") as listen:
-            listen.says("Listening")
-            publish(place, '{"order": 1}')
-            publish(place, "plain")
-            listen.says('"body": {"order": 1}}\n')
-            listen.says('"body": "plain"}\n')
-            listen.interrupt()
-        assert up.end(signal.SIGTERM) == 0, up.output
+def test_listen_for_programs_writes_a_line_of_json_for_each_message(served_place: Place) -> None:
+    topic = "read.orders"
+    with served_place.started("listen", "--topic", topic, "--json") as listen:
+        listen.says("Listening")
+        publish(served_place, '{"order": 1}', topic)
+        publish(served_place, "plain", topic)
+        listen.says('"body": {"order": 1}}\n')
+        listen.says('"body": "plain"}\n')
+        listen.interrupt()
 
 
-def test_a_kept_subscription_waits_for_the_next_listen(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        with place.started("listen", "--topic", TOPIC, "--name", "me", "--keep") as listen:
-            listen.says("Listening")
-            assert listen.interrupt() == 0
-        publish(place, '{"order": 2}')
-        with place.started("listen", "--topic", TOPIC, "--name", "me") as listen:
-            listen.says('"order": 2')
-            listen.interrupt()
-        up.interrupt()
+def test_a_kept_subscription_waits_for_the_next_listen(served_place: Place) -> None:
+    me = ("listen", "--topic", "kept.orders", "--name", "me")
+    with served_place.started(*me, "--keep") as listen:
+        listen.says("Listening")
+        assert listen.interrupt() == 0
+    publish(served_place, '{"order": 2}', "kept.orders")
+    with served_place.started(*me) as listen:
+        listen.says('"order": 2')
+        listen.interrupt()
 
 
 def test_a_worker_that_is_killed_is_started_again_and_delivers(place: Place) -> None:
@@ -112,7 +111,7 @@ def test_what_was_published_is_there_after_the_next_up(place: Place) -> None:
     with place.started("up") as up:
         up.says("Angelia is ready")
         assert json.loads(place.run("topic", "list", "--json").stdout) == [TOPIC]
-        up.interrupt()
+        assert up.end(signal.SIGTERM) == 0, up.output
 
 
 def test_a_port_in_use_is_said_with_the_way_around_it(place: Place) -> None:
@@ -123,14 +122,11 @@ def test_a_port_in_use_is_said_with_the_way_around_it(place: Place) -> None:
     assert "--port" in answer.stderr
 
 
-def test_a_second_up_in_the_same_home_is_told_of_the_first(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        answer = place.run("up", "--port", "0")
-        assert answer.returncode == 1
-        assert "Another `angelia up` is running" in answer.stderr
-        assert place.url in answer.stderr
-        up.interrupt()
+def test_a_second_up_in_the_same_home_is_told_of_the_first(served_place: Place) -> None:
+    answer = served_place.run("up", "--port", "0")
+    assert answer.returncode == 1
+    assert "Another `angelia up` is running" in answer.stderr
+    assert served_place.url in answer.stderr
 
 
 def test_ctrl_c_before_it_is_ready_ends_it_too(place: Place) -> None:

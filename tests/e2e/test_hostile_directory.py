@@ -14,7 +14,8 @@ def hostile(place: Place) -> HostileDirectory:
 
 
 def test_the_whole_service_runs_nothing_of_it(place: Place, hostile: HostileDirectory) -> None:
-    with replace(place, directory=hostile.path).started("up") as up:
+    there = replace(place, directory=hostile.path, with_java=True)
+    with there.started("up") as up:
         up.says("Angelia is ready")
         assert up.interrupt() == 0, up.output
     assert hostile.run == ""

@@ -1,0 +1,196 @@
+"""Our programs in processes of their own, which begin warm: forked from one that imported them.
+
+To import the service takes a process two seconds of CPU, and the tests start hundreds. Here the
+imports are done once for all tests of a pytest process; all else is as `python -m` has it. What a
+start itself does is tested with real ones: `angelia up` starts its children so.
+"""
+
+import asyncio
+import atexit
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import IO, Final
+
+import app.cli
+from tests.servers.warm_parent import send_request
+
+ROOT: Final = Path(__file__).parents[2]
+COMMAND_LINE: Final = "app.cli.main"
+# What the parent imports; not what is run as `__main__`.
+SERVICE: Final = (
+    "app.main",
+    "workers.process",
+    *(
+        name
+        for module in pkgutil.iter_modules(app.cli.__path__, "app.cli.")
+        if (name := module.name) != COMMAND_LINE
+    ),
+)
+
+
+class WarmProcess:
+    """A process that runs a program; `subprocess.Popen`, as far as tests use it."""
+
+    def __init__(self, reports: int) -> None:
+        self._reports = os.fdopen(reports, "rb", buffering=0)
+        self.pid = int(self._line())
+        self._returncode: int | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, or the signal that ended it as a negative number; None while it runs."""
+        return self.poll()
+
+    def poll(self) -> int | None:
+        """The same."""
+        if self._returncode is None and select.select([self._reports], [], [], 0)[0]:
+            self._ended()
+        return self._returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; subprocess.TimeoutExpired."""
+        if self._returncode is None and not select.select([self._reports], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("a warm process", timeout or 0)
+        return self._ended()
+
+    async def ended(self) -> int:
+        """Wait for its end without holding up the loop."""
+        loop, readable = asyncio.get_running_loop(), asyncio.Event()
+        if self._returncode is None:
+            loop.add_reader(self._reports, readable.set)
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(self._reports)
+        return self._ended()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def _ended(self) -> int:
+        if self._returncode is None:
+            self._returncode = int(self._line())
+            self._reports.close()
+        return self._returncode
+
+    def _line(self) -> bytes:
+        line = self._reports.readline()
+        assert line, "the parent of the warm processes has ended"
+        return line
+
+
+class WarmParent:
+    """The process that they are forked from."""
+
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        self._requests, theirs = socket.socketpair()
+        # Tests ask for processes from threads, too.
+        self._turn = threading.Lock()
+        program = [sys.executable, "-P", "-m", "tests.servers.warm_parent"]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*program, str(theirs.fileno()), *modules],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                pass_fds=[theirs.fileno()],
+                # None of them a terminal, as none of those of its children is.
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                # A Ctrl-C of the test run must reach the tests first.
+                start_new_session=True,
+            )
+
+    def start(
+        self,
+        module: str,
+        *arguments: str,
+        environment: Mapping[str, str],
+        output: int,
+        errors: int,
+        text: int | None = None,
+        directory: Path = ROOT,
+        finds_here: bool = True,
+        new_session: bool = False,
+    ) -> WarmProcess:
+        """Run a module as `python -m` does, or as `python -P -m` unless it `finds_here`.
+
+        It writes to the files `output` and `errors`, and reads `text`, or nothing.
+        """
+        request = {
+            "module": module,
+            "arguments": arguments,
+            "environment": dict(environment),
+            "directory": str(directory),
+            "finds_here": finds_here,
+            "new_session": new_session,
+        }
+        reports, reported = os.pipe()
+        with Path(os.devnull).open() as nothing, self._turn:
+            given = nothing.fileno() if text is None else text
+            send_request(self._requests, request, [given, output, errors, reported])
+        os.close(reported)
+        return WarmProcess(reports)
+
+    def end(self) -> None:
+        """End it; processes that were forked from it go on."""
+        self._requests.close()
+        self._process.wait()
+
+
+@cache
+def warm(modules: tuple[str, ...] = SERVICE) -> WarmParent:
+    """The parent of this pytest process that has imported `modules`, started when first needed."""
+    parent = WarmParent(modules)
+    atexit.register(parent.end)
+    return parent
+
+
+def run_command_line(
+    *arguments: str, environment: Mapping[str, str], text: str | None, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """Run an `angelia` command to its end, with `text` as its input: as `subprocess.run` does."""
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        tempfile.TemporaryFile("w+") as complained,
+        tempfile.TemporaryFile("w+") as given,
+    ):
+        given.write(text or "")
+        given.seek(0)
+        process = warm().start(
+            COMMAND_LINE,
+            *arguments,
+            environment=environment,
+            output=said.fileno(),
+            errors=complained.fileno(),
+            text=given.fileno(),
+            finds_here=False,
+        )
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(arguments, code, _all_of(said), _all_of(complained))
+
+
+def _all_of(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()

@@ -1,0 +1,160 @@
+"""A process that has imported what it is told to, and forks a child for each program to run.
+
+`python -m tests.servers.warm_parent SOCKET MODULE…`: `tests/servers/warm.py` starts it and sends it
+requests on the socket. A child runs its program as `python -m` does, with an environment, a
+directory and standard streams of its own; only the imports are done already. The parent imports
+and forks, and does nothing else, so a child begins as clean as a process that was just started.
+"""
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+# Standard input, output and error; and a pipe for the process id, and later the exit code.
+STREAMS: Final = 4
+_HEADER: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A program to run: a module, its arguments, and what its process starts with."""
+
+    module: str
+    arguments: list[str]
+    environment: Mapping[str, str]
+    directory: str
+    # Without: the current directory is not among the paths that modules are found on (`-P`).
+    finds_here: bool
+    new_session: bool
+
+
+class Parent:
+    """Forks a child for each request until the other end of the socket is closed."""
+
+    def __init__(self, requests: socket.socket) -> None:
+        self._requests = requests
+        self._reports: dict[int, int] = {}
+
+    def serve(self) -> Request | None:
+        """Return a request in the child that is to run it, and None in the parent at the end."""
+        woken, wake = socket.socketpair()
+        wake.setblocking(False)  # noqa: FBT003 - its only parameter
+        signal.set_wakeup_fd(wake.fileno())
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        while True:
+            ready, _, _ = select.select([self._requests, woken], [], [])
+            if woken in ready:
+                woken.recv(4096)
+                self._report_ended()
+            if self._requests not in ready:
+                continue
+            received = received_request(self._requests)
+            if received is None:
+                return None
+            request, streams = received
+            if self._forked(streams):
+                woken.close()
+                wake.close()
+                return request
+
+    def _forked(self, streams: list[int]) -> bool:
+        """Whether this is the child, with `streams` as its standard streams."""
+        *standard, report = streams
+        pid = os.fork()
+        if pid:
+            self._reports[pid] = report
+            os.write(report, b"%d\n" % pid)
+        else:
+            self._forget_parent()
+            for number, stream in enumerate(standard):
+                os.dup2(stream, number)
+            os.close(report)
+        for stream in standard:
+            os.close(stream)
+        return pid == 0
+
+    def _forget_parent(self) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._requests.close()
+        for report in self._reports.values():
+            os.close(report)
+
+    def _report_ended(self) -> None:
+        for pid in list(self._reports):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                report = self._reports.pop(pid)
+                # The test may be over: then nobody listens any more.
+                with suppress(BrokenPipeError):
+                    os.write(report, b"%d\n" % os.waitstatus_to_exitcode(status))
+                os.close(report)
+
+
+def received_request(requests: socket.socket) -> tuple[Request, list[int]] | None:
+    """The next request and its streams; None when the other end is closed."""
+    header, streams, _, _ = socket.recv_fds(requests, _HEADER, STREAMS)
+    if not header:
+        return None
+    length, text = int.from_bytes(header, "big"), b""
+    while len(text) < length:
+        text += requests.recv(length - len(text))
+    fields: dict[str, Any] = json.loads(text)
+    return Request(**fields), streams
+
+
+def send_request(requests: socket.socket, request: Mapping[str, Any], streams: list[int]) -> None:
+    """Send the fields of a request, and its streams."""
+    text = json.dumps(request).encode()
+    socket.send_fds(requests, [len(text).to_bytes(_HEADER, "big")], streams)
+    requests.sendall(text)
+
+
+def become(request: Request) -> None:
+    """Give this process what the request says it starts with.
+
+    Its standard streams in Python are the parent's: those were made for what is no terminal either.
+    """
+    if request.new_session:
+        os.setsid()
+    os.chdir(request.directory)
+    os.environ.clear()
+    os.environ.update(request.environment)
+    time.tzset()
+    # Else it is what the parent's environment said, should an import have asked for it.
+    tempfile.tempdir = None
+    sys.argv = ["", *request.arguments]
+    # The parent was started with `-P`, which leaves the current directory out.
+    if request.finds_here:
+        sys.path.insert(0, request.directory)
+
+
+def main(number: int, modules: list[str]) -> Request | None:
+    """Import the modules, then fork: the request in a child, None in the parent at its end."""
+    for module in modules:
+        importlib.import_module(module)
+    # What is imported stays: nobody need look through it, and children share its memory.
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=number) as requests:
+        return Parent(requests).serve()
+
+
+if __name__ == "__main__":
+    _, socket_number, *names = sys.argv
+    if child := main(int(socket_number), names):
+        become(child)
+        # Out here, so that what it raises ends the process as it ends any other.
+        runpy.run_module(child.module, run_name="__main__", alter_sys=True)
