@@ -53,12 +53,15 @@ def parsed(path: str, text: str) -> Module:
     return Module(path=path, text=text, tree=ast.parse(text))
 
 
-@cache
 def modules(*packages: str) -> tuple[Module, ...]:
     """Every Python file of these top folders; of all of them when none is named."""
+    return tuple(module for package in packages or CODE for module in _modules_of(package))
+
+
+@cache
+def _modules_of(package: str) -> tuple[Module, ...]:
     return tuple(
         parsed(path.relative_to(ROOT).as_posix(), path.read_text())
-        for package in packages or CODE
         for path in sorted((ROOT / package).rglob("*.py"))
     )
 
