@@ -2,7 +2,7 @@
 
 import gc
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.dealing",
@@ -11,9 +11,11 @@ pytest_plugins = [
     "tests.servers.service",
 ]
 
-# Tests are run at every step; `make test` takes its time.
-settings.register_profile("quick", max_examples=25)
-settings.register_profile("thorough", max_examples=100)
+# How long an example takes is the machine's business, which others may use as well.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Tests are run at every step; `make test-long` takes its time.
+settings.register_profile("quick", settings.get_profile("patient"), max_examples=25)
+settings.register_profile("thorough", settings.get_profile("patient"), max_examples=100)
 settings.load_profile("quick")
 
 
