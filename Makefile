@@ -27,10 +27,10 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test test-s3 check java kafka lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark test test-long test-s3 check java kafka lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 		awk -F '|' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 setup: $(RUN) ## build .venv with the angelia command
@@ -46,7 +46,10 @@ spark: $(SPARK) ## run a Spark runner beside the service, until Ctrl-C; needs Ja
 	@exec $(BIN)/angelia spark
 
 test: kafka lint ## everything: checks, then all tests on real servers
-	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile thorough $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+test-long: kafka lint ## the same and all that takes long: each log, killed Spark runners, more random cases
+	$(BIN)/python -m pytest $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
 

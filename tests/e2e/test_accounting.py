@@ -25,6 +25,7 @@ from tests.e2e.accounts import (
 from tests.e2e.events import some_events
 from tests.e2e.service import Process, Service, running
 from tests.fakes.subscriber import Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "github.events"
 IN_FLIGHT = 20
@@ -104,6 +105,7 @@ class Account:
         return +lacking
 
 
+@ONE_LOG
 @pytest.mark.parametrize(
     ("workers", "upset"),
     [(1, kill_all_workers), (2, kill_first_worker)],
@@ -121,6 +123,7 @@ async def test_after_a_kill_each_message_has_its_end_and_all_that_is_counted_agr
         assert len(last_life(answers)) < len(answers)
 
 
+@ONE_LOG
 async def test_nothing_is_missing_when_a_subscription_is_suspended_and_workers_come_and_go(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

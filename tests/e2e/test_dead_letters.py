@@ -6,10 +6,12 @@ from pathlib import Path
 
 from tests.e2e.service import eventually, has_all, running
 from tests.fakes.subscriber import Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 MESSAGES = 50
 
 
+@ONE_LOG
 async def test_what_a_subscriber_refuses_is_delivered_to_who_takes_its_dead_letters(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

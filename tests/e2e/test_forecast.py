@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.service import PATIENCE_S, Service, created, eventually, running
 from tests.fakes.subscriber import Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "slow.orders"
 LIFE_S = 15
@@ -66,6 +67,7 @@ def alerts_at(pager: Subscriber) -> list[dict[str, Any]]:
     return [event for event in events if event["data"]["kind"] == "LOSS_FORECAST"]
 
 
+@ONE_LOG
 async def test_the_forecast_comes_true_and_the_alert_comes_before_the_first_loss(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

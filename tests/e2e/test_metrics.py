@@ -14,6 +14,7 @@ from tests.e2e.service import Service, eventually, has_all, running
 from tests.fakes.otlp import Collector
 from tests.fakes.scraping import Scrape, scraped
 from tests.fakes.subscriber import Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "github.events"
 LIFE = "angelia_subscription_"
@@ -52,6 +53,7 @@ def life(read: Scrape) -> tuple[float, float, float]:
     return delivered, discarded, size
 
 
+@ONE_LOG
 async def test_counters_metrics_undelivered_and_receiver_agree(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
@@ -85,6 +87,7 @@ async def test_counters_metrics_undelivered_and_receiver_agree(
     }
 
 
+@ONE_LOG
 async def test_each_message_counts_once_whatever_dies(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

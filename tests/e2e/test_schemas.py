@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.e2e.service import Service, created, eventually, has_all, running
 from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 FIRST = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
 SECOND = {
@@ -22,6 +23,7 @@ async def as_avro(service: Service, subscription: str) -> None:
     (await service.http.put(subscription, json={"contentType": "AVRO"})).raise_for_status()
 
 
+@ONE_LOG
 async def test_every_message_arrives_in_its_version_while_the_schema_changes_and_a_worker_dies(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
@@ -52,6 +54,7 @@ async def test_every_message_arrives_in_its_version_while_the_schema_changes_and
     assert {each.headers["content-type"] for each in raw.received} == {"avro/binary"}
 
 
+@ONE_LOG
 async def test_a_discarded_message_is_sent_again_as_avro(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

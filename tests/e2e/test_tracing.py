@@ -22,6 +22,7 @@ from tests.e2e.accounts import (
 from tests.e2e.events import some_events
 from tests.e2e.service import Service, event_of, running
 from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "github.events"
 # What begins so is wanted by the one who filters.
@@ -94,6 +95,7 @@ def ended(refused: Collection[str]) -> Callable[[str, Entries], bool]:
     return is_complete
 
 
+@ONE_LOG
 async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
@@ -157,6 +159,7 @@ async def assert_found(service: Service, published: Mapping[str, bytes]) -> None
         assert sorted(found) == sorted(ids)
 
 
+@ONE_LOG
 async def test_each_message_of_a_batch_has_the_trace_of_its_batch(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.e2e.service import eventually, running
 from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "waiting.orders"
 WAITERS = 100
@@ -16,6 +17,7 @@ def fails_once(received: Received) -> Reply:
     return Reply(status=503 if received.retry_count == 0 else 200)
 
 
+@ONE_LOG
 async def test_who_waits_is_told_what_became_of_the_message(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

@@ -32,6 +32,12 @@ def on_kafka(
     }
 
 
+# For tests that are about no fault of a log: one log is enough, and `make test-long` has both.
+ONE_LOG: Final = pytest.mark.parametrize(
+    "configuration", ["kafka", pytest.param("embedded", marks=pytest.mark.long)], indirect=True
+)
+
+
 @pytest.fixture(params=["embedded", "kafka"])
 def configuration(request: pytest.FixtureRequest) -> Mapping[str, str]:
     """Either of them: the test runs on both."""

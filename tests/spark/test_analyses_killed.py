@@ -27,7 +27,8 @@ from tests.spark.test_runner_process import PATIENCE_S, runner
 from tests.spark.test_undelivered_job import is_waiting_for_the_lock
 
 # The first test starts Spark, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(400)
+# The jobs' own files have it shorter, and test_runner_process.py kills one runner for all.
+pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 
 TABLES = ("analytics_latency", "simulated_minutes")
 

@@ -82,6 +82,8 @@ async def test_what_is_published_is_archived_once(
         assert bodies == Counter(b'{"n":%d}' % n for n in range(MESSAGES))
 
 
+# test_archive_job.py has it shorter: without a runner of its own.
+@pytest.mark.long
 async def test_a_runner_killed_while_it_archives_leaves_nothing_that_is_read(
     spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
 ) -> None:

@@ -72,6 +72,8 @@ async def runner(
         assert not psutil.wait_procs(below, timeout=30)[1]
 
 
+# test_retransmission_job.py has it shorter: without a runner of its own.
+@pytest.mark.long
 async def test_a_runner_killed_while_it_chooses_messages_leaves_nothing_of_its_choice(
     spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
 ) -> None:
