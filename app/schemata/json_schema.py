@@ -1,5 +1,7 @@
 """JSON Schema (2020-12), compiled: what a message must be."""
 
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
@@ -12,9 +14,22 @@ from app.schemata.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
 # Patterns without look-around and back references: those no message can hang.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
 
+# What it may cost to hold a message against its schema: so much, and so much for each byte.
+LIMIT_NS: Final = 10_000_000
+BYTE_LIMIT_NS: Final = 60
+# And to report all that is wrong with it, where that is not one thing.
+REPORT_LIMIT_NS: Final = 10_000_000
+# What is wrong is copied: so much for what stands behind a comma, for a list and for an object.
+_COPIED_NS: Final[Mapping[bytes, int]] = {b",": 200, b"[": 300, b"{": 1_000}
+_CHOICES: Final = (b'"anyOf"', b'"oneOf"')
+
 _TOO_MUCH: Final = (
-    "is nested too deep for its size: its schema has branches that would look at the same places"
-    " again and again"
+    "takes more work than a message of its size may to be held against its schema: that has too"
+    " many branches, patterns or values to compare with for so many values, or for so deep ones"
+)
+_INVALID: Final = FieldProblem(
+    path="message",
+    message="is not what its schema asks for; it is too large or nested too deep to say where",
 )
 
 
@@ -26,22 +41,46 @@ class JsonSchema:
         schema = _parsed(text)
         self._validator = _compiled(schema)
         self._cost = _cost_of(schema)
+        self._has_choices = any(name in orjson.dumps(schema) for name in _CHOICES)
 
-    def problems(self, value: Any, *, size: int) -> list[FieldProblem]:  # noqa: ANN401 - JSON is of any type
-        """What is wrong with a message of `size` bytes, the first few things; nothing if valid."""
-        if self._cost.is_too_much(value, size):
+    def problems(self, value: Any, body: bytes) -> list[FieldProblem]:  # noqa: ANN401 - JSON is of any type
+        """What is wrong with `value`, which is in `body`: the first few things; nothing if valid.
+
+        All of it takes a bounded time: a message that would take more is refused unseen, and of one
+        that has much to say about it only the first thing is said, or that it is not valid.
+        """
+        limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
+        if not self._cost.is_within(value, body, limit):
             return [FieldProblem(path="message", message=_TOO_MUCH)]
         if self._validator.is_valid(value):
             return []
-        found: list[FieldProblem] = []
-        for error in self._validator.iter_errors(value):
-            message = error.message
-            if len(message) > QUOTED_MAX:
-                message = f"{message[:QUOTED_MAX]}…"
-            found.append(FieldProblem(path=dotted(error.instance_path), message=message))
-            if len(found) == PROBLEMS_MAX:
-                break
-        return found
+        try:
+            errors = self._errors(value, body)
+        except ValueError:
+            # To report it, the engine copies what is wrong, which must not be nested too deep.
+            errors = []
+        return [_problem(error) for error in errors] or [_INVALID]
+
+    def _errors(self, value: Any, body: bytes) -> list[jsonschema_rs.ValidationError]:  # noqa: ANN401 - JSON is of any type
+        """What can be reported at little cost; nothing if that is too much; ValueError."""
+        if self._cost.is_reported_within(value, body, REPORT_LIMIT_NS):
+            return list(islice(self._validator.iter_errors(value), PROBLEMS_MAX))
+        copied = sum(price * body.count(begin) for begin, price in _COPIED_NS.items())
+        # Of branches, all that is wrong in each of them would be found.
+        if self._has_choices or copied > LIMIT_NS + BYTE_LIMIT_NS * len(body):
+            return []
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
+
+
+def _problem(error: jsonschema_rs.ValidationError) -> FieldProblem:
+    message = error.message
+    if len(message) > QUOTED_MAX:
+        message = f"{message[:QUOTED_MAX]}…"
+    return FieldProblem(path=dotted(error.instance_path), message=message)
 
 
 def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON is of any type

@@ -1,73 +1,158 @@
-"""How often a JSON Schema looks at one place of a message: a hostile one could take forever.
+"""What a JSON Schema costs to hold a message against: a hostile one could take forever.
 
 Branches (`anyOf`, `oneOf`, …) that each lead to the same subschemas multiply, level by level: ten
-levels of two branches look a thousand times at the same place. So the most looks at one place are
-counted for each level of a message, and a message whose size and depth would ask for too many is
-refused before it is looked at.
+levels of two branches look a thousand times at the same place. And what looks at a place may have
+a thousand names, patterns or values to compare with. So the price of a look is known for each level
+of a message, and a message that would take too much is refused before it is looked at. Nothing
+could end the engine once it has begun.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any, Final
 from urllib.parse import unquote
 
 from app.domain.errors import ValidationFailedError
+from app.schemata.json_schema_prices import FREE, Price, added, highest, price_of, unevaluated
+from app.schemata.levels import Levels, has_extremes
+from app.schemata.patterns import PatternPrices
 
-# Looks that one message may take: about half a second where each fails. A message has at most a
-# place for every two of its bytes.
+# Looks that one place may take.
 LOOKS_MAX: Final = 400_000
-# Fewer looks at a place than these are never counted.
-USUAL_LOOKS_MAX: Final = 64
-# Sets of subschemas that are looked at together, over all levels.
+# Sets of subschemas that are looked at together, and in how many levels each of them counts.
 STATES_MAX: Final = 20_000
+VISITS_MAX: Final = 200_000
 LEVELS_MAX: Final = 1_024
+# What no message may take at one place, in ns.
+_ENDLESS_NS: Final = 1e9
+# The shortest value and what is behind it, in bytes.
+_VALUE_BYTES: Final = 2
+# To find out how many values a message has in each level, for each of them.
+_COUNTED_NS: Final = 50
+# Characters of a text that count as one value where all below a place is looked at.
+_BELOW_CHARACTERS: Final = 64
+# To report a problem, what it is about is copied.
+_COPIED_NS: Final = 80
+# The shortest number that takes many digits to be divided, and what is behind it.
+_EXTREME_BYTES: Final = 5
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
 _SINGLES: Final = ("not", "if", "then", "else")
-_ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties")
 _ANY_ITEM: Final = ("items", "contains", "unevaluatedItems")
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
 
 _Looks = Counter[int]
+_State = frozenset[tuple[int, int]]
 
 
 class SchemaCost:
-    """The looks that a schema takes, by the level of a message."""
+    """What looks at each level of a message, and what that costs."""
 
     def __init__(self, schema: object) -> None:
         """ValidationFailedError for `schema`: it cannot be said, or is too much for any message."""
         self._root = schema
         self._nodes: dict[int, Any] = {}
+        self._prices: dict[int, Price] = {}
+        self._patterns = PatternPrices()
         self._anchors = _anchors(schema)
         self._opened: dict[int, _Looks] = {}
-        # The most looks at a place of this level or one above; empty if they are never many.
-        self._by_level = self._counted()
+        self._levels = self._priced_levels()
+        self._most = highest(self._levels)
+        self._below = sum(each.below for each in self._levels)
 
-    def is_too_much(self, value: object, size: int) -> bool:
-        """Whether a message of `size` bytes would take too many looks."""
-        levels = self._by_level
-        if not levels:
+    def is_within(self, value: object, body: bytes, limit_ns: float) -> bool:
+        """Whether it costs at most so much to say whether `value`, of `body`, is valid."""
+        if self._at_most(len(body)) <= limit_ns:
+            return True
+        if not self._most.extreme:
+            return self._counted(value) <= limit_ns
+        return self._counted(value, extreme=has_extremes(value)) <= limit_ns
+
+    def is_reported_within(self, value: object, body: bytes, limit_ns: float) -> bool:
+        """Whether it costs at most so much to report all that is wrong with `value`."""
+        copied = len(body) * _COPIED_NS
+        if self._levels[0].errors * copied > limit_ns:
             return False
-        looks = levels[min(_depth(value, len(levels)), len(levels) - 1)]
-        return looks * size > LOOKS_MAX
+        prices = list(zip(self._by_level(), Levels(value).values, strict=False))
+        reported = sum(price.error * count for price, count in prices)
+        return reported + sum(price.errors for price, _ in prices) * copied <= limit_ns
 
-    def _counted(self) -> list[int]:
-        states: set[frozenset[tuple[int, int]]] = {frozenset(self._at(self._root).items())}
-        seen, most, levels = set(states), 0, list[int]()
+    def _at_most(self, size: int) -> float:
+        """The cost of any message of that size."""
+        most, values = self._most, size / _VALUE_BYTES + 1
+        each = most.value + max(most.text, most.number) + most.child + self._below
+        of_bytes = most.character + most.name + most.extreme / _EXTREME_BYTES
+        return values * each + size * of_bytes
+
+    def _counted(self, value: object, *, extreme: bool = False) -> float:
+        counts = Levels(value)
+        below = sum(counts.values)
+        cost: float = _COUNTED_NS * below
+        below += sum(counts.characters) // _BELOW_CHARACTERS
+        for level, price in zip(range(len(counts.values)), self._by_level(), strict=False):
+            below -= counts.values[level]
+            cost += counts.values[level] * price.value + below * price.below
+            cost += counts.numbers[level] * (price.number + price.extreme * extreme)
+            cost += counts.texts[level] * price.text + counts.characters[level] * price.character
+            cost += counts.names[level] * price.name
+            if level + 1 < len(counts.values):
+                cost += counts.values[level + 1] * price.child
+        return cost
+
+    def _by_level(self) -> Iterator[Price]:
+        yield from self._levels
+        # What leads on and on costs on each level what it cost before.
+        yield from repeat(self._deepest)
+
+    def _priced_levels(self) -> list[Price]:
+        states = {frozenset(self._at(self._root).items())}
+        below: dict[_State, set[_State]] = {}
+        met: dict[frozenset[_State], int] = {}
+        levels, visits = list[Price](), 0
+        self._deepest = FREE
         while states and len(levels) < LEVELS_MAX:
-            most = max(most, *(sum(count for _, count in state) for state in states))
-            levels.append(most)
-            if most > LOOKS_MAX:
+            again = met.setdefault(frozenset(states), len(levels))
+            if again < len(levels):
+                self._deepest = highest(levels[again:])
+                return levels
+            levels.append(highest(map(self._price, states)))
+            if levels[-1].value > _ENDLESS_NS:
                 break
-            states = {below for state in states for below in self._below(state)} - seen
-            seen |= states
-            if len(seen) > STATES_MAX:
+            for state in states - below.keys():
+                below[state] = set(self._below_of(state))
+            states = {each for state in states for each in below[state]}
+            visits += len(states)
+            if len(below) > STATES_MAX or visits > VISITS_MAX:
                 raise _refused("leads to too many places")
-        if levels[0] > LOOKS_MAX:
+        if states:
+            self._deepest = levels[-1]
+        if levels[0].value > _ENDLESS_NS:
             raise _refused("looks at one place more often than any message may take")
-        return levels if most > USUAL_LOOKS_MAX else []
+        return levels
 
-    def _below(self, state: Iterable[tuple[int, int]]) -> Iterator[frozenset[tuple[int, int]]]:
+    def _price(self, state: _State) -> Price:
+        return added(self._node_price(node).times(count) for node, count in state)
+
+    def _node_price(self, node: int) -> Price:
+        if node not in self._prices:
+            found = self._nodes[node]
+            price = self._prices[node] = price_of(found, self._patterns)
+            branches = self._opened[node]
+            if "propertyNames" in found:
+                names = self._price(frozenset(self._at(found["propertyNames"]).items()))
+                price = added((price, Price(child=names.value + 50, name=names.character)))
+            if any(name in found for name in _UNEVALUATED):
+                again = (
+                    unevaluated(self._nodes[each]).times(count) for each, count in branches.items()
+                )
+                price = added((price, *again))
+            self._prices[node] = price
+        return self._prices[node]
+
+    def _below_of(self, state: Iterable[tuple[int, int]]) -> Iterator[_State]:
         """What is looked at in each kind of place one level below."""
         members: dict[object, _Looks] = {None: Counter()}
         items: dict[object, _Looks] = {None: Counter()}
@@ -99,8 +184,10 @@ class SchemaCost:
             # One that leads to itself is stopped by the engine.
             self._opened[key] = Counter({key: 1})
             looks = Counter({key: 1})
+            # What it has not looked at is found by looking again.
+            times = 2 if any(name in schema for name in _UNEVALUATED) else 1
             for branch in self._branches(schema):
-                looks.update(self._at(branch))
+                looks.update({at: count * times for at, count in self._at(branch).items()})
             if sum(looks.values()) > LOOKS_MAX:
                 raise _refused("looks at one place more often than any message may take")
             self._opened[key] = looks
@@ -157,22 +244,6 @@ def _anchors(schema: object) -> dict[str, object]:
         elif isinstance(each, list):
             waiting.extend(each)
     return found
-
-
-def _depth(value: object, at_most: int) -> int:
-    """How many levels of objects and arrays `value` has, counted up to `at_most`."""
-    level, depth = [value], 0
-    while depth < at_most:
-        level = [
-            below
-            for each in level
-            if isinstance(each, dict | list)
-            for below in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            break
-        depth += 1
-    return depth
 
 
 def _refused(problem: str) -> ValidationFailedError:

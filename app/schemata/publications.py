@@ -69,7 +69,7 @@ def _require_valid(schema: TopicSchema, given: Given) -> None:
     value, prefix = json_body(given.body), ""
     if given.media == _EVENT:
         value, prefix = _data_of(value), "data"
-    if problems := json_schema(schema.text).problems(value, size=len(given.body)):
+    if problems := json_schema(schema.text).problems(value, given.body):
         raise MessageInvalidError([_below(prefix, each) for each in problems])
 
 
