@@ -1,57 +1,87 @@
-"""What a backlog gets of a core that other processes want as well, while others are live.
+"""A backlog behind live traffic, while busy processes take the worker's core, on both logs.
 
-    python -m tests.benchmarks.bench_crowded
-
-is a process with a loop: live work comes 60 times a second, and a backlog begins all that the
-`Turns` of a worker let it. It runs for some seconds, and prints what it did. Rounds alone and
-rounds beside busy neighbours on the same core take turns. The process gets a part of the core, so
-the figure to compare is how much of the backlog is done with a second of its CPU time.
+A subscription may take 200 messages a second and is 12,000 behind; 60 more are published each
+second. The worker has one core together with so many processes that never wait. What it delivers a
+second should be the limit: that costs less CPU than the worker's fair part of the core.
 """
 
-import asyncio
-import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
-import uvloop
+import psutil
+import pytest
 
 from tests.benchmarks import cores, pace
 from tests.benchmarks.figures import Report
-from tests.benchmarks.percentiles import percentile
-from workers.consumer.turns import Turns
+from tests.benchmarks.open_loop import publish_backlog, publishing
+from tests.benchmarks.receivers import receiver
+from tests.e2e.service import Service
 
 NEIGHBOURS: Final = (0, 1, 4)
-ROUNDS: Final = 3
-ROUND_S: Final = 5.0
+ROUNDS: Final = 2
+BACKLOG: Final = 12_000
+RATE: Final = 200
 LIVE: Final = 60
-# As much as a delivery costs.
-EACH_S: Final = 30e-6
+# Until the adaptive rate is at the limit; then it is measured.
+RISES_S: Final = 10.0
+MEASURED_S: Final = 20.0
 
 
-def test_a_backlog_on_a_crowded_core() -> None:
+async def test_a_backlog_on_a_crowded_core(
+    configuration: Mapping[str, str], logs: Path, request: pytest.FixtureRequest
+) -> None:
     found: dict[int, list[dict[str, float]]] = {count: [] for count in NEIGHBOURS}
-    for _ in range(ROUNDS):
-        for count, rounds in found.items():
-            with neighbours(count):
-                rounds.append(one_round())
-    report = Report("crowded", f"A backlog behind {LIVE} live deliveries a second")
+    with receiver() as (_, url):
+        async with Service(configuration, logs) as service:
+            await service.api()
+            worker = psutil.Process((await service.worker()).pid)
+            cores.move(worker.pid, cores.MEASURED)
+            for number in range(ROUNDS * len(NEIGHBOURS)):
+                count = NEIGHBOURS[number % len(NEIGHBOURS)]
+                topic = await service.topic(f"bench.crowded{number}")
+                behind = await a_backlog(service, topic, url)
+                with neighbours(count):
+                    found[count].append(await one_round(service, behind, worker))
+    name = request.node.callspec.id
+    report = Report(f"crowded-{name}", f"Limit {RATE}/s, {LIVE}/s live, on {name}")
     for count, rounds in found.items():
         report.add(f"{count} busy neighbours", rounds)
-    report.write(plots=["backlog/s", "live p99 ms"])
+    report.write(plots=["delivered/s"])
 
 
-def one_round() -> dict[str, float]:
-    """What the process did."""
-    with cores.on_cores(cores.MEASURED):
-        done = subprocess.run(
-            [sys.executable, "-m", __name__], check=True, capture_output=True, text=True
-        )
-    figures: dict[str, float] = json.loads(done.stdout)
+async def a_backlog(service: Service, topic: str, url: str) -> str:
+    """The path of a suspended subscription that is behind."""
+    path = await service.subscribe(topic, "behind", url, rate=RATE, adaptiveRate=True)
+    await service.set_state(path, "SUSPENDED")
+    await publish_backlog(service, topic, BACKLOG)
+    return path
+
+
+async def one_round(service: Service, path: str, worker: psutil.Process) -> dict[str, float]:
+    """Messages delivered a second, and the worker's part of the core."""
+    topic = path.split("/")[2]
+    async with publishing(service, topic, rate=LIVE):
+        await service.set_state(path, "ACTIVE")
+        await pace.until(time.monotonic() + RISES_S)
+        figures = await measured(service, path, worker)
+    await service.set_state(path, "SUSPENDED")
     return figures
+
+
+async def measured(service: Service, path: str, worker: psutil.Process) -> dict[str, float]:
+    """What the subscription is delivered from now on."""
+    start, cpu = time.monotonic(), sum(worker.cpu_times()[:2])
+    before = (await service.metrics(path))["delivered"]
+    await pace.until(start + MEASURED_S)
+    delivered = (await service.metrics(path))["delivered"] - before
+    seconds = time.monotonic() - start
+    used = sum(worker.cpu_times()[:2]) - cpu
+    return {"delivered/s": delivered / seconds, "worker CPU %": 100 * used / seconds}
 
 
 @contextmanager
@@ -65,45 +95,3 @@ def neighbours(count: int) -> Iterator[None]:
         for process in busy:
             process.kill()
             process.wait()
-
-
-def work() -> None:
-    """Use the CPU for one delivery."""
-    end = time.thread_time() + EACH_S
-    while time.thread_time() < end:
-        pass
-
-
-async def _run() -> None:
-    loop, late, done = asyncio.get_running_loop(), list[float](), 0
-    turns = Turns(loop, adapts=True)
-    start, cpu = loop.time(), time.process_time()
-
-    def pump() -> None:
-        nonlocal done
-        while turns.take(pump):
-            work()
-            done += 1
-
-    def live(due: float) -> None:
-        turns.live()
-        work()
-        late.append((loop.time() - due) * 1000)
-        loop.call_at(due + 1 / LIVE, live, due + 1 / LIVE)
-
-    live(start)
-    pump()
-    await pace.until(time.monotonic() + ROUND_S)
-    used, seconds = time.process_time() - cpu, loop.time() - start
-    figures = {
-        "backlog/s": done / seconds,
-        "CPU %": 100 * used / seconds,
-        "backlog per CPU second": done / used,
-        "live p50 ms": percentile(late, 50),
-        "live p99 ms": percentile(late, 99),
-    }
-    print(json.dumps(figures))
-
-
-if __name__ == "__main__":
-    uvloop.run(_run())
