@@ -109,14 +109,14 @@ def _is_deeper(body: object, levels: int) -> bool:
 async def _read(receive: Receive, declared: int | None, size_max: int) -> bytes:
     # Refused without reading on: the server throws the rest away while the client reads the answer.
     if declared is not None and declared > size_max:
-        raise _too_large(size_max)
+        raise too_large(size_max)
     parts: list[bytes] = []
     size, more = 0, True
     while more:
         part, more = await _next_part(receive)
         size += len(part)
         if size > size_max:
-            raise _too_large(size_max)
+            raise too_large(size_max)
         parts.append(part)
     if declared is not None and declared != size:
         raise ValidationFailedError.of("Content-Length", f"is {declared}, but {size} bytes came")
@@ -140,7 +140,8 @@ def _too_slow(timeout_s: float) -> RequestRefusedError:
     return RequestRefusedError(408, message, code="TIMEOUT")
 
 
-def _too_large(size_max: int) -> MessageTooLargeError:
+def too_large(size_max: int) -> MessageTooLargeError:
+    """The error for a body beyond the limit."""
     return MessageTooLargeError(f"The body is larger than the limit of {size_max} bytes")
 
 

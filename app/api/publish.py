@@ -7,7 +7,7 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from app.api.access import token_of
-from app.api.body import BODY_TIMEOUT_S, BodyReader, ClientGoneError
+from app.api.body import BODY_TIMEOUT_S, BodyReader, ClientGoneError, too_large
 from app.api.message_ids import MessageIds
 from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_events import (
@@ -19,15 +19,18 @@ from app.api.publish_events import (
     event_of,
 )
 from app.api.publish_headers import PublishHeaders, media_type, own_id
-from app.api.publish_topic import publish_topic, said_of_topic
+from app.api.publish_topic import publish_topic, said_of_topic, unwanted
 from app.api.publish_typed import SchemaCheck
 from app.api.publish_wait import stored_status, wait_of, waited, waiting_for
 from app.domain.errors import FormatInvalidError, TopicNotFoundError, UnroutableError
+from app.domain.message import UNPARSED
 from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
 from app.schemata.json_bodies import json_body
 from app.services.access import Gate
+from app.services.alternates import Routes
 from app.services.directory import TopicDirectory
+from app.services.mandatory import is_wanted
 from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import Publication, record_of
 from app.services.waiting import Waiters, Waiting
@@ -80,7 +83,7 @@ class PublishRoute:
             message_id = own_id(headers) or message_id
             wait = wait_of(scope)
             caller = await self._gate.caller(token_of(headers.authorization))
-            topic = await publish_topic(name, scope, self._directory)
+            topic, routes = await publish_topic(name, scope, self._directory)
             # The topic that was asked for: where its messages go is its owners' decision.
             self._gate.require(caller, self._directory.known(name) or topic)
             refusing = topic
@@ -98,7 +101,11 @@ class PublishRoute:
                 partition_key=headers.partition_key or event.key,
                 propagated=propagated,
             )
-            if topic.schemas:
+            if routes is not None:
+                topic, publication = await self._routed(
+                    routes, publication, headers, is_checked=event.checked
+                )
+            elif topic.schemas:
                 checked = self._schemas.checked(topic, publication, headers, now_ms=now_ms())
                 publication = await checked
             elif not event.checked:
@@ -128,6 +135,26 @@ class PublishRoute:
         answer.headers.append((b"hermes-message-id", message_id))
         self._answered(self._directory.known(name), answer.status)
         await send_answer(send, answer)
+
+    async def _routed(
+        self, routes: Routes, given: Publication, headers: PublishHeaders, *, is_checked: bool
+    ) -> tuple[Topic, Publication]:
+        """The topic where somebody wants it, and what that stores; UnroutableError: nobody does."""
+        for place, topic in enumerate(routes.topics, 1):
+            offered = given._replace(propagated=headers.propagated(topic))
+            parsed = UNPARSED
+            if len(given.body) > topic.message_size_max:
+                raise too_large(topic.message_size_max)
+            if topic.schemas:
+                offered = await self._schemas.checked(topic, offered, headers, now_ms=now_ms())
+            elif not is_checked:
+                parsed = json_body(given.body)
+            if place == len(routes.topics) and routes.last_takes_all:
+                return topic, offered
+            record = record_of(offered, now_ms=now_ms())
+            if await is_wanted(topic, record, self._directory, parsed=parsed):
+                return topic, offered
+        raise unwanted(routes)
 
     async def _stored(
         self,

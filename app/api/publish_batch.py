@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from app.api.publish import now_ms
 from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_headers import PublishHeaders, flag, media_type, query_value
 from app.api.publish_items import Form, Item, form_of, items
-from app.api.publish_topic import publish_topic, said_of_topic
+from app.api.publish_topic import publish_topic, said_of_topic, unwanted
 from app.api.publish_typed import Asked, SchemaCheck, asked, stored
 from app.domain.errors import (
     AngeliaError,
@@ -32,7 +32,9 @@ from app.metrics.publishing import PublishCounts
 from app.schemata.json_bodies import json_body
 from app.services.access import Gate
 from app.services.acknowledging import PATH
+from app.services.alternates import Routes
 from app.services.directory import TopicDirectory
+from app.services.mandatory import is_wanted
 from app.services.publish_deduplication import IdempotentPublisher
 from app.services.publishing import Publication, record_of
 
@@ -49,10 +51,11 @@ _CREATED: Final = int(HTTPStatus.CREATED)
 class Outcome:
     """What becomes of one message: `record` is None, and `error` says why, once it is refused.
 
-    `own`: its publisher gave it its id.
+    `topic` is where it goes, and `own`: its publisher gave it its id.
     """
 
     id: bytes
+    topic: Topic
     own: bool = False
     record: NewRecord | None = None
     duplicate: bool = False
@@ -63,8 +66,8 @@ class Outcome:
         """As if it had been published alone."""
         return _CREATED if self.error is None else status_of(self.error)
 
-    def answered(self) -> dict[str, Any]:
-        """As JSON."""
+    def answered(self, asked_for: str) -> dict[str, Any]:
+        """As JSON, to a publisher who asked for that topic."""
         said: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
         if self.error is not None:
             said |= {"code": self.error.code, "message": self.error.message}
@@ -72,6 +75,8 @@ class Outcome:
             said["duplicateOf"] = self.error.duplicate_of
         if self.duplicate:
             said["duplicate"] = True
+        if self.error is None and self.topic.name != asked_for:
+            said["alternateTopic"] = self.topic.name
         return said
 
 
@@ -113,33 +118,57 @@ class BatchRoute:
         _require_no_wait(scope)
         name: str = scope["path_params"]["topic"]
         caller = await self._gate.caller(token_of(headers.authorization))
-        topic = await publish_topic(name, scope, self._directory)
+        topic, routes = await publish_topic(name, scope, self._directory)
         self._gate.require(caller, self._directory.known(name) or topic)
         named = Asked()
         if topic.schemas:
             named = asked(headers)
             topic = await self._schemas.known(topic, named)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
-        outcomes = await _outcomes(
-            _Batch(
-                topic=topic,
-                named=named,
-                partition_key=headers.partition_key,
-                propagated=headers.propagated(topic),
-                body=body,
-                form=form,
-                envelope=envelope,
-                ids=self._ids,
-                now_ms=now_ms(),
-            )
+        batch = _Batch(
+            topic=topic,
+            named=named,
+            partition_key=headers.partition_key,
+            propagated=headers.propagated(topic),
+            body=body,
+            form=form,
+            envelope=envelope,
+            ids=self._ids,
+            now_ms=now_ms(),
         )
+        batches = [batch, *await self._following(batch, routes, headers)]
+        outcomes = await _outcomes(batches, routes, self._directory)
         for outcome in outcomes:
             if outcome.error is not None:
-                self._publisher.refused(topic, outcome.id, outcome.error)
-        await self._store(topic, [outcome for outcome in outcomes if outcome.record])
-        answer = answer_of(outcomes)
-        answer.headers.extend(said_of_topic(topic, name, self._directory))
+                self._publisher.refused(outcome.topic, outcome.id, outcome.error)
+        topics = await self._store_all(outcomes)
+        answer = answer_of(outcomes, name)
+        where = topics[0] if len(topics) == 1 else topic
+        answer.headers.extend(said_of_topic(where, name, self._directory))
         return answer
+
+    async def _following(
+        self, batch: "_Batch", routes: Routes | None, headers: PublishHeaders
+    ) -> list["_Batch"]:
+        """The same for each other topic that its messages may go to."""
+        following = []
+        for topic in routes.topics[1:] if routes else ():
+            named = asked(headers) if topic.schemas else Asked()
+            known = await self._schemas.known(topic, named)
+            propagated = headers.propagated(topic)
+            following.append(replace(batch, topic=known, named=named, propagated=propagated))
+        return following
+
+    async def _store_all(self, outcomes: Sequence[Outcome]) -> list[Topic]:
+        """Store what can be, and return the topics that it went to."""
+        by_topic: dict[str, list[Outcome]] = {}
+        for outcome in outcomes:
+            if outcome.record:
+                by_topic.setdefault(outcome.topic.name, []).append(outcome)
+        topics = [of_topic[0].topic for of_topic in by_topic.values()]
+        for topic in topics:
+            await self._store(topic, by_topic[topic.name])
+        return topics
 
     async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> None:
         records = [outcome.record for outcome in outcomes if outcome.record]
@@ -167,13 +196,13 @@ class _Batch:
     now_ms: int
 
 
-def answer_of(outcomes: Sequence[Outcome]) -> Answer:
+def answer_of(outcomes: Sequence[Outcome], asked_for: str) -> Answer:
     """One result for each message, and a status for all of them.
 
     201: all are stored; 207: some are. When none is, it is an error, with the results in it: its
     status is the one that they share; else 503 if a message may be stored later, and 400 if not.
     """
-    results = [outcome.answered() for outcome in outcomes]
+    results = [outcome.answered(asked_for) for outcome in outcomes]
     statuses = {outcome.status for outcome in outcomes}
     if statuses <= {HTTPStatus.CREATED}:
         return Answer(HTTPStatus.CREATED, [], orjson.dumps(results))
@@ -197,15 +226,20 @@ def _shared(statuses: set[int]) -> int:
     return later if later in statuses else HTTPStatus.BAD_REQUEST
 
 
-async def _outcomes(batch: _Batch) -> list[Outcome]:
+async def _outcomes(
+    batches: Sequence[_Batch], routes: Routes | None, directory: TopicDirectory
+) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    size = 0
+    size, batch = 0, batches[0]
     per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
     for item in items(batch.body, batch.form, envelope=batch.envelope):
         if len(outcomes) == BATCH_MESSAGES_MAX:
             message = f"has more than the limit of {BATCH_MESSAGES_MAX} messages"
             raise ValidationFailedError.of("batch", message)
-        outcomes.append(_outcome(item, batch))
+        if routes is None:
+            outcomes.append(_outcome(item, batch))
+        else:
+            outcomes.append(await _routed(item, batches, routes, directory=directory))
         size += len(item.body) if isinstance(item, Item) else 0
         if size > per_turn:
             size = 0
@@ -213,13 +247,30 @@ async def _outcomes(batch: _Batch) -> list[Outcome]:
     return outcomes
 
 
+async def _routed(
+    item: Item | AngeliaError,
+    batches: Sequence[_Batch],
+    routes: Routes,
+    *,
+    directory: TopicDirectory,
+) -> Outcome:
+    """The outcome in the first topic where somebody wants the message, or that nobody does."""
+    for batch in batches:
+        outcome = _outcome(item, batch)
+        if outcome.record is None or (batch is batches[-1] and routes.last_takes_all):
+            return outcome
+        if await is_wanted(batch.topic, outcome.record, directory):
+            return outcome
+    return replace(outcome, topic=batches[0].topic, record=None, error=unwanted(routes))
+
+
 def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
     if isinstance(item, AngeliaError):
-        return Outcome(batch.ids.new(), error=item)
+        return Outcome(batch.ids.new(), batch.topic, error=item)
     message_id = item.id or batch.ids.new()
     if len(item.body) > batch.topic.message_size_max:
         limit = f"The message is larger than the limit of {batch.topic.message_size_max} bytes"
-        return Outcome(message_id, error=MessageTooLargeError(limit))
+        return Outcome(message_id, batch.topic, error=MessageTooLargeError(limit))
     publication = Publication(
         id=message_id,
         body=item.body,
@@ -233,9 +284,9 @@ def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
         elif not item.checked:
             json_body(item.body)
     except AngeliaError as error:
-        return Outcome(message_id, error=error)
+        return Outcome(message_id, batch.topic, error=error)
     record = record_of(publication, now_ms=batch.now_ms)
-    return Outcome(message_id, own=item.id is not None, record=record)
+    return Outcome(message_id, batch.topic, own=item.id is not None, record=record)
 
 
 def _is_enveloped(scope: Scope, form: Form) -> bool:

@@ -60,7 +60,8 @@ _TOPIC_HEADERS: Final = {
         "schema": {"type": "integer"},
     },
     "Angelia-Alternate-Topic": {
-        "description": "where it is stored, when that is not the topic of the path",
+        "description": "where it is stored, when that is not the topic of the path; of a batch, "
+        "where all of it is",
         "schema": {"type": "string"},
     },
 }
@@ -73,6 +74,10 @@ _RESULT: Final = {
         "code": {"type": "string"},
         "message": {"type": "string"},
         "duplicate": {"type": "boolean"},
+        "alternateTopic": {
+            "type": "string",
+            "description": "where it is stored, when that is not the topic of the path",
+        },
         "duplicateOf": {
             "type": "string",
             "description": "with DUPLICATE_MESSAGE: the id of the message that was stored",
@@ -250,9 +255,10 @@ def _flag(name: str, description: str) -> Json:
 
 _MANDATORY: Final = _flag(
     "mandatory",
-    "somebody must take it: while the topic has no active subscription, store it in the topic's "
-    "`alternateTopic` instead, and refuse it (409) when there is none. Of alternates that follow "
-    "one another the first with an active subscription takes it, else the last",
+    "somebody must get it: while the topic has no active subscription, or none whose filters let "
+    "it through (what they cannot judge they do not), store it in the topic's `alternateTopic` "
+    "instead, and refuse it (409) when there is none. Of alternates that follow one another the "
+    "first where somebody gets it takes it, else the last. Of a batch, each message for itself",
 )
 _WAIT: Final = {
     "name": "wait",

@@ -1,21 +1,33 @@
-"""Which topic a publish request goes to, and what its answer says of that topic."""
+"""Which topics a publish request may go to, and what its answer says of the one it went to."""
 
 from starlette.types import Scope
 
 from app.api.publish_answers import RawHeaders
 from app.api.publish_headers import flag
+from app.domain.errors import UnroutableError
 from app.domain.topic import Topic
-from app.services.alternates import routed
+from app.services.alternates import Routes, routes
 from app.services.directory import TopicDirectory
 
 
-async def publish_topic(name: str, scope: Scope, directory: TopicDirectory) -> Topic:
-    """The topic of that name, or with `?mandatory=true` where its messages go (see `routed`).
+async def publish_topic(
+    name: str, scope: Scope, directory: TopicDirectory
+) -> tuple[Topic, Routes | None]:
+    """The topic of that name; with `?mandatory=true` the first of its routes, and these.
 
     TopicNotFoundError, UnroutableError, ValidationFailedError, StorageUnavailableError.
     """
     topic = directory.known(name) or await directory.get(name)
-    return await routed(topic, directory) if flag(scope, "mandatory") else topic
+    if not flag(scope, "mandatory"):
+        return topic, None
+    found = await routes(topic, directory)
+    return found.topics[0], found
+
+
+def unwanted(routes: Routes) -> UnroutableError:
+    """That nobody wants a message in any of these topics."""
+    names = ", ".join(each.name for each in routes.topics)
+    return UnroutableError(f"No active subscription of {names} has filters that let it through")
 
 
 def said_of_topic(topic: Topic, asked_for: str, directory: TopicDirectory) -> RawHeaders:

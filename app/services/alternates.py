@@ -1,7 +1,7 @@
 """Alternate topics: which may be set, and where a message goes that nobody would get."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.domain.errors import TopicNotFoundError, UnroutableError, ValidationFailedError
 from app.domain.topic import Topic
@@ -30,23 +30,38 @@ async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]
         raise ValidationFailedError.of(_FIELD, message)
 
 
-async def routed(topic: Topic, directory: TopicDirectory) -> Topic:
-    """The first of `topic` and its alternates that has an active subscription, else the last.
+class Routes(NamedTuple):
+    """Where a message may go that somebody must take: the first topic in which somebody wants it.
 
-    UnroutableError when it has no alternate, or one that does not exist any more;
-    StorageUnavailableError when the database would have to be asked and does not answer.
+    `last_takes_all`: the last topic takes what nobody wants, for it is an alternate.
     """
-    first = topic
+
+    topics: tuple[Topic, ...]
+    last_takes_all: bool
+
+
+async def routes(topic: Topic, directory: TopicDirectory) -> Routes:
+    """Those of `topic` and its alternates that have an active subscription, else the last of all.
+
+    What follows a topic where somebody wants every message is left out.
+
+    UnroutableError when it has neither an active subscription nor an alternate, or one that does
+    not exist any more; StorageUnavailableError when the database would have to be asked and does
+    not answer.
+    """
+    following = [topic]
     for _ in range(ALTERNATES_MAX):
-        if directory.is_routable(topic.name):
-            return topic
-        alternate = await _existing(topic.alternate_topic, directory)
+        if directory.takes_all(following[-1].name):
+            break
+        alternate = await _existing(following[-1].alternate_topic, directory)
         if alternate is None:
             break
-        topic = alternate
-    if topic is first:
+        following.append(alternate)
+    *before, last = following
+    active = [each for each in before if directory.is_routable(each.name)]
+    if not before and not directory.is_routable(last.name):
         raise UnroutableError(f"Topic {topic.name} has no active subscription")
-    return topic
+    return Routes((*active, last), last_takes_all=bool(before))
 
 
 async def _existing(name: str | None, directory: TopicDirectory) -> Topic | None:

@@ -59,6 +59,10 @@ class TopicDirectory:
         """Whether the topic has an active subscription, as the feed said last."""
         return self._subscribers.some_active(name)
 
+    def takes_all(self, name: str) -> bool:
+        """Whether an active subscription of the topic has no filters, as the feed said last."""
+        return self._subscribers.some_unfiltered(name)
+
     def subscribers(self, name: str) -> Mapping[str, Subscriber]:
         """The topic's subscriptions by id, as the feed said last."""
         return self._subscribers.of(name)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.domain.feed import Changes
+from app.domain.filters import Filter
 from app.domain.subscription import State
 
 
@@ -12,6 +13,7 @@ class Subscriber(NamedTuple):
 
     name: str
     active: bool
+    filters: tuple[Filter, ...] = ()
 
 
 class Subscribers:
@@ -29,6 +31,10 @@ class Subscribers:
         """Whether one of them is not suspended."""
         return any(subscriber.active for subscriber in self.of(topic).values())
 
+    def some_unfiltered(self, topic: str) -> bool:
+        """Whether one that is not suspended has no filters."""
+        return any(each.active and not each.filters for each in self.of(topic).values())
+
     def of(self, topic: str) -> Mapping[str, Subscriber]:
         """The topic's subscriptions by id, as they are now."""
         return self._of.get(topic, {})
@@ -41,7 +47,7 @@ class Subscribers:
             self._topic_of[subscription.id] = subscription.topic
             active = subscription.state is not State.SUSPENDED
             known = self._of.setdefault(subscription.topic, {})
-            known[subscription.id] = Subscriber(subscription.name, active)
+            known[subscription.id] = Subscriber(subscription.name, active, subscription.filters)
 
     def _forget(self, subscription_id: str) -> None:
         topic = self._topic_of.pop(subscription_id, None)

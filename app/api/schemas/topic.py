@@ -268,7 +268,7 @@ class TopicBody(Schema):
     partitions: int = Field(default=8, ge=1, le=PARTITIONS_MAX)
     alternate_topic: Annotated[str, checked(topic_name)] | None = Field(
         default=None,
-        description="takes what is published here with `mandatory=true` while nobody subscribes",
+        description="takes what is published here with `mandatory=true` while nobody gets it",
         examples=["shop.unrouted"],
     )
     throughput_quota: int | None = Field(

@@ -114,3 +114,128 @@ async def test_an_alternate_topic_is_kept_shown_and_taken_back(api: httpx.AsyncC
 async def test_a_wrong_mandatory_is_refused(api: httpx.AsyncClient, topic: str, value: str) -> None:
     refused = await api.post(f"/topics/{topic}?mandatory={value}", content=b"1")
     assert (refused.status_code, refused.json()["details"][0]["path"]) == (400, "mandatory")
+
+
+BIG_ONES = {"type": "cel", "expression": "body.amount > 100"}
+
+
+async def filtered(api: httpx.AsyncClient, topic: str, name: str, *filters: object) -> str:
+    path = f"/topics/{topic}/subscriptions"
+    body = {"name": name, "endpoint": "http://h.test/", "filters": filters}
+    (await api.post(path, json=body)).raise_for_status()
+    return f"{path}/{name}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"amount": 100}', b"{}", b'"text"', b'{"amount": "many"}', b"[" * 300 + b"]" * 300],
+    ids=["no", "no value", "no object", "cannot be judged", "too deep to be judged"],
+)
+async def test_a_message_that_no_filter_lets_through_is_taken_by_nobody(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog, body: bytes
+) -> None:
+    await filtered(api, topic, "big", BIG_ONES)
+    await filtered(api, topic, "other", {"type": "jsonpath", "path": "$.a", "matcher": "b"})
+    refused = await api.post(f"/topics/{topic}?mandatory=true", content=body)
+    assert (refused.status_code, refused.json()["code"]) == (409, "UNROUTABLE")
+    assert topic in refused.json()["message"]
+    assert "filters" in refused.json()["message"]
+    assert log.records(topic) == []
+    assert (await api.post(f"/topics/{topic}", content=body)).status_code == 201
+
+
+async def test_a_message_that_one_filter_lets_through_is_stored(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    await filtered(api, topic, "other", {"type": "jsonpath", "path": "$.a", "matcher": "b"})
+    path = await filtered(api, topic, "big", BIG_ONES)
+    big = b'{"amount": 101}'
+    assert (await api.post(f"/topics/{topic}?mandatory=true", content=big)).status_code == 201
+    await api.put(f"{path}/state", json="SUSPENDED")
+    assert (await api.post(f"/topics/{topic}?mandatory=true", content=big)).status_code == 409
+    await filtered(api, topic, "all")
+    assert (await api.post(f"/topics/{topic}?mandatory=true", content=b"1")).status_code == 201
+    assert len(log.records(topic)) == 2
+
+
+async def test_filters_see_the_headers_key_and_id_that_the_message_is_stored_with(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    body = {"name": "shop.main", "propagatedHeaders": ["X-Tenant"]}
+    (await api.post("/topics", json=body)).raise_for_status()
+    seen = "headers['x-tenant'] == 'a' && key == 'k' && id == 'mine' && topic == 'shop.main'"
+    await filtered(api, "shop.main", "s", {"type": "cel", "expression": seen})
+    path = "/topics/shop.main?mandatory=true"
+    headers = {"X-Tenant": "a", "Partition-Key": "k", "Idempotency-Key": "mine"}
+    assert (await api.post(path, content=b"1", headers=headers)).status_code == 201
+    for name in headers:
+        lacking = {each: value for each, value in headers.items() if each != name}
+        assert (await api.post(path, content=b"1", headers=lacking)).status_code == 409
+    assert len(log.records("shop.main")) == 1
+
+
+async def test_what_no_filter_lets_through_goes_on_to_the_alternate_topics(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    last = await created(api, "shop.last")
+    small = await created(api, "shop.small", last)
+    main = await created(api, "shop.main", small)
+    await filtered(api, main, "big", BIG_ONES)
+    await filtered(api, small, "small", {"type": "cel", "expression": "body.amount < 10"})
+    await filtered(api, last, "none", {"type": "cel", "expression": "false"})
+    answers = [
+        await api.post(f"/topics/{main}?mandatory=true", content=b'{"amount": %d}' % amount)
+        for amount in (1_000, 1, 50)
+    ]
+    assert [each.status_code for each in answers] == [201] * 3
+    went = [each.headers.get("Angelia-Alternate-Topic") for each in answers]
+    assert went == [None, small, last]
+    assert [len(log.records(each)) for each in (main, small, last)] == [1, 1, 1]
+
+
+async def test_each_message_of_a_batch_goes_where_somebody_wants_it(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    main = await created(api, "shop.main")
+    await filtered(api, main, "big", BIG_ONES)
+    batch = [{"amount": amount} for amount in (1_000, 1, 500)]
+    alone = await api.post(f"/topics/{main}/batch?mandatory=true", json=batch)
+    assert [each["status"] for each in alone.json()] == [201, 409, 201]
+    assert alone.json()[1]["code"] == "UNROUTABLE"
+    kept = await created(api, "shop.kept")
+    (await api.put(f"/topics/{main}", json={"alternateTopic": kept})).raise_for_status()
+    both = await api.post(f"/topics/{main}/batch?mandatory=true", json=batch)
+    assert both.status_code == 201
+    assert [each.get("alternateTopic") for each in both.json()] == [None, kept, None]
+    assert "Angelia-Alternate-Topic" not in both.headers
+    assert [record.value for record in log.records(kept)] == [b'{"amount":1}']
+    assert len(log.records(main)) == 4
+    nobody = await api.post(f"/topics/{main}/batch?mandatory=true", json=batch[1:2])
+    assert nobody.headers["Angelia-Alternate-Topic"] == kept
+
+
+async def test_a_message_must_be_what_the_alternate_topic_takes(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    body = {"name": "shop.kept", "schema": '{"type": "object"}', "maxMessageSize": 1024}
+    (await api.post("/topics", json=body)).raise_for_status()
+    main = await created(api, "shop.main", "shop.kept")
+    await filtered(api, main, "big", BIG_ONES)
+    path = f"/topics/{main}?mandatory=true"
+    assert (await api.post(path, content=b"1")).status_code == 400
+    assert (await api.post(path, content=b"{}".ljust(1025))).status_code == 413
+    assert (await api.post(path, content=b"{}")).status_code == 201
+    assert [record.value for record in log.records("shop.kept")] == [b"{}"]
+
+
+async def test_filters_look_at_the_json_of_a_message_of_an_avro_topic(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    schema = '{"type":"record","name":"R","fields":[{"name":"amount","type":"int"}]}'
+    body = {"name": "shop.avro", "contentType": "AVRO", "schema": schema}
+    (await api.post("/topics", json=body)).raise_for_status()
+    await filtered(api, "shop.avro", "big", BIG_ONES)
+    path = "/topics/shop.avro?mandatory=true"
+    answers = [await api.post(path, json={"amount": amount}) for amount in (101, 100)]
+    assert [each.status_code for each in answers] == [201, 409]
+    assert len(log.records("shop.avro")) == 1

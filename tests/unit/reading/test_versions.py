@@ -212,7 +212,12 @@ class Asked:
 
     async def looked(self) -> None:
         """Return when the registry was asked once more, and its answer is known."""
-        await self.registry.listed.get()
+        async with asyncio.timeout(5):
+            await self.registry.listed.get()
+        await self.idle()
+
+    async def idle(self) -> None:
+        """Let whatever is under way end."""
         for _ in range(5):
             await asyncio.sleep(0)
 
@@ -245,6 +250,7 @@ async def test_an_id_that_the_registry_does_not_have_twice_is_waited_for_no_long
         assert it.holds(prefixed(9))
         await it.looked()
         assert it.holds(prefixed(9))
+        await it.idle()
         assert it.registry.listed.empty()
         it.now = SETTLING_S
         assert it.holds(prefixed(9))
@@ -253,6 +259,7 @@ async def test_an_id_that_the_registry_does_not_have_twice_is_waited_for_no_long
         # And so is each message with it from then on: nothing is asked for it.
         it.now = FORGET_AFTER.total_seconds() - 1
         assert not it.holds(prefixed(9, offset=5))
+        await it.idle()
         assert it.registry.listed.empty()
 
 
