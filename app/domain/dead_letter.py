@@ -19,7 +19,8 @@ from app.domain.undelivered import Undelivered
 # A message that is discarded, dead-lettered, discarded there, and so on, ends after so many times.
 ROUTE_MAX: Final = 8
 _TEXT_MAX: Final = 1_000
-_PREFIX: Final = "Angelia-Dead-Letter-"
+HEADERS_PREFIX: Final = "Angelia-Dead-Letter-"
+_PREFIX: Final = HEADERS_PREFIX
 _ROUTE: Final = _PREFIX + "Route"
 _LOWER_PREFIX: Final = _PREFIX.lower().encode("ascii")
 _LETTERS: Final = UUID("6f2a6c1e-9d0b-4c0e-8a5d-3b7f1d9e4c52")

@@ -1,34 +1,76 @@
-"""Which headers an expression over a message names, and whether its topic has them."""
+"""Which headers expressions and filters name, and whether messages of their topic have them."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from app.domain.errors import ValidationFailedError
+from app.domain.dead_letter import HEADERS_PREFIX
+from app.domain.errors import FieldProblem, ValidationFailedError
+from app.domain.filters import Filter, FilterType
 
 # Messages have these from their publishers whatever the topic propagates: traces, CloudEvents.
 _ALWAYS: Final = frozenset({"traceparent", "tracestate"})
 _ALWAYS_PREFIX: Final = "ce-"
+# What they come with that were discarded elsewhere.
+_LETTERS_PREFIX: Final = HEADERS_PREFIX.lower()
 _NAMED: Final = re.compile(
-    r"""\bheaders\s*\[\s*(?P<a>['"])(?P<index>[^'"]*)(?P=a)\s*\]"""
-    r"""|\bheaders\s*\.\s*(?P<member>\w+)"""
+    # Not a member of the body that is called so.
+    r"""(?<!\.)(?<!\.\s)\bheaders\s*\[\s*(?P<a>['"])(?P<index>[^'"]*)(?P=a)\s*\]"""
+    r"""|(?<!\.)(?<!\.\s)\bheaders\s*\.\s*(?P<member>\w+)"""
     r"""|(?P<b>['"])(?P<key>[^'"]*)(?P=b)\s+in\s+headers\b"""
 )
 
 
 def require_propagated(expression: str, propagated: Collection[str], *, path: str) -> None:
-    """Refuse headers that no message of the topic can have; ValidationFailedError for `path`.
+    """Refuse headers that no publication to the topic can have; ValidationFailedError for `path`.
 
     `propagated`: the topic's `propagatedHeaders`.
     """
-    known = {name.lower() for name in propagated} | _ALWAYS
+    if problem := _problem(expression, _known(propagated), (_ALWAYS_PREFIX,)):
+        raise ValidationFailedError.of(path, problem)
+
+
+def require_filterable(filters: Sequence[Filter], propagated: Collection[str]) -> None:
+    """As `require_propagated`, of all that filters name; dead letters may be among the messages."""
+    known, problems = _known(propagated), []
+    prefixes = (_ALWAYS_PREFIX, _LETTERS_PREFIX)
+    for index, each in enumerate(filters):
+        path, problem = "expression", _problem(each.expression, known, prefixes)
+        if each.type is FilterType.HEADER and not _is_known(each.header, known, prefixes):
+            path, problem = "header", _unknown(each.header)
+        if problem is not None:
+            problems.append(FieldProblem(path=f"filters.{index}.{path}", message=problem))
+    if problems:
+        raise ValidationFailedError(problems)
+
+
+def headers_named(filters: Sequence[Filter]) -> frozenset[str]:
+    """The names of headers in the filters, in lower case."""
+    named = {each.header.lower() for each in filters if each.type is FilterType.HEADER}
+    for each in filters:
+        named.update(name.lower() for name in _names(each.expression))
+    return frozenset(named)
+
+
+def _known(propagated: Collection[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in propagated) | _ALWAYS
+
+
+def _is_known(name: str, known: Collection[str], prefixes: tuple[str, ...]) -> bool:
+    return name.lower() in known or name.lower().startswith(prefixes)
+
+
+def _problem(expression: str, known: Collection[str], prefixes: tuple[str, ...]) -> str | None:
     for name in _names(expression):
-        if name.lower() not in known and not name.lower().startswith(_ALWAYS_PREFIX):
-            message = f"names the header {name}, which propagatedHeaders must have, too"
-            raise ValidationFailedError.of(path, message)
+        if not _is_known(name, known, prefixes):
+            return _unknown(name)
         if name != name.lower():
-            message = f"names the header {name}: names are in lower case here, {name.lower()}"
-            raise ValidationFailedError.of(path, message)
+            return f"names the header {name}: names are in lower case here, {name.lower()}"
+    return None
+
+
+def _unknown(name: str) -> str:
+    return f"names the header {name}, which propagatedHeaders must have, too"
 
 
 def _names(expression: str) -> Iterator[str]:

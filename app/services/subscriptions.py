@@ -31,6 +31,7 @@ from app.log.interface import Committed, MessageLog
 from app.services.applied import AppliedChanges
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
+from app.services.filtered_headers import require_filter_headers
 from app.services.history import History, Opening, asked_for, opened
 from app.services.log_claims import Claimed, LogClaims
 from app.services.oauth import require_provider
@@ -148,6 +149,9 @@ class SubscriptionService:
             topic = await TopicRepository(session).get(draft.topic)
             require_content(draft, topic)
             await require_dead_letter(draft, TopicRepository(session))
+            await require_filter_headers(
+                draft, TopicRepository(session), SubscriptionRepository(session)
+            )
             await require_provider(draft, OAuthProviderRepository(session), caller)
             await SubscriptionRepository(session).require_new(draft.topic, draft.name)
         return topic
@@ -165,6 +169,9 @@ class SubscriptionService:
         async with self._database.transaction() as session:
             created = await SubscriptionRepository(session).add(replace(draft, start=start))
             await require_dead_letter(created, TopicRepository(session))
+            await require_filter_headers(
+                created, TopicRepository(session), SubscriptionRepository(session)
+            )
             await require_provider(created, OAuthProviderRepository(session), caller)
             event = self._change(Action.CREATED, after=created)
             await note(AuditRepository(session), _with_beginning(event, opening.beginning))
@@ -199,6 +206,8 @@ class SubscriptionService:
                 self._require_allowed(wanted.endpoint)
             if wanted.dead_letter != current.dead_letter:
                 await require_dead_letter(wanted, TopicRepository(session))
+            if wanted.filters != current.filters:
+                await require_filter_headers(wanted, TopicRepository(session), subscriptions)
             if wanted.content_type is not current.content_type:
                 require_content(wanted, await TopicRepository(session).get(topic))
             if (wanted.oauth, wanted.endpoint) != (current.oauth, current.endpoint):

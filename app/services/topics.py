@@ -25,6 +25,7 @@ from app.services.alternates import require_alternate
 from app.services.applied import TakeIn
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_no_letters, require_room
+from app.services.filtered_headers import require_kept_headers
 from app.services.groups import group_created
 from app.services.leaving import delete_those_that_go_with, forget_offsets, named
 from app.services.log_claims import Claimed, LogClaims
@@ -239,6 +240,8 @@ class TopicService:
                 return current
             if wanted.alternate_topic != current.alternate_topic:
                 await require_alternate(wanted, topics.get)
+            if wanted.propagated_headers != current.propagated_headers:
+                await require_kept_headers(current, wanted, SubscriptionRepository(session))
             if wanted.message_size_max != current.message_size_max:
                 await require_room(wanted, topics, SubscriptionRepository(session))
             if log_topic(wanted) != (in_log or log_topic(current)):

@@ -37,7 +37,7 @@ class FilterBody(OwnSchema):
     header: str | None = Field(
         default=None,
         max_length=EXPRESSION_LENGTH_MAX,
-        description="name of a header that the publisher sent and that is propagated",
+        description="name of a header that publishers send, among the topic's propagatedHeaders",
     )
     matcher: str | None = Field(
         default=None,

@@ -1,6 +1,8 @@
 import base64
+from dataclasses import replace
 
 import httpx
+import pytest
 
 from app.domain.filters import Filter, FilterType, MatchingStrategy
 from app.domain.subscription import Ordering
@@ -22,6 +24,8 @@ FILTERS = [
 async def test_filters_and_ordering_are_stored_and_answered(
     api: httpx.AsyncClient, topic: str, database: Database
 ) -> None:
+    tenants_too = {"propagatedHeaders": ["X-Tenant"]}
+    (await api.put(f"/topics/{topic}", json=tenants_too)).raise_for_status()
     endpoint = "http://picky.test/{customer.id}"
     body = {"name": "picky", "endpoint": endpoint, "filters": FILTERS, "ordering": "KEY"}
     created = await api.post(f"/topics/{topic}/subscriptions", json=body)
@@ -60,3 +64,115 @@ async def test_the_debugger_tries_filters_on_a_message(api: httpx.AsyncClient, t
     refused = await api.post(f"/filters/{topic}", json=trial | {"headers": {"x-tenant": None}})
     assert refused.status_code == 400
     assert [each["path"] for each in refused.json()["details"]] == ["headers.x-tenant"]
+
+
+async def tenants(api: httpx.AsyncClient, *propagated: str) -> str:
+    """The path of the subscriptions of a topic that propagates these headers."""
+    body = {"name": "shop.tenants", "propagatedHeaders": propagated}
+    (await api.post("/topics", json=body)).raise_for_status()
+    return "/topics/shop.tenants/subscriptions"
+
+
+def picky(*filters: object, name: str = "picky") -> dict[str, object]:
+    return {"name": name, "endpoint": "http://picky.test/", "filters": filters}
+
+
+def cel(expression: str) -> dict[str, str]:
+    return {"type": "cel", "expression": expression}
+
+
+BY_TENANT = {"type": "header", "header": "X-Tenant", "matcher": "a"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path", "says"),
+    [
+        (BY_TENANT, "filters.1.header", "X-Tenant, which propagatedHeaders must have"),
+        (cel("headers['x-tenant'] == 'a'"), "filters.1.expression", "x-tenant, which prop"),
+        (cel("headers.tenant == 'a'"), "filters.1.expression", "the header tenant,"),
+        (cel("'x-tenant' in headers"), "filters.1.expression", "x-tenant, which prop"),
+        (cel("headers['X-Other'] == 'a'"), "filters.1.expression", "in lower case here, x-other"),
+    ],
+)
+async def test_a_filter_that_names_a_header_which_no_message_has_is_refused(
+    api: httpx.AsyncClient, *, wrong: dict[str, str], path: str, says: str
+) -> None:
+    subscriptions = await tenants(api, "X-Other")
+    right = {"type": "header", "header": "x-other", "matcher": "a"}
+    refused = await api.post(subscriptions, json=picky(right, wrong))
+    assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")
+    (problem,) = refused.json()["details"]
+    assert problem["path"] == path
+    assert says in problem["message"]
+    (await api.post(subscriptions, json=picky(right))).raise_for_status()
+    changed = await api.put(f"{subscriptions}/picky", json={"filters": [wrong]})
+    assert changed.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        BY_TENANT,
+        cel("headers['x-tenant'] == 'a'"),
+        cel("headers['traceparent'] != '' && headers['ce-type'] == 't'"),
+        {"type": "header", "header": "Ce-Source", "matcher": "a"},
+        {"type": "header", "header": "Angelia-Dead-Letter-Reason", "matcher": "a"},
+        cel("body.headers.host == 'a' && body.headers['accept'] == 'b'"),
+    ],
+)
+async def test_a_filter_may_name_what_messages_can_have(
+    api: httpx.AsyncClient, right: dict[str, str]
+) -> None:
+    subscriptions = await tenants(api, "x-tenant")
+    assert (await api.post(subscriptions, json=picky(right))).status_code == 201
+
+
+async def test_a_filter_may_name_what_dead_letters_bring_from_their_topics(
+    api: httpx.AsyncClient,
+) -> None:
+    subscriptions = await tenants(api, "X-Tenant")
+    (await api.post("/topics", json={"name": "shop.letters"})).raise_for_status()
+    refused = await api.post("/topics/shop.letters/subscriptions", json=picky(BY_TENANT))
+    assert refused.status_code == 400
+    source = picky() | {"deadLetter": {"topic": "shop.letters"}}
+    (await api.post(subscriptions, json=source)).raise_for_status()
+    made = await api.post("/topics/shop.letters/subscriptions", json=picky(BY_TENANT))
+    assert made.status_code == 201
+
+
+async def test_a_topic_keeps_the_headers_that_filters_name(api: httpx.AsyncClient) -> None:
+    subscriptions = await tenants(api, "X-Tenant", "X-Shop", "X-Other")
+    (await api.post(subscriptions, json=picky(BY_TENANT, name="a"))).raise_for_status()
+    by_shop = cel("headers['x-shop'] == '1' && body.a == 1")
+    (await api.post(subscriptions, json=picky(by_shop, name="b"))).raise_for_status()
+    topic = subscriptions.removesuffix("/subscriptions")
+    refused = await api.put(topic, json={"propagatedHeaders": ["X-Other"]})
+    assert refused.status_code == 400
+    (problem,) = refused.json()["details"]
+    assert problem["path"] == "propagatedHeaders"
+    assert "x-shop, x-tenant" in problem["message"]
+    assert "a, b" in problem["message"]
+    kept = await api.put(topic, json={"propagatedHeaders": ["x-tenant", "X-SHOP"]})
+    assert kept.status_code == 200
+    (await api.put(f"{subscriptions}/a", json={"filters": []})).raise_for_status()
+    (await api.delete(f"{subscriptions}/b")).raise_for_status()
+    assert (await api.put(topic, json={"propagatedHeaders": []})).status_code == 200
+
+
+async def test_a_subscription_from_before_is_changed_as_long_as_its_filters_stay(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    subscriptions = await tenants(api)
+    (await api.post(subscriptions, json=picky())).raise_for_status()
+    async with database.transaction() as session:
+        repository = SubscriptionRepository(session)
+        stored = await repository.get("shop.tenants", "picky")
+        old = Filter(type=FilterType.HEADER, header="X-Tenant", matcher="a")
+        await repository.update(replace(stored, filters=(old,)))
+    path = f"{subscriptions}/picky"
+    assert (await api.put(path, json={"description": "as before"})).status_code == 200
+    assert (await api.put(f"{path}/state", json="SUSPENDED")).status_code == 200
+    topic = subscriptions.removesuffix("/subscriptions")
+    assert (await api.put(topic, json={"description": "as before"})).status_code == 200
+    twice = {"filters": [BY_TENANT, BY_TENANT]}
+    assert (await api.put(path, json=twice)).status_code == 400
