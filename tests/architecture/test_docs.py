@@ -138,7 +138,16 @@ def headings(document: Path) -> set[str]:
 
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 120
-    assert max(map(len, README.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_lines_and_cells_are_short(document: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    others = [line for line in text.splitlines() if not line.startswith("|")]
+    cells = [cell for row in rows for cell in row.split(" | ")]
+    assert not [line for line in others if len(line) > 120]
+    assert not [cell for cell in cells if len(cell) > 200]
 
 
 def test_the_changelog_keeps_its_form() -> None:
