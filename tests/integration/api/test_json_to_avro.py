@@ -182,11 +182,11 @@ async def test_the_content_type_and_the_flag_change_together_and_only_this_way(
 @pytest.mark.usefixtures("users")
 async def test_messages_of_both_kinds_are_shown_and_found(api: httpx.AsyncClient) -> None:
     (await published(api, BEFORE)).raise_for_status()
-    (await published(api, b"Bob, in person", "text/plain")).raise_for_status()
+    (await published(api, b'"Bob, in person"', "text/plain")).raise_for_status()
     (await api.put(USERS, json=MIGRATION | {"schema": TEXT})).raise_for_status()
     (await published(api, avro(name="Bob", age=2, color=None), "avro/binary")).raise_for_status()
     shown = [each["content"] for each in (await api.get(f"{USERS}/preview")).json()]
-    assert shown == ['{"name":"Bob","age":2,"color":null}', "Bob, in person", BEFORE.decode()]
+    assert shown == ['{"name":"Bob","age":2,"color":null}', '"Bob, in person"', BEFORE.decode()]
     at = [
         (await api.get(f"{USERS}/preview/cluster/primary/partition/0/offset/{offset}")).text
         for offset in (2, 1, 0)
