@@ -28,7 +28,7 @@ BODY = {
 
 async def published(service: Service, name: str) -> Counter[str]:
     """Messages of that name; their ids."""
-    bodies = [(f"{name} {n}".encode(), f"{n}") for n in range(PIECE)]
+    bodies = [(f'"{name} {n}"'.encode(), f"{n}") for n in range(PIECE)]
     return Counter((await service.publish_all(TOPIC, bodies)).keys())
 
 
