@@ -9,7 +9,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.open_connections import OpenConnections
-from app.api.request_head import head_problem, without_upgrade
+from app.api.request_head import content_length, head_problem, without_upgrade
+from app.api.request_parts import NO_FIRST_LINE, RequestParts
 from app.api.unread_answers import UnreadAnswers
 
 # What may come in a row without the end of a request's head, or any body.
@@ -53,8 +54,8 @@ class BoundedConnection(HttpToolsProtocol):
     and when the head grows beyond about BARREN_BYTES_MAX. Between requests uvicorn's keep-alive
     time holds.
 
-    It is cut when its client reads nothing for PATIENCE_S of the answers that keep it at work, or
-    open though it is closed.
+    It is cut when its client reads less than READ_MIN in PATIENCE_S of the answers that keep it at
+    work, or open though it is closed.
 
     Requests that are sent ahead wait unread behind the one that is answered, but for a few: whoever
     sends thousands takes no more of the loop for it than one who sends a few.
@@ -80,6 +81,7 @@ class BoundedConnection(HttpToolsProtocol):
         # What has come and was not looked at: at most what one read brings, as none follows it.
         self._unread = b""
         self._in_body = False
+        self._parts = RequestParts()
         # The head of a request that asks for another protocol has come.
         self._upgrading = False
         # Why nothing is read any more, to be said once all that came before is answered.
@@ -163,24 +165,27 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse("The head of the request is too large.")
 
     def _parse(self, data: bytes) -> None:
-        left = -1
-        while data:
+        start, left, parts = 0, -1, self._parts
+        while start < len(data):
+            end = parts.cut(data, start)
             try:
-                self.parser.feed_data(data)
+                self.parser.feed_data(data[start:end])
             except httptools.HttpParserUpgrade as upgrade:
                 # The parser has left out the body, if there is one: it is to read it all again.
-                rest = data[upgrade.args[0] :]
+                rest = data[start + upgrade.args[0] :]
                 if len(rest) == left:
                     raise httptools.HttpParserError("the same head again") from None
-                left = len(rest)
-                data = self._head_again() + rest
+                start, left, data = 0, len(rest), self._head_again() + rest
             else:
-                return
+                start = end
+            if parts.is_malformed:
+                raise httptools.HttpParserError(NO_FIRST_LINE)
 
     def _head_again(self) -> bytes:
         version = self.parser.get_http_version().encode()
         first_line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)
         self._upgrading = False
+        self._parts.ended()
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return without_upgrade(first_line, self.headers)
@@ -239,6 +244,7 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._barren_bytes = 0
         self._waiting_since = None
+        self._parts.head_ended(content_length(self.headers))
         super().on_headers_complete()
         self._in_body = True
         if self._among is not None:
@@ -256,6 +262,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._barren_bytes = 0
         self._waiting_since = None
         self._in_body = False
+        self._parts.ended()
         if not self.parser.should_keep_alive():
             # Or else a trailer says so: the parser reads nothing behind it.
             self.cycle.keep_alive = False
@@ -293,7 +300,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)
 
     def _unread_s(self, now: float) -> float:
-        """For how long the client has read nothing, though it is waited for."""
+        """For how long the client has read too little, though it is waited for."""
         # Nothing is written meanwhile, so what is left shrinks as soon as something is read.
         waits_for_client = self.flow.write_paused or self.transport.is_closing()
         left = self.transport.get_write_buffer_size() if waits_for_client else 0

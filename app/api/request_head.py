@@ -6,6 +6,8 @@ from typing import Final
 Headers = Sequence[tuple[bytes, bytes]]
 
 _VERSIONS: Final = ("1.1", "1.0")
+# Others read no number in more.
+_LENGTH_DIGITS_MAX: Final = 20
 
 
 def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
@@ -22,10 +24,17 @@ def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
     hosts = names.count(b"host")
     if hosts > 1 or (not hosts and version == "1.1"):
         return f"There must be one Host header, not {hosts}."
+    if len(content_length(headers) or b"") > _LENGTH_DIGITS_MAX:
+        return f"Content-Length must have at most {_LENGTH_DIGITS_MAX} digits."
     if b"transfer-encoding" in names:
         codings = [value for name, value in headers if name == b"transfer-encoding"]
         return _coding_problem(version, b",".join(codings))
     return None
+
+
+def content_length(headers: Headers) -> bytes | None:
+    """What they say of the length of the body, as they say it; the parser takes it but once."""
+    return next((value for name, value in headers if name == b"content-length"), None)
 
 
 def _coding_problem(version: str, coding: bytes) -> str | None:

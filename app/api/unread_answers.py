@@ -1,4 +1,10 @@
-"""For how long a client has read nothing of the answers that wait for it."""
+"""For how long a client has read too little of the answers that wait for it."""
+
+from typing import Final
+
+# Who is waited for reads at least so many bytes, or all there are, in the time that is allowed for
+# it. Less is no progress: a byte now and then would hold a connection for ever.
+READ_MIN: Final = 32 * 1024
 
 
 class UnreadAnswers:
@@ -9,11 +15,11 @@ class UnreadAnswers:
         self._since = 0.0
 
     def unmoved_s(self, left: int, now: float) -> float:
-        """How long ago anything was seen to be read, where `left` bytes wait now."""
-        if not left or not self._left or left < self._left:
+        """How long ago READ_MIN were last seen to be read, where `left` bytes wait now."""
+        if not left or not self._left or left <= self._left - READ_MIN:
             self._left, self._since = left, now
         return now - self._since
 
     def moved(self) -> None:
-        """Something was read: from now on it is measured anew."""
+        """Nearly all was read: from now on it is measured anew."""
         self._left = 0

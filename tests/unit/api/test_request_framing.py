@@ -90,6 +90,11 @@ REFUSED = {
     "two codings": request(b"Transfer-Encoding: identity\r\n" + CHUNKS),
     "chunks and a length": request(b"Content-Length: 5\r\n" + CHUNKS),
     "a length and an upgrade to 2.0": request(UPGRADES["java"] + LENGTH, version=b"HTTP/2.0"),
+    "a length of 21 digits": request(b"Content-Length: %021d\r\n\r\n%s" % (1, b"x")),
+    "another protocol": request(LENGTH, version=b"RTSP/1.0"),
+    "a protocol with a method of its own": b"SOURCE /a ICE/1.0\r\nHost: h\r\n" + LENGTH,
+    "two spaces before the version": request(LENGTH, version=b" HTTP/1.1"),
+    "two spaces behind the method": request(LENGTH, method=b"POST "),
     "two lengths": request(b"Content-Length: 1\r\n" + LENGTH),
     "a tunnel": b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n" + SMUGGLED,
     "a tunnel to a path": b"CONNECT /a HTTP/1.1\r\nHost: h\r\n" + LENGTH,
@@ -122,6 +127,30 @@ GARBAGE = {
     "a head that is refused": b"POST /b HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
     "a body that is none": b"POST /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz",
 }
+
+
+MALFORMED = {
+    "of another protocol": b"GET /b RTSP/1.0\r\nHost: h\r\n\r\n",
+    "with two spaces": b"GET /b  HTTP/1.1\r\nHost: h\r\n\r\n",
+}
+BEFORE = {
+    "a length": request(LENGTH),
+    "chunks": request(CHUNKS),
+    "fields behind chunks": request(CHUNKS[:-2] + b"A: b\r\nC: d\r\n\r\n"),
+    "an upgrade with chunks": request(UPGRADES["java"] + CHUNKS),
+    "an upgrade without a body": request(UPGRADES["websocket"] + b"\r\n", method=b"GET"),
+    "no body": request(b"\r\n", method=b"GET") + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("malformed", MALFORMED.values(), ids=MALFORMED)
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+async def test_a_first_line_is_looked_at_wherever_the_request_before_it_ends(
+    before: bytes, malformed: bytes
+) -> None:
+    for parts in splits(before + malformed + NEXT):
+        requests, statuses, closed = await served(parts)
+        assert (len(requests), statuses, closed) == (1, [201, 400], True)
 
 
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)

@@ -7,6 +7,7 @@ import pytest
 
 from app.api.connection import BoundedConnection
 from app.api.open_connections import OpenConnections
+from app.api.unread_answers import READ_MIN
 from tests.fakes.api_connection import ApiConnection
 from tests.fakes.moved_time import MovedTime
 
@@ -88,12 +89,24 @@ async def test_a_slow_client_that_reads_on_gets_all_however_long_it_takes(client
     slow.leave_unread(LARGE)
     await slow.say([REQUEST])
     for read in range(1, 100):
-        slow.leave_unread(LARGE - read)
+        slow.leave_unread(LARGE - read * READ_MIN)
         clients.time.passes(BoundedConnection.PATIENCE_S * 0.7)
     assert not slow.closed
     slow.leave_unread(0)
     await slow.settle()
     assert slow.statuses == [201]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+async def test_one_that_reads_a_byte_now_and_then_is_cut(clients: Clients, *, closed: bool) -> None:
+    slow = clients.connect()
+    said = REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") if closed else REQUEST
+    slow.leave_unread(READ_MIN if closed else LARGE)
+    await slow.say([said])
+    for read in range(1, 10):
+        slow.leave_unread((READ_MIN if closed else LARGE) - read)
+        clients.time.passes(BoundedConnection.PATIENCE_S * 0.7)
+    assert slow.gone
 
 
 async def test_one_that_reads_a_large_answer_between_two_looks_is_not_cut_for_the_next(
