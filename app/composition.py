@@ -299,7 +299,7 @@ def _services(core: _Core) -> Services:
         traces=TraceService(database),
         searching=MessageSearch(database, log),
         readiness=ReadinessService(database, log, core.writability),
-        durability=DurabilityService(database, settings.replication),
+        durability=DurabilityService(database, settings.replication, log),
         jobs=JobService(database),
         analytics=AnalyticsService(database),
         simulating=SimulationService(database, log),

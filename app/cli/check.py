@@ -18,6 +18,7 @@ from app.config import Settings
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
 from app.domain.token_use import UNRESTRICTED
 from app.log.factory import open_log, what_listens_instead
+from app.log.interface import MessageLog
 from app.services.durability import DurabilityService
 from app.storage.configured import database_url
 from app.storage.database import Database, open_database
@@ -109,8 +110,7 @@ async def _running(settings: Settings, *, url: str, where: str) -> Sequence[Part
         return [
             Part(name="database", where=where, problem=await _ping(database)),
             Part(name="migrations", where=where, problem=await _migrations(database)),
-            await _log(settings, url=url),
-            *await _durability(settings, database),
+            *await _log(settings, database, url=url),
             _secret_key(settings),
             await _oauth_providers(database),
             await _api(settings),
@@ -133,20 +133,22 @@ async def _migrations(database: Database) -> str:
     return "" if migrated else "not those of this version: run `angelia migrate`"
 
 
-async def _log(settings: Settings, *, url: str) -> Part:
+async def _log(settings: Settings, database: Database, *, url: str) -> Sequence[Part]:
     where = "in the database" if settings.embedded_log else f"Kafka at {settings.kafka_bootstrap}"
     problem = ""
+    durability: Sequence[Part] = ()
     try:
         async with open_log(settings, database_url=url) as log:
+            durability = await _durability(settings, database, log)
             await log.ping()
     except AngeliaError as exc:
         problem = await what_listens_instead(settings) or exc.message
-    return Part(name="message log", where=where, problem=problem)
+    return [Part(name="message log", where=where, problem=problem), *durability]
 
 
-async def _durability(settings: Settings, database: Database) -> Sequence[Part]:
+async def _durability(settings: Settings, database: Database, log: MessageLog) -> Sequence[Part]:
     """Where acknowledged messages can be lost, each for itself; nothing of that is required."""
-    found = await DurabilityService(database, settings.replication).risks()
+    found = await DurabilityService(database, settings.replication, log).risks()
     return [
         Part(name="durability", where="Kafka", problem=each, required=False)
         for each in found or ([""] if settings.replication else [])

@@ -1,6 +1,6 @@
 """Where messages that were acknowledged can be lost, by how many replicas have them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 NAMED_MAX = 10
@@ -20,8 +20,23 @@ class Replication(NamedTuple):
         return min(self.min_in_sync, there)
 
 
-def risks(replication: Replication, *, by_leader: Sequence[str]) -> Iterator[str]:
-    """In words, where acknowledged messages can be lost; `by_leader` are topics with LEADER."""
+class Copies(NamedTuple):
+    """Replicas that a topic has, and how many of them must be in sync; None: that is not known.
+
+    Of a topic whose partitions differ, it is the fewest.
+    """
+
+    replicas: int
+    min_in_sync: int | None = None
+
+
+def risks(
+    replication: Replication, *, by_leader: Sequence[str], there: Mapping[str, Copies]
+) -> Iterator[str]:
+    """In words, where acknowledged messages can be lost.
+
+    By what new topics get, by the topics with ack LEADER, and by those that are `there`.
+    """
     if replication.factor == 1:
         yield (
             "ANGELIA_REPLICATION_FACTOR is 1: what a broker has acknowledged is lost with its disk"
@@ -32,9 +47,28 @@ def risks(replication: Replication, *, by_leader: Sequence[str]) -> Iterator[str
             " while only one replica is in sync is lost with that one"
         )
     if by_leader:
-        named = ", ".join(by_leader[:NAMED_MAX])
-        more = f" and {len(by_leader) - NAMED_MAX} more" if len(by_leader) > NAMED_MAX else ""
         yield (
             "ack of these topics is LEADER: what only the leader of a partition has is lost when"
-            f" that broker dies: {named}{more}"
+            f" that broker dies: {_named(by_leader)}"
         )
+    yield from _risks_there(there)
+
+
+def _risks_there(there: Mapping[str, Copies]) -> Iterator[str]:
+    if single := sorted(name for name, copies in there.items() if copies.replicas == 1):
+        yield (
+            f"{len(single)} of {len(there)} topics in Kafka have one replica: what its broker has"
+            f" acknowledged is lost with its disk: {_named(single)}"
+        )
+    loose = (name for name, copies in there.items() if copies.min_in_sync == 1 < copies.replicas)
+    if alone := sorted(loose):
+        yield (
+            f"{len(alone)} of {len(there)} topics in Kafka have min.insync.replicas 1: what is"
+            " acknowledged while only one replica is in sync is lost with that one:"
+            f" {_named(alone)}"
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
+from app.domain.durability import Copies
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.topic import Ack
 
@@ -230,6 +231,9 @@ class MessageLog(Protocol):
 
     async def topic_names(self) -> Collection[str]:
         """Of all topics in the namespace, whoever made them; in no order."""
+
+    async def copies(self) -> Mapping[str, Copies]:
+        """How often the log has each topic of `topic_names`; none where it has no brokers."""
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """The topic's partitions in order; TopicNotFoundError."""

@@ -1,30 +1,71 @@
 """Where messages that were acknowledged can be lost."""
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
 
-from app.domain.durability import Replication, risks
-from app.domain.errors import StorageUnavailableError
+from app.domain.durability import Copies, Replication, risks
+from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.domain.topic import Ack
+from app.log.interface import MessageLog
 from app.storage.database import Database
 from app.storage.topics import TopicRepository
 
+# Whoever may ask makes Kafka tell of all topics no more often than that.
+LOOK_EVERY: Final = timedelta(minutes=1)
+# One that did not answer is asked again so soon.
+LOOK_AGAIN: Final = timedelta(seconds=5)
+
 
 class DurabilityService:
-    """Says what of the settings lets acknowledged messages be lost."""
+    """Says what of the settings, and of the topics in Kafka, lets acknowledged messages be lost."""
 
-    def __init__(self, database: Database, replication: Replication | None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        replication: Replication | None,
+        log: MessageLog,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`replication` is Kafka's; None: the log is kept in PostgreSQL, which has one copy."""
         self._database = database
         self._replication = replication
+        self._log = log
+        self._clock = clock
+        self._looking = asyncio.Lock()
+        self._look_at = float("-inf")
+        self._there: Mapping[str, Copies] = {}
+        self._unknown = ""
 
     async def risks(self) -> Sequence[str]:
         """Each in words; none where nothing is lost with one broker."""
         if self._replication is None:
             return ()
+        by_leader, unknown = await self._by_leader()
+        await self._look()
+        found = risks(self._replication, by_leader=by_leader, there=self._there)
+        return (*found, *(each for each in (unknown, self._unknown) if each))
+
+    async def _by_leader(self) -> tuple[Sequence[str], str]:
+        """The topics with that ack, or why they are not known."""
         try:
             async with self._database.transaction() as session:
-                by_leader = await TopicRepository(session).acknowledged_by(Ack.LEADER)
+                return await TopicRepository(session).acknowledged_by(Ack.LEADER), ""
         except StorageUnavailableError as error:
-            unknown = f"which topics have ack LEADER is not known: {error.message}"
-            return (*risks(self._replication, by_leader=()), unknown)
-        return tuple(risks(self._replication, by_leader=by_leader))
+            return (), f"which topics have ack LEADER is not known: {error.message}"
+
+    async def _look(self) -> None:
+        """Know what the log has; those who ask together look once."""
+        async with self._looking:
+            if self._clock() < self._look_at:
+                return
+            pause = LOOK_EVERY
+            try:
+                self._there, self._unknown = await self._log.copies(), ""
+            except LogUnavailableError as error:
+                self._there, pause = {}, LOOK_AGAIN
+                self._unknown = f"how many replicas topics have is not known: {error.message}"
+            self._look_at = self._clock() + pause.total_seconds()

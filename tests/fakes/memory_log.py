@@ -14,6 +14,7 @@ from itertools import count
 from typing import Final
 from zlib import crc32
 
+from app.domain.durability import Copies
 from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.topic import Ack
@@ -85,6 +86,8 @@ class MemoryLog:
         """Group → why each commit of it fails."""
         self.refusing: set[str] = set()
         """Topics that take nothing."""
+        self.copied: dict[str, Copies] = {}
+        """What it says of brokers, of which it has none."""
         self.commits: dict[str, dict[Partition, Committed]] = {}
         self.topics: dict[str, LogTopic] = {}
         self._now_ms = now_ms
@@ -216,6 +219,10 @@ class MemoryLog:
             p: next((r.offset for r in s.records if r.timestamp_ms >= timestamp_ms), s.end)
             for p, s in found.items()
         }
+
+    async def copies(self) -> Mapping[str, Copies]:
+        self._answer()
+        return self.copied
 
     async def topic_names(self) -> Collection[str]:
         self._answer()

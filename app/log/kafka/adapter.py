@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from app.domain.durability import Replication
+from app.domain.durability import Copies, Replication
 from app.domain.errors import TopicNotFoundError
 from app.domain.message import NewRecord, Partition
 from app.domain.topic import Ack
@@ -234,6 +234,13 @@ class KafkaLog:
         prefix = self._names.prefix
         found = await self._control.run(self._admin.names, seconds=CALL_TIMEOUT_S)
         return [name[len(prefix) :] for name in found if name.startswith(prefix)]
+
+    async def copies(self) -> Mapping[str, Copies]:
+        """As `MessageLog.copies`. Of more than SETTINGS_MAX it is not known what is in sync."""
+        prefix = self._names.prefix
+        look = partial(self._admin.copies, prefix)
+        found = await self._control.run(look, seconds=CALL_TIMEOUT_S)
+        return {name[len(prefix) :]: copies for name, copies in found.items()}
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """As `MessageLog.partitions`."""

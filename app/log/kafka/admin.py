@@ -11,7 +11,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
 )
 
-from app.domain.durability import Replication
+from app.domain.durability import Copies, Replication
 from app.domain.errors import (
     AngeliaError,
     LogUnavailableError,
@@ -24,6 +24,7 @@ from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import (
     FAILED_TRY,
     NO_LEADER,
+    TOPIC_RESOURCE,
     UNKNOWN_TOPIC,
     Client,
     Deadline,
@@ -40,11 +41,14 @@ LOOK_TIMEOUT_S: Final = 3.0
 HEADER_ROOM: Final = 128 * 1024
 KAFKA_BATCH_DEFAULT: Final = 1_048_588
 
+# Of so many topics a broker is asked for settings at once: about 100 KB.
+SETTINGS_MAX: Final = 2_000
+
+_IN_SYNC: Final = "min.insync.replicas"
 _TOPIC_EXISTS: Final = 36
 _INVALID_NAME_CODES: Final = frozenset({17, 44})
 _INVALID_PARTITIONS: Final = 37
 _INVALID_CONFIG: Final = 40
-_TOPIC_RESOURCE: Final = 2
 _SET: Final = 0
 _SEGMENT_MIN: Final = timedelta(minutes=10)
 _SEGMENT_MAX: Final = timedelta(days=7)
@@ -96,7 +100,11 @@ class Admin:
 
     async def names(self) -> Collection[str]:
         """Those of all topics of the cluster but the brokers' own; LogUnavailableError."""
-        return await self._looked(self._client.topic_names)
+        return list(await self._looked(self._client.topics))
+
+    async def copies(self, prefix: str) -> Mapping[str, Copies]:
+        """How often each topic with that prefix is there; LogUnavailableError."""
+        return await self._looked(lambda: self._copies(prefix))
 
     async def ping(self) -> None:
         """Return if a broker answers; LogUnavailableError."""
@@ -105,6 +113,16 @@ class Admin:
         except FAILED_TRY as error:
             message = f"Kafka does not answer: {error}"
             raise LogUnavailableError(message) from error
+
+    async def _copies(self, prefix: str) -> Mapping[str, Copies]:
+        found = await self._client.topics()
+        ours = {name: replicas for name, replicas in found.items() if name.startswith(prefix)}
+        several = sorted(name for name, replicas in ours.items() if replicas > 1)
+        # One replica is in sync, whatever is asked for.
+        asked = several[:SETTINGS_MAX]
+        told = await self._client.settings(asked, _IN_SYNC) if asked else {}
+        in_sync = {name: int(value) for name, value in told.items()}
+        return {name: Copies(replicas, in_sync.get(name)) for name, replicas in ours.items()}
 
     async def _create(self, topic: LogTopic) -> None:
         kind = CreateTopicsRequest.CreatableTopic
@@ -147,7 +165,7 @@ class Admin:
             kind.AlterableConfig(name=name, config_operation=_SET, value=value)
             for name, value in configuration(topic, in_sync).items()
         ]
-        resource = kind(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configs=configs)
+        resource = kind(resource_type=TOPIC_RESOURCE, resource_name=topic.name, configs=configs)
         response = await self._client.send_controller(
             IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
         )
@@ -224,7 +242,7 @@ def configuration(topic: LogTopic, in_sync: int | None) -> Mapping[str, str]:
     Kafka drops whole segments, so a segment lasts a fraction of the retention.
     """
     segment = min(_SEGMENT_MAX, max(_SEGMENT_MIN, topic.retention / _SEGMENTS_PER_RETENTION))
-    insync = {} if in_sync is None else {"min.insync.replicas": str(in_sync)}
+    insync = {} if in_sync is None else {_IN_SYNC: str(in_sync)}
     return {
         **insync,
         "cleanup.policy": "delete",

@@ -16,6 +16,7 @@ import structlog
 from kafka import errors
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from app.domain.errors import LogUnavailableError
@@ -29,6 +30,8 @@ RETRY_S: Final = 0.05
 STALE_LEADER_CODES: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
 STALE_COORDINATOR_CODES: Final = frozenset({14, 15, 16})
 UNKNOWN_TOPIC: Final = 3
+# What settings are of, where it is a topic.
+TOPIC_RESOURCE: Final = 2
 
 _FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
 _RECONNECT_BACKOFF_MAX_MS: Final = 400
@@ -158,10 +161,33 @@ class Client:
         parts = [part for each in response.topics for part in each.partitions]
         return min((len(part.replica_nodes) for part in parts), default=0)
 
-    async def topic_names(self) -> Collection[str]:
-        """Those of all topics of the cluster but the brokers' own, asked anew."""
+    async def topics(self) -> Mapping[str, int]:
+        """As `replicas`, of all topics of the cluster but the brokers' own."""
         response = await self.send_any(_metadata(None))
-        return [topic.name for topic in response.topics if not topic.is_internal]
+        return {
+            topic.name: min((len(part.replica_nodes) for part in topic.partitions), default=0)
+            for topic in response.topics
+            if not topic.is_internal
+        }
+
+    async def settings(self, topics: Collection[str], name: str) -> Mapping[str, str]:
+        """What the setting of that name is for these topics, of which one may be left out."""
+        kind = DescribeConfigsRequest.DescribeConfigsResource
+        asked = [
+            kind(resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=[name])
+            for each in topics
+        ]
+        response = await self.send_any(
+            DescribeConfigsRequest(
+                resources=asked, include_synonyms=False, include_documentation=False
+            )
+        )
+        return {
+            each.resource_name: config.value
+            for each in response.results
+            for config in each.configs or ()
+            if config.name == name and config.value is not None
+        }
 
     def addresses(self) -> dict[int, tuple[str, int]]:
         """Host and port of each broker, as the last answer about topics had them."""

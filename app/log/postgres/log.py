@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
+from app.domain.durability import Copies
 from app.domain.errors import MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord, Partition
 from app.domain.topic import Ack
@@ -189,6 +190,10 @@ class PostgresLog:
         return await self.connections.run(
             lambda connection: self._reader.offsets_at(connection, partitions, timestamp_ms)
         )
+
+    async def copies(self) -> Mapping[str, Copies]:
+        """As `MessageLog.copies`: none, the database has them all."""
+        return {}
 
     async def topic_names(self) -> Collection[str]:
         """Of all topics in the namespace."""

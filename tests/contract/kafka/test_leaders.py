@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from app.domain.durability import Copies
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
 from app.domain.topic import Ack
@@ -75,6 +76,7 @@ async def test_nothing_is_acknowledged_that_too_few_replicas_have(
         bootstrap, namespace=kafka_namespace, replication_factor=2, min_insync_replicas=2
     ) as log:
         await log.create_topic(a_topic(partitions=1))
+        assert await log.copies() == {TOPIC: Copies(2, 2)}
         await log.append(TOPIC, [NewRecord(value=b"both")])
         await asyncio.to_thread(second.kill)
         with pytest.raises(LogUnavailableError):

@@ -9,6 +9,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from app.domain.durability import Copies
 from app.domain.errors import ValidationFailedError
 from app.domain.message import NewRecord, Partition
 from app.log.interface import MessageLog
@@ -137,4 +138,5 @@ async def test_no_more_replicas_must_be_in_sync_than_a_topic_has(
         await log.create_topic(a_topic())
         found = await asyncio.to_thread(settings, admin, name)
         assert found["min.insync.replicas"] == "1"
+        assert await log.copies() == {TOPIC: Copies(1)}
         await log.append(TOPIC, [NewRecord(value=b"x")])

@@ -1,12 +1,17 @@
 """What operators say and see: workload constraints, readiness."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
 import pytest
 
 from app.config import Settings
+from app.domain.durability import Copies, Replication
 from app.main import create_app
+from app.services.durability import LOOK_AGAIN, LOOK_EVERY, DurabilityService
+from app.storage.database import open_database
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
@@ -115,20 +120,55 @@ async def test_a_data_centre_that_is_taken_out_of_service_is_not_ready(
     assert (event["before"], event["after"]) == ({"isReady": False}, {"isReady": True})
 
 
+class CountingLog(MemoryLog):
+    """Counts how often it was asked for all topics."""
+
+    asked = 0
+
+    async def copies(self) -> Mapping[str, Copies]:
+        self.asked += 1
+        return await super().copies()
+
+
 async def test_health_says_where_acknowledged_messages_can_be_lost(
     postgres_url: str, settings: Settings
 ) -> None:
     on_kafka = settings.model_copy(
         update={"kafka_bootstrap": "kafka.test:9092", "replication_factor": 3, "auth": "off"}
     )
-    app = create_app(on_kafka, database_url=postgres_url, log=given(MemoryLog()))
+    log = MemoryLog()
+    log.copied = {"shop.old": Copies(1), "shop.new": Copies(3, 2)}
+    app = create_app(on_kafka, database_url=postgres_url, log=given(log))
     asked = {"Accept": "application/json"}
     async with serving(app) as api:
         assert (await api.get("/status/health")).text == "UP"
         healthy = await api.get("/status/health", headers=asked)
-        assert healthy.json() == {"status": "UP", "mayLose": []}
+        (single,) = healthy.json()["mayLose"]
+        assert single.startswith("1 of 2 topics in Kafka have one replica")
+        assert single.endswith(": shop.old")
         for name, ack in (("shop.safe", "ALL"), ("shop.fast", "LEADER")):
             (await api.post("/topics", json={"name": name, "ack": ack})).raise_for_status()
-        (said,) = (await api.get("/status/health", headers=asked)).json()["mayLose"]
+        said, _ = (await api.get("/status/health", headers=asked)).json()["mayLose"]
         assert "LEADER" in said
         assert said.endswith(": shop.fast")
+
+
+async def test_the_log_is_asked_for_all_topics_now_and_then_however_often_health_is(
+    postgres_url: str,
+) -> None:
+    log, now = CountingLog(), 0.0
+    log.copied = {"shop.old": Copies(1)}
+    async with open_database(postgres_url) as database:
+        service = DurabilityService(database, Replication(3), log, clock=lambda: now)
+        for _ in range(3):
+            found = await asyncio.gather(*(service.risks() for _ in range(5)))
+        assert {len(each) for each in found} == {1}
+        assert log.asked == 1
+        now += LOOK_EVERY.total_seconds()
+        log.go_down()
+        (unknown,) = await service.risks()
+        assert unknown.startswith("how many replicas topics have is not known: ")
+        log.come_back()
+        now += LOOK_AGAIN.total_seconds()
+        assert await service.risks() == found[0]
+        assert log.asked == 3

@@ -106,6 +106,7 @@ def test_a_check_says_where_acknowledged_messages_can_be_lost(
     said = [each["problem"] for each in parts if each["name"] == "durability"]
     assert said[0].startswith("ANGELIA_REPLICATION_FACTOR is 1")
     assert said[1].startswith("which topics have ack LEADER is not known")
+    assert said[2].startswith("how many replicas topics have is not known")
 
 
 def test_networks_are_read_from_a_list_with_commas_and_handed_on(
