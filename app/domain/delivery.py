@@ -101,3 +101,8 @@ def failed_reason(status: int) -> str:
 def status_reason(status: int) -> str:
     """Hermes' words for an attempt that was answered with a failure."""
     return f"Message sending failed with status code:{status}"
+
+
+def internal_error(error: Exception) -> str:
+    """For a message of which a defect of ours makes `error`."""
+    return f"Internal error: {type(error).__name__}"

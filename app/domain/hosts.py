@@ -6,6 +6,8 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from app.domain.egress import Address
+
 # What a list has that leaves no host out, where it may.
 ANY: Final = "*"
 
@@ -28,7 +30,7 @@ def is_one_of(hosts: Sequence[str], host: str) -> bool:
 def host_problem(text: str) -> str | None:
     """What is wrong with a host that tokens may go to, if anything is."""
     name = text.removeprefix(_ANY_BELOW)
-    if _is_address(text) or (len(name) <= _LENGTH_MAX and _NAME.fullmatch(name)):
+    if address_of(text) or (len(name) <= _LENGTH_MAX and _NAME.fullmatch(name)):
         return None
     return (
         "must be a host such as api.example.com, or *.example.com for all below it,"
@@ -36,12 +38,12 @@ def host_problem(text: str) -> str | None:
     )
 
 
-def _is_address(text: str) -> bool:
+def address_of(host: str) -> Address | None:
+    """The address that a host is, in brackets or not; None where it is a name, or no host."""
     try:
-        ip_address(text.removeprefix("[").removesuffix("]"))
+        return ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _plain(host: str) -> str:

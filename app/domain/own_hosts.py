@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Final
 
 from app.domain.egress import Address
-from app.domain.hosts import ANY, is_one_of
+from app.domain.hosts import ANY, address_of, is_one_of
 
 _LOCALHOST: Final = "localhost"
 
@@ -28,7 +27,7 @@ class OwnHosts:
         """Whether a request may name `host`, which is without a port."""
         if ANY in self.configured or is_one_of([_LOCALHOST, *self.configured], host):
             return True
-        address = _address(host)
+        address = address_of(host)
         if address is not None:
             return address.is_loopback or self._listens_at(address)
         names = [self.bound] if self._is_local else [self.bound, self.machine]
@@ -36,19 +35,12 @@ class OwnHosts:
 
     @property
     def _is_local(self) -> bool:
-        bound = _address(self.bound)
+        bound = address_of(self.bound)
         return self.bound == _LOCALHOST if bound is None else bound.is_loopback
 
     def _listens_at(self, address: Address) -> bool:
-        bound = _address(self.bound)
+        bound = address_of(self.bound)
         if bound is None:
             # A name, or nothing: that is everywhere, as 0.0.0.0.
             return not self.bound
         return bound.is_unspecified or address == bound
-
-
-def _address(text: str) -> Address | None:
-    try:
-        return ip_address(text.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return None

@@ -26,8 +26,8 @@ class Writability:
         self._clock = clock
         self._failed_at = _NEVER
         self._reason = ""
+        # When the last message that was stored came, by the clock; set for each.
         self.stored_at = _NEVER
-        """When the last message that was stored came, by the clock; set for each."""
 
     def failed(self, reason: str) -> None:
         """A message was not stored, for a reason of the log's."""

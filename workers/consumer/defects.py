@@ -2,6 +2,7 @@
 
 import structlog
 
+from app.domain.delivery import internal_error
 from app.domain.message import Message
 
 _log = structlog.get_logger()
@@ -41,4 +42,4 @@ class Defects:
                 message_id=message and message.id.decode("utf-8", "replace"),
                 exc_info=error,
             )
-        return f"Internal error: {kind}"
+        return internal_error(error)

@@ -2,6 +2,7 @@
 
 import structlog
 
+from app.domain.delivery import internal_error
 from app.domain.message import (
     HEADER_SCHEMA_VERSION,
     BrokenMessage,
@@ -72,4 +73,4 @@ def _message(make: Reading, record: Record, partition: Partition) -> Message:
     try:
         return make(record, partition)
     except Exception as exc:  # noqa: BLE001 - it is discarded with its reason
-        return BrokenMessage(record, partition, f"Internal error: {type(exc).__name__}")
+        return BrokenMessage(record, partition, internal_error(exc))

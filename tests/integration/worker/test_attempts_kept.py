@@ -1,30 +1,20 @@
 """A whole worker that dies: how often messages were tried is known to the next one."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from app.domain.commit import parse_progress
-from app.domain.delivery import Outcome, Retry
 from app.domain.subscription import Ordering, Subscription
-from tests.fakes.worker import Attempt, World, until
-from tests.integration.worker import batching
-
-URL = "http://s.test/"
-SOON = timedelta(milliseconds=5)
-NEVER = timedelta(minutes=10)
+from tests.fakes.worker import World, until
+from tests.integration.worker.batching import LATE, SOON, changed, failing, numbers, subscribed
 
 
 @pytest.fixture
 def world() -> World:
     world = World()
-    world.endpoints.replies[URL] = refused
+    failing(world)
     return world
-
-
-def refused(_: Attempt) -> Outcome:
-    return Retry(reason="no", status=500)
 
 
 def tried(world: World, subscription: Subscription) -> int:
@@ -43,7 +33,7 @@ async def until_tried(world: World, subscription: Subscription, count: int) -> N
 @pytest.mark.parametrize("ordering", Ordering)
 async def test_after_a_kill_attempts_are_counted_on(world: World, ordering: Ordering) -> None:
     topic = await world.topic(partitions=1)
-    made = await world.subscribe(topic, max_retries=2, message_backoff=NEVER)
+    made = await world.subscribe(topic, max_retries=2, message_backoff=LATE)
     known = world.plane.put(replace(made, ordering=ordering))
     await world.publish(topic, b"x", key=b"k")
     for name, count in (("w1", 1), ("w2", 2)):
@@ -58,10 +48,8 @@ async def test_after_a_kill_attempts_are_counted_on(world: World, ordering: Orde
 
 async def test_after_a_kill_a_batch_is_tried_as_often_as_it_may(world: World) -> None:
     topic = await world.topic(partitions=1)
-    made = await batching.subscribed(
-        world, topic, batch_size=3, max_retries=1, message_backoff=NEVER
-    )
-    await world.publish(topic, *batching.numbers(3))
+    made = await subscribed(world, topic, batch_size=3, max_retries=1, message_backoff=LATE)
+    await world.publish(topic, *numbers(3))
     async with world.doomed_worker("w1"):
         await until_tried(world, made, 3)
     async with world.worker("w2"):
@@ -71,14 +59,12 @@ async def test_after_a_kill_a_batch_is_tried_as_often_as_it_may(world: World) ->
 
 async def test_what_is_new_in_a_batch_is_tried_as_often_as_it_may(world: World) -> None:
     topic = await world.topic(partitions=1)
-    made = await batching.subscribed(
-        world, topic, batch_size=2, max_retries=1, message_backoff=NEVER
-    )
-    await world.publish(topic, *batching.numbers(2))
+    made = await subscribed(world, topic, batch_size=2, max_retries=1, message_backoff=LATE)
+    await world.publish(topic, *numbers(2))
     async with world.doomed_worker("w1"):
         await until_tried(world, made, 2)
-    batching.changed(world, made, batch_size=3)
-    await world.publish(topic, *batching.numbers(2, 3))
+    changed(world, made, batch_size=3)
+    await world.publish(topic, *numbers(2, 3))
     async with world.doomed_worker("w2"):
         await until_tried(world, made, 3)
     async with world.worker("w3"):
@@ -89,7 +75,7 @@ async def test_what_is_new_in_a_batch_is_tried_as_often_as_it_may(world: World) 
 
 async def test_after_an_orderly_stop_attempts_are_counted_on(world: World) -> None:
     topic = await world.topic(partitions=2)
-    made = await world.subscribe(topic, message_backoff=NEVER)
+    made = await world.subscribe(topic, message_backoff=LATE)
     world.endpoints.gate.clear()
     await world.publish(topic, b"1", b"2", b"3")
     async with world.worker("w1"):
