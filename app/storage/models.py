@@ -153,12 +153,17 @@ class SubscriptionRow(Base):
 
 
 class OAuthProviderRow(Base):
-    """Who issues access tokens. `settings` holds all but the name (see `settings.py`)."""
+    """Who issues access tokens. `settings` holds all else (see `settings.py`).
+
+    What `unrestricted` says is no setting: older processes, which do not know it, store settings
+    without it.
+    """
 
     __tablename__ = "oauth_providers"
 
     name: Mapped[str] = mapped_column(primary_key=True)
     settings: Mapped[Json]
+    unrestricted: Mapped[bool] = mapped_column(server_default=false())
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     modified_at: Mapped[datetime] = mapped_column(server_default=func.now())
 

@@ -20,7 +20,9 @@ from app.storage.settings import from_json, to_json
 from app.vault import Vault
 
 _STORED: Final = tuple(
-    field.name for field in fields(OAuthProvider) if field.name not in {"name", "locked"}
+    field.name
+    for field in fields(OAuthProvider)
+    if field.name not in {"name", "locked", "unrestricted"}
 )
 
 
@@ -39,8 +41,7 @@ class OAuthProviderRepository:
     async def unrestricted(self) -> list[str]:
         """Those that everybody may use, until they name owners, hosts or scopes; in order."""
         query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
-        marked = OAuthProviderRow.settings["unrestricted"].as_boolean()
-        return list(await self._session.scalars(query.where(marked)))
+        return list(await self._session.scalars(query.where(OAuthProviderRow.unrestricted)))
 
     async def get(self, name: str) -> OAuthProvider:
         """The provider of that name; OAuthProviderNotFoundError."""
@@ -60,7 +61,11 @@ class OAuthProviderRepository:
         """Add it; OAuthProviderExistsError, SecretKeyMissingError."""
         added = (
             insert(OAuthProviderRow)
-            .values(name=provider.name, settings=provider_settings(provider, self._vault))
+            .values(
+                name=provider.name,
+                settings=provider_settings(provider, self._vault),
+                unrestricted=provider.unrestricted,
+            )
             .on_conflict_do_nothing()
             .returning(OAuthProviderRow.name)
         )
@@ -74,6 +79,7 @@ class OAuthProviderRepository:
         """
         values = {
             "settings": provider_settings(provider, self._vault),
+            "unrestricted": provider.unrestricted,
             "modified_at": func.clock_timestamp(),
         }
         query = update(OAuthProviderRow).where(OAuthProviderRow.name == provider.name)
@@ -102,7 +108,8 @@ class OAuthProviderRepository:
 def provider_of(row: OAuthProviderRow, sealing: Sealing) -> OAuthProvider:
     """The provider in the row; it is locked if `sealing` cannot open its secret."""
     stored = from_json(OAuthProvider, row.settings, sealing=sealing)
-    return OAuthProvider(**(stored | {"name": row.name, "locked": sealing.unreadable}))
+    beside = {"name": row.name, "unrestricted": row.unrestricted, "locked": sealing.unreadable}
+    return OAuthProvider(**(stored | beside))
 
 
 def provider_settings(provider: OAuthProvider, vault: Vault) -> Json:

@@ -151,9 +151,7 @@ async def test_a_provider_from_before_stays_everybodys_until_it_says_whose_it_is
 ) -> None:
     await shop.make("/oauth/providers", PROVIDER)
     with psycopg.connect(postgres_url) as connection:
-        connection.execute(
-            "UPDATE oauth_providers SET settings = settings || '{\"unrestricted\": true}'"
-        )
+        connection.execute("UPDATE oauth_providers SET unrestricted = true")
     key = await shop.key("owner:Billing")
     assert (await subscribed(shop, key, POLICY))[0] == 201
     read = (await shop.http.get(LOGIN, headers=key)).json()

@@ -57,16 +57,16 @@ def test_oauth_providers_from_before_they_named_their_users_are_marked(postgres_
     command.downgrade(alembic_config(postgres_url), "0051-1")
     engine = create_engine(sqlalchemy_url(postgres_url))
     insert = 'INSERT INTO oauth_providers (name, settings) VALUES (:name, \'{"client_id": "x"}\')'
-    read = "SELECT settings FROM oauth_providers ORDER BY name"
+    read = "SELECT settings, unrestricted FROM oauth_providers ORDER BY name"
     try:
         with engine.begin() as connection:
             connection.execute(text(insert), {"name": "before"})
         upgrade(postgres_url)
         with engine.begin() as connection:
             connection.execute(text(insert), {"name": "later"})
-            [before, later] = connection.execute(text(read)).scalars()
-        assert before == {"client_id": "x", "unrestricted": True}
-        assert later == {"client_id": "x"}
+            [before, later] = connection.execute(text(read)).all()
+        assert before == ({"client_id": "x"}, True)
+        assert later == ({"client_id": "x"}, False)
     finally:
         engine.dispose()
 

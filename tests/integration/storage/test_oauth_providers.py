@@ -65,6 +65,19 @@ async def test_those_that_everybody_may_use_are_named(database: Database) -> Non
         assert await OAuthProviderRepository(session).unrestricted() == ["a", "z"]
 
 
+async def test_an_older_process_that_changes_one_leaves_it_everybodys(database: Database) -> None:
+    await add(database, replace(PROVIDER, unrestricted=True))
+    async with database.transaction() as session:
+        # As it stores what it has changed: without what it does not know.
+        await session.execute(
+            text(
+                "UPDATE oauth_providers SET modified_at = now(), settings = "
+                "settings - '{unrestricted,owners,endpoint_hosts,scopes}'::text[]"
+            )
+        )
+    assert (await get(database)).unrestricted
+
+
 async def since(database: Database, number: int) -> Changes:
     async with database.transaction() as session:
         return await ChangeFeed(session).since(number)
