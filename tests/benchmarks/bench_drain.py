@@ -18,7 +18,7 @@ from tests.benchmarks.drains import BODY, Drain, Logs, drained, embedded_logs, k
 from tests.benchmarks.figures import Report
 from tests.benchmarks.receivers import receiver
 from tests.fakes.worker import World
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 pytestmark = pytest.mark.usefixtures("broker_aside")
 
@@ -30,7 +30,7 @@ PLAIN: Final = "kafka-python + httpx in a loop"
 RATIO: Final = "times the plain loop"
 
 
-def test_draining(kafka_broker: KafkaBroker, kafka_namespace: str, postgres_url: str) -> None:
+def test_draining(kafka_broker: SharedBroker, kafka_namespace: str, postgres_url: str) -> None:
     kafka, embedded = kafka_logs(kafka_broker, kafka_namespace), embedded_logs(postgres_url)
     with receiver() as (name, url):
         one = Drain(url=url, messages=MESSAGES)
@@ -57,7 +57,7 @@ def test_draining(kafka_broker: KafkaBroker, kafka_namespace: str, postgres_url:
     report.write(plots=("CPU us/delivery", "deliveries/s"))
 
 
-def plain_loop(broker: KafkaBroker, namespace: str, url: str) -> dict[str, float]:
+def plain_loop(broker: SharedBroker, namespace: str, url: str) -> dict[str, float]:
     """What a user would write; the first poll, which joins the group, does not count."""
     uvloop.run(_published(kafka_logs(broker, namespace)))
     with cores.on_cores(cores.MEASURED), httpx.Client() as client:

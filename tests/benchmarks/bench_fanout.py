@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.drains import Drain, drained, kafka_logs
 from tests.benchmarks.figures import Report
 from tests.benchmarks.receivers import receiver
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 pytestmark = pytest.mark.usefixtures("broker_aside")
 
@@ -22,7 +22,7 @@ SUBSCRIPTIONS: Final = (1, 10, 100)
 COST: Final = "CPU us/delivery"
 
 
-def test_one_topic_to_many_subscriptions(kafka_broker: KafkaBroker, kafka_namespace: str) -> None:
+def test_one_topic_to_many_subscriptions(kafka_broker: SharedBroker, kafka_namespace: str) -> None:
     logs = kafka_logs(kafka_broker, kafka_namespace)
     found: dict[int, list[dict[str, float]]] = {count: [] for count in SUBSCRIPTIONS}
     with receiver() as (name, url):

@@ -24,7 +24,7 @@ from tests.benchmarks.figures import Report
 from tests.benchmarks.population import Backstage, Population
 from tests.benchmarks.stopwatch import stopwatch
 from tests.e2e.service import Service
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 pytestmark = pytest.mark.usefixtures("broker_aside")
 
@@ -123,7 +123,7 @@ async def a_message_a_second(backstage: Backstage, population: Population) -> As
         publishing.cancel()
 
 
-async def test_a_consumer_for_each_subscription_for_comparison(kafka_broker: KafkaBroker) -> None:
+async def test_a_consumer_for_each_subscription_for_comparison(kafka_broker: SharedBroker) -> None:
     process = psutil.Process()
     report = Report("idle-consumers", "One kafka-python consumer for each subscription, idle")
     memory = process.memory_info().rss
@@ -155,7 +155,7 @@ async def test_a_consumer_for_each_subscription_for_comparison(kafka_broker: Kaf
     report.write()
 
 
-def _consumer(broker: KafkaBroker, number: int) -> KafkaConsumer:
+def _consumer(broker: SharedBroker, number: int) -> KafkaConsumer:
     return KafkaConsumer(
         "bench.idle", bootstrap_servers=broker.bootstrap, group_id=f"bench.idle{number}"
     )

@@ -14,7 +14,7 @@ import pytest
 from tests.benchmarks.drains import Drain, drained, kafka_logs
 from tests.benchmarks.figures import Report
 from tests.benchmarks.receivers import slow_receiver, steady_rate
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 pytestmark = pytest.mark.usefixtures("broker_aside")
 
@@ -27,7 +27,7 @@ RATE_MAX: Final = 20_000
 HERMES: Final = {(50, 100): 1_887, (50, 1_000): 8_679}
 
 
-def test_slow_receivers(kafka_broker: KafkaBroker, kafka_namespace: str) -> None:
+def test_slow_receivers(kafka_broker: SharedBroker, kafka_namespace: str) -> None:
     logs = kafka_logs(kafka_broker, kafka_namespace)
     report = Report("inflight", "Kafka to receivers that take their time, 1-KB messages")
     for latency in LATENCIES_MS:

@@ -23,7 +23,7 @@ from tests.benchmarks import growth
 from tests.benchmarks.figures import Report
 from tests.contract.harness import KafkaHarness
 from tests.integration.storage.builders import TOPIC
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 from tests.spark.ledgers import Books
 from tests.spark.retransmissions import Bench, a_bench
 from tests.spark.small import small_session
@@ -37,7 +37,7 @@ _A_TENTH: Final = Filter(type=FilterType.JSONPATH, path="$.n", matcher="[0-9]*7"
 # Much of it is appending.
 @pytest.mark.timeout(3_600)
 async def test_jobs_over_the_log_take_time_that_grows_as_it_does(
-    database: Database, kafka_broker: KafkaBroker, postgres_url: str, tmp_path: Path
+    database: Database, kafka_broker: SharedBroker, postgres_url: str, tmp_path: Path
 ) -> None:
     report = Report("spark-log", "Spark jobs over messages of 100 bytes in Kafka")
     harness = KafkaHarness(kafka_broker.bootstrap)

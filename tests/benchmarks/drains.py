@@ -22,7 +22,7 @@ from app.log.postgres import postgres_log
 from tests.benchmarks import cores
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.worker import World, delivered
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 from workers.delivery.sender import Sender
 from workers.lifecycle import raise_file_limit
 
@@ -45,7 +45,7 @@ class Drain:
     tracking: TrackingMode = TrackingMode.OFF
 
 
-def kafka_logs(broker: KafkaBroker, namespace: str) -> Logs:
+def kafka_logs(broker: SharedBroker, namespace: str) -> Logs:
     """Logs in Kafka."""
     numbers = count()
     return lambda: kafka_log(broker.bootstrap, namespace=f"{namespace}{next(numbers)}.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.e2e.service import Service, eventually, has_all, running
 from tests.e2e.test_crashes import TOPIC, numbered
@@ -15,6 +16,12 @@ from tests.servers.postgres import PostgresServer
 
 # A publisher is answered within two seconds, with some room for a busy machine.
 ANSWER_WITHIN_S = 3.0
+
+
+@pytest.fixture(scope="module")
+def kafka_broker(own_kafka_broker: KafkaBroker) -> KafkaBroker:
+    """One that may be killed."""
+    return own_kafka_broker
 
 
 async def refused(service: Service) -> None:

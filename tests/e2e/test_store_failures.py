@@ -21,7 +21,7 @@ from tests.e2e.accounts import (
 from tests.e2e.events import Events, some_events
 from tests.e2e.service import Service, eventually, running
 from tests.fakes.subscriber import Subscriber
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 from tests.servers.postgres import PostgresServer
 
 TOPIC = "github.events"
@@ -125,7 +125,7 @@ async def test_while_the_disk_is_full_deliveries_go_on_and_nothing_of_them_is_lo
 @pytest.mark.parametrize("how", ["hangs", "is-down"])
 async def test_while_the_database_does_not_answer_deliveries_go_on_and_questions_get_503(
     how: str,
-    kafka_broker: KafkaBroker,
+    kafka_broker: SharedBroker,
     kafka_namespace: str,
     postgres_server: PostgresServer,
     logs: Path,

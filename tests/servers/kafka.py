@@ -1,7 +1,7 @@
 """A real Kafka broker for tests: Apache Kafka in KRaft mode, one node, on this machine.
 
 `python -m tests.servers.kafka install` gets the broker's jars once (Maven, Java 17 or newer) and
-keeps them under `build/`; the fixture `kafka_broker` starts a broker for the test session. Nothing
+keeps them under `build/`; the fixture `kafka_broker` is a broker for the whole test run. Nothing
 here is skipped when a part is missing: it fails with the line that installs it.
 """
 
@@ -20,14 +20,16 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import pytest
 
 VERSION: Final = "4.3.0"
 JAVA_MIN: Final = 17
-CACHE: Final = Path(__file__).resolve().parents[2] / "build" / f"kafka-{VERSION}"
+_ROOT: Final = Path(__file__).resolve().parents[2]
+CACHE: Final = _ROOT / "build" / f"kafka-{VERSION}"
 INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y openjdk-17-jdk-headless maven"
 INSTALL_JARS: Final = "python -m tests.servers.kafka install"
 
@@ -330,9 +332,73 @@ def running_cluster(size: int) -> Iterator[list[KafkaBroker]]:
         yield brokers
 
 
+@dataclass(frozen=True, slots=True)
+class SharedBroker:
+    """The broker that all processes of a test run have in common: nobody stops it."""
+
+    port: int
+    pid: int
+
+    @property
+    def bootstrap(self) -> str:
+        """Address for clients, `host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+
+@contextlib.contextmanager
+def shared_broker(home: Path) -> Iterator[SharedBroker]:
+    """The broker in the folder `home`: the first to come starts it, the last to go ends it.
+
+    Who uses it holds a shared lock on a file there, which is freed however its process ends.
+    """
+    home.mkdir(exist_ok=True)
+    with (home / "users").open("a+") as users, (home / "turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if _is_alone(users):
+            # Not by this process: it may be over long before those that use the broker, too.
+            starting = [sys.executable, "-m", "tests.servers.kafka", "start", str(home)]
+            subprocess.run(starting, check=True, cwd=_ROOT)
+        fcntl.flock(users, fcntl.LOCK_SH)
+        port, pid = map(int, (home / "place").read_text().split())
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        yield SharedBroker(port, pid)
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if _is_alone(users):
+            os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(home / "broker", ignore_errors=True)
+
+
+def _is_alone(users: IO[str]) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _start_shared(home: Path) -> None:
+    """Start a broker that goes on when this process ends, and write down where it is."""
+    place = home / "broker"
+    place.mkdir()
+    broker = KafkaBroker(install(), place)
+    broker.format()
+    broker.start()
+    (home / "place").write_text(f"{broker.port} {broker.pid}")
+
+
 @pytest.fixture(scope="session")
-def kafka_broker() -> Iterator[KafkaBroker]:
-    """The broker of this test session. Who stops or kills it starts it again."""
+def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBroker]:
+    """The broker of this test run. Who stops or freezes one has another: `own_kafka_broker`."""
+    base = tmp_path_factory.getbasetemp()
+    # Each process of pytest-xdist has a folder of its own in that of the run.
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with shared_broker(run / "kafka") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def own_kafka_broker() -> Iterator[KafkaBroker]:
+    """A broker of the module's own. Who stops or freezes it starts it again."""
     with running_broker() as broker:
         yield broker
 
@@ -344,9 +410,13 @@ def kafka_namespace() -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] != ["install"]:
-        sys.exit(f"usage: {INSTALL_JARS}")
     try:
-        print(install())  # noqa: T201 - this is a command
+        match sys.argv[1:]:
+            case ["install"]:
+                print(install())  # noqa: T201 - this is a command
+            case ["start", folder]:
+                _start_shared(Path(folder))
+            case _:
+                sys.exit(f"usage: {INSTALL_JARS}")
     except MissingError as error:
         sys.exit(str(error))

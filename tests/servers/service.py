@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.fakes.keys import KEY
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 # Tests of keys and secrets set their own.
 _COMMON: Final = {"ANGELIA_AUTH": "off", "ANGELIA_SECRET_KEY": KEY}
@@ -21,7 +21,7 @@ def on_embedded_log(postgres_url: str) -> Mapping[str, str]:
 
 @pytest.fixture
 def on_kafka(
-    postgres_url: str, kafka_broker: KafkaBroker, kafka_namespace: str
+    postgres_url: str, kafka_broker: SharedBroker, kafka_namespace: str
 ) -> Mapping[str, str]:
     """The configuration of a service on a real Kafka."""
     return {

@@ -9,7 +9,7 @@ from kafka import KafkaConsumer, TopicPartition
 from app.domain.message import NewRecord, Partition
 from app.log.kafka import Compression, kafka_log
 from tests.contract.logs import EVENTUALLY, TOPIC, created, read_all
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 PACKED = [each for each in Compression if each is not Compression.NONE]
 # Packed in place, and on a thread.
@@ -32,7 +32,7 @@ async def tailed(log: Any, partition: Partition, count: int) -> list[bytes | Non
     return found
 
 
-def read_by_others(broker: KafkaBroker, topic: str, count: int) -> list[bytes]:
+def read_by_others(broker: SharedBroker, topic: str, count: int) -> list[bytes]:
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
     try:
         consumer.assign([TopicPartition(topic, 0)])
@@ -44,7 +44,7 @@ def read_by_others(broker: KafkaBroker, topic: str, count: int) -> list[bytes]:
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("compression", Compression)
 async def test_what_is_packed_is_read_by_us_and_by_others(
-    kafka_broker: KafkaBroker, kafka_namespace: str, compression: Compression, count: int
+    kafka_broker: SharedBroker, kafka_namespace: str, compression: Compression, count: int
 ) -> None:
     records = sent(count)
     values = [record.value for record in records]
@@ -65,7 +65,7 @@ async def test_what_is_packed_is_read_by_us_and_by_others(
 
 @pytest.mark.parametrize("compression", PACKED)
 async def test_what_is_packed_takes_less_room(
-    kafka_broker: KafkaBroker, kafka_namespace: str, compression: Compression
+    kafka_broker: SharedBroker, kafka_namespace: str, compression: Compression
 ) -> None:
     async with kafka_log(
         kafka_broker.bootstrap, namespace=kafka_namespace, compression=compression

@@ -10,13 +10,13 @@ from kafka import KafkaProducer
 from app.domain.message import NewRecord, Partition, Record
 from app.log.interface import MessageLog
 from tests.contract.logs import EVENTUALLY, MEBIBYTE, TOPIC, created, eventually, read_all
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 
 class Foreign:
     """A producer of kafka-python's, writing to our topic."""
 
-    def __init__(self, broker: KafkaBroker, namespace: str) -> None:
+    def __init__(self, broker: SharedBroker, namespace: str) -> None:
         self._bootstrap = broker.bootstrap
         self.topic = namespace + TOPIC
 
@@ -47,7 +47,7 @@ class Foreign:
 
 
 @pytest.fixture
-def foreign(kafka_broker: KafkaBroker, kafka_namespace: str) -> Foreign:
+def foreign(kafka_broker: SharedBroker, kafka_namespace: str) -> Foreign:
     return Foreign(kafka_broker, kafka_namespace)
 
 

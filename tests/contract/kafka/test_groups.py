@@ -8,13 +8,13 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from app.log.interface import Committed, MessageLog
 from tests.contract.logs import TOPIC, created, eventually
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 GROUP = "shop.orders_billing"
 
 
 @pytest.fixture
-def consumer(kafka_broker: KafkaBroker, kafka_namespace: str) -> Iterator[KafkaConsumer]:
+def consumer(kafka_broker: SharedBroker, kafka_namespace: str) -> Iterator[KafkaConsumer]:
     """Somebody who consumes in a group that is ours to commit for."""
     client = KafkaConsumer(
         bootstrap_servers=kafka_broker.bootstrap,

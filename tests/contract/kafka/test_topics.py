@@ -16,7 +16,7 @@ from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
 from app.log.kafka.admin import HEADER_ROOM
 from tests.contract.logs import MEBIBYTE, SOON, TOPIC, a_topic, created, eventually, values
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 
 def settings(admin: KafkaAdminClient, name: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ async def test_a_topic_deleted_and_created_anew_is_appended_to_and_read_again(
 
 @pytest.mark.parametrize("setting", [None, 3])
 async def test_no_more_replicas_must_be_in_sync_than_a_topic_has(
-    kafka_broker: KafkaBroker,
+    kafka_broker: SharedBroker,
     admin: KafkaAdminClient,
     kafka_namespace: str,
     setting: int | None,

@@ -24,7 +24,7 @@ from app.storage.database import Database, Session, open_database
 from app.storage.log_claims import LogClaimRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import KafkaBroker, SharedBroker
 
 PATIENCE_S = 60.0
 TOPICS = "/consistency/inconsistencies/topics"
@@ -271,7 +271,7 @@ async def _nothing() -> None:
 
 
 async def test_thirty_topics_that_are_created_at_once_are_all_created(
-    settings: Settings, postgres_url: str, kafka_broker: KafkaBroker, kafka_namespace: str
+    settings: Settings, postgres_url: str, kafka_broker: SharedBroker, kafka_namespace: str
 ) -> None:
     async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as log:
         app = create_app(settings, database_url=postgres_url, log=given(log))
@@ -284,16 +284,16 @@ async def test_thirty_topics_that_are_created_at_once_are_all_created(
 
 
 async def test_a_frozen_broker_keeps_nobody_waiting_but_who_asks_it_and_is_named(
-    settings: Settings, postgres_url: str, kafka_broker: KafkaBroker, kafka_namespace: str
+    settings: Settings, postgres_url: str, own_kafka_broker: KafkaBroker, kafka_namespace: str
 ) -> None:
-    async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as log:
+    async with kafka_log(own_kafka_broker.bootstrap, namespace=kafka_namespace) as log:
         app = create_app(settings, database_url=postgres_url, log=given(log))
         async with serving(app) as api, asyncio.TaskGroup() as tasks:
             (await api.post("/topics", json={"name": "shop.orders"})).raise_for_status()
             billing = {"name": "billing", "endpoint": "http://h.test/", "supportTeam": "B"}
             path = "/topics/shop.orders/subscriptions"
             (await api.post(path, json=billing)).raise_for_status()
-            kafka_broker.pause()
+            own_kafka_broker.pause()
             try:
                 new = {"name": "shop.new"}
                 pending = tasks.create_task(api.post("/topics", json=new, timeout=PATIENCE_S))
@@ -303,7 +303,7 @@ async def test_a_frozen_broker_keeps_nobody_waiting_but_who_asks_it_and_is_named
                 assert (suspended.status_code, pending.done()) == (200, False)
                 refused = await pending
             finally:
-                kafka_broker.resume()
+                own_kafka_broker.resume()
     assert (refused.status_code, refused.json()["code"]) == UNANSWERED
     assert "Kafka did not answer" in refused.json()["message"]
 

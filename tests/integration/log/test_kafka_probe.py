@@ -11,7 +11,7 @@ from app.config import Settings
 from app.log.factory import what_listens_instead
 from app.log.kafka.probe import what_listens
 from tests.fakes.authority import Authority
-from tests.servers.kafka import KafkaBroker
+from tests.servers.kafka import SharedBroker
 
 HANDSHAKE_ERROR = 33
 
@@ -71,13 +71,13 @@ async def test_another_protocol_is_named() -> None:
         assert "it says 'SSH-2.0-OpenSSH_9.6" in await what_listens(address)
 
 
-async def test_the_one_of_several_addresses_is_named(kafka_broker: KafkaBroker) -> None:
+async def test_the_one_of_several_addresses_is_named(kafka_broker: SharedBroker) -> None:
     async with listening(sasl_answer) as address:
         told = await what_listens(f"{kafka_broker.bootstrap}, {address}")
     assert told.startswith(f"{address} wants SASL")
 
 
-async def test_of_what_may_be_a_broker_nothing_is_said(kafka_broker: KafkaBroker) -> None:
+async def test_of_what_may_be_a_broker_nothing_is_said(kafka_broker: SharedBroker) -> None:
     async with listening(lambda _: b"") as silent:
         for bootstrap in (kafka_broker.bootstrap, silent, "127.0.0.1:1", "no-port", "h:x"):
             assert await what_listens(bootstrap) == "", bootstrap
