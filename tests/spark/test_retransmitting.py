@@ -26,6 +26,7 @@ from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.e2e.chosen import ends_of
 from tests.e2e.service import Service, created, eventually
 from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -133,6 +134,7 @@ async def a_runner(
             stopping.set()
 
 
+@ONE_LOG
 async def test_exactly_what_is_wanted_is_sent_again(
     spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path
 ) -> None:
