@@ -27,7 +27,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test test-long test-s3 check java kafka lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark test tests test-long test-s3 check java kafka lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -45,10 +45,13 @@ demo: $(RUN) ## publish a stream of events, and account for every delivery
 spark: $(SPARK) ## run a Spark runner beside the service, until Ctrl-C; needs Java 17 or newer
 	@exec $(BIN)/angelia spark
 
-test: kafka lint ## everything: checks, then all tests on real servers
+# With --jobs=2, as in CI, the tests begin while types are still checked; else after all checks.
+test: lint tests ## everything: checks, then the tests on real servers
+
+tests: kafka
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-long: kafka lint ## the same and all that takes long: each log, killed Spark runners, more random cases
+test-long: lint kafka ## the same and all that takes long: each log, killed Spark runners, more random cases
 	$(BIN)/python -m pytest $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
