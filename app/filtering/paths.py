@@ -54,8 +54,13 @@ _LARGE: Final = (str, dict, list)
 _COMPARING_WORK: Final = 1
 # Of each container that `..` comes to, apart from its children.
 _DESCENT_WORK: Final = 6
-# Of each comparison in `[?...]`, and of each key in it.
-_TEST_WORK: Final = 5
+# Of each value that a key, a `*`, a slice or `[?...]` is applied to.
+_NODE_WORK: Final = 2
+# Of each comparison in `[?...]`, and of each test for being there.
+_COMPARISON_WORK: Final = 4
+_PRESENCE_WORK: Final = 1
+# Keys in `[?...]` that are followed in one step of work.
+_KEYS_PER_WORK: Final = 4
 
 
 class _Visit:
@@ -192,8 +197,7 @@ def _selector(selector: JSONPathSelector) -> _Step:
         case WildcardSelector():
             return _every
         case Filter():
-            work = 1 + _TEST_WORK * _terms(selector.expression)
-            return _filtered(_test(selector.expression), work)
+            return _filtered(_test(selector.expression), 1 + _test_work(selector.expression))
         case _:
             raise PathError(f"{selector} is not supported")
 
@@ -202,7 +206,7 @@ def _single(key: str | int) -> _Step:
     keys = (key,)
 
     def step(node: object, visit: _Visit) -> Iterable[object]:
-        visit.spend(1)
+        visit.spend(_NODE_WORK)
         value = _at(node, keys)
         return () if value is _MISSING else (value,)
 
@@ -211,6 +215,7 @@ def _single(key: str | int) -> _Step:
 
 def _sliced(wanted: slice) -> _Step:
     def step(node: object, visit: _Visit) -> Iterable[object]:
+        visit.spend(_NODE_WORK)
         if not isinstance(node, list) or wanted.step == 0:
             return ()
         found = node[wanted]
@@ -222,24 +227,28 @@ def _sliced(wanted: slice) -> _Step:
 
 def _every(node: object, visit: _Visit) -> Iterable[object]:
     children = _children(node)
-    visit.spend(len(children))
+    visit.spend(_NODE_WORK + len(children))
     return children
 
 
 def _filtered(test: _Test, work: int) -> _Step:
     def step(node: object, visit: _Visit) -> Iterable[object]:
         children = _children(node)
-        visit.spend(len(children) * work)
+        visit.spend(_NODE_WORK + len(children) * work)
         return [child for child in children if test(child, visit)]
 
     return step
 
 
-def _terms(expression: BaseExpression) -> int:
-    """How many operators and keys there are in `[?...]`."""
+def _test_work(expression: BaseExpression) -> int:
+    """The work of the comparisons in `[?...]`, of the tests for being there, and of their keys."""
     path = getattr(expression, "path", None)
-    own = 1 + (len(path.segments) // 4 if isinstance(path, JSONPath) else 0)
-    return own + sum(map(_terms, expression.children()))
+    if isinstance(path, JSONPath):
+        return _PRESENCE_WORK + len(path.segments) // _KEYS_PER_WORK
+    below = sum(map(_test_work, expression.children()))
+    if isinstance(expression, InfixExpression) and expression.operator not in {"&&", "||"}:
+        return _COMPARISON_WORK + below
+    return below
 
 
 def _test(expression: BaseExpression) -> _Test:
