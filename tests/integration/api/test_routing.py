@@ -214,16 +214,29 @@ async def test_each_message_of_a_batch_goes_where_somebody_wants_it(
     assert nobody.headers["Angelia-Alternate-Topic"] == kept
 
 
+@pytest.mark.parametrize(
+    ("kept", "wrong", "status"),
+    [
+        ({"schema": '{"type": "object"}'}, b"1", 400),
+        ({"maxMessageSize": 1024}, b"{}".ljust(1025), 413),
+    ],
+)
 async def test_a_message_must_be_what_the_alternate_topic_takes(
-    api: httpx.AsyncClient, log: MemoryLog
+    api: httpx.AsyncClient,
+    log: MemoryLog,
+    *,
+    kept: dict[str, object],
+    wrong: bytes,
+    status: int,
 ) -> None:
-    body = {"name": "shop.kept", "schema": '{"type": "object"}', "maxMessageSize": 1024}
-    (await api.post("/topics", json=body)).raise_for_status()
+    (await api.post("/topics", json={"name": "shop.kept", **kept})).raise_for_status()
     main = await created(api, "shop.main", "shop.kept")
     await filtered(api, main, "big", BIG_ONES)
     path = f"/topics/{main}?mandatory=true"
-    assert (await api.post(path, content=b"1")).status_code == 400
-    assert (await api.post(path, content=b"{}".ljust(1025))).status_code == 413
+    assert (await api.post(path, content=wrong)).status_code == status
+    lines = {"Content-Type": "application/x-ndjson"}
+    batch = await api.post(f"/topics/{main}/batch?mandatory=true", content=wrong, headers=lines)
+    assert batch.status_code == status
     assert (await api.post(path, content=b"{}")).status_code == 201
     assert [record.value for record in log.records("shop.kept")] == [b"{}"]
 
