@@ -9,12 +9,11 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app import accepted
 from app.api.body import read_json
 from app.api.schemas.base import NEAREST_MAX, Ignored, JsonObject, Schema, json_object
 from app.domain.errors import FormatInvalidError, ValidationFailedError
 
-TEXT: Final = "text/plain"
-_JSON: Final = "application/json"
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1000
 # Of the name of an ignored field, a header has this much.
@@ -84,7 +83,7 @@ def answer(
         return Response(status_code=status, headers=headers)
     if isinstance(body, Schema):
         body = body.answered()
-    return Response(orjson.dumps(body), status, headers, _JSON)
+    return Response(orjson.dumps(body), status, headers, accepted.JSON)
 
 
 def limit_of(text: str | None) -> int:
@@ -122,8 +121,7 @@ def _preferences(request: Request) -> list[str]:
 
 def prefers_text(request: Request) -> bool:
     """Whether the request accepts plain text, and no JSON."""
-    accepted = request.headers.get("accept", "*/*").lower()
-    return TEXT in accepted and _JSON not in accepted
+    return accepted.prefers_text(_accept(request))
 
 
 def _shown(field: Ignored) -> str:
@@ -134,7 +132,11 @@ def _shown(field: Ignored) -> str:
 
 def prefers_json(request: Request) -> bool:
     """Whether the request names JSON among what it accepts."""
-    return _JSON in request.headers.get("accept", "").lower()
+    return accepted.prefers_json(_accept(request))
+
+
+def _accept(request: Request) -> str:
+    return ",".join(request.headers.getlist("accept"))
 
 
 def _header_safe(name: str) -> str:

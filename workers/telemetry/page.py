@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 import uvicorn
 
+from app.accepted import prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observed import Observed
 
@@ -66,7 +67,7 @@ class StatusPage:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         del receive  # what a body says is nothing to us
-        answer = await self._answer(scope["method"], scope["path"])
+        answer = await self._answer(scope)
         headers = [
             (b"content-type", answer.content_type.encode()),
             (b"content-length", b"%d" % len(answer.body)),
@@ -74,16 +75,16 @@ class StatusPage:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, method: str, path: str) -> _Answer:
-        if method not in {"GET", "HEAD"}:
+    async def _answer(self, scope: Scope) -> _Answer:
+        if scope["method"] not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"Only GET")
-        match path:
+        match scope["path"]:
             case "/metrics" | "/status/prometheus":
                 return await self._metrics()
             case "/status/ping" | "/status/health":
                 return _UP
             case "/status/ready":
-                return await self._ready()
+                return await self._ready(as_text=prefers_text(_accept(scope)))
             case _:
                 return _Answer(HTTPStatus.NOT_FOUND, _TEXT, b"Not Found")
 
@@ -93,18 +94,25 @@ class StatusPage:
         body = await exposition(await self._observed.read())
         return _Answer(HTTPStatus.OK, CONTENT_TYPE, body)
 
-    async def _ready(self) -> _Answer:
+    async def _ready(self, *, as_text: bool) -> _Answer:
         waits: Mapping[str, str] = {"worker": "it starts, or stops"}
         if self._observed is not None:
             waits = await self._observed.waits()
         left = {name: why for name, why in waits.items() if why}
-        said = {
+        said: dict[str, Any] = {
             "status": "NOT_READY" if left else "READY",
             "parts": {name: not why for name, why in waits.items()},
             "waitingFor": left,
         }
         status = HTTPStatus.SERVICE_UNAVAILABLE if left else HTTPStatus.OK
+        if as_text:
+            return _Answer(status, _TEXT, said["status"].encode())
         return _Answer(status, _JSON, json.dumps(said).encode())
+
+
+def _accept(scope: Scope) -> str:
+    given = (value for name, value in scope["headers"] if name == b"accept")
+    return b",".join(given).decode("latin-1")
 
 
 class _Server(uvicorn.Server):

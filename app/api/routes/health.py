@@ -5,10 +5,11 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import PlainTextResponse, Response
 
+from app.accepted import TEXT
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import LINK_HEADER, Responses, answers, errors
-from app.api.media import LIMIT_MAX, TEXT, AnswerNotes, answer, limit_of, prefers_text
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of, prefers_text
 from app.api.pages import KeyPageOf, keyed, next_link
 from app.api.schemas.health import AlertRead, ForecastRead, HealthRead, UnhealthyRead
 from app.domain.access import Role

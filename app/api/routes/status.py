@@ -5,10 +5,11 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
+from app.accepted import TEXT
 from app.api.access import requires, unasked
 from app.api.dependencies import ServicesOf
 from app.api.documented import Responses, answers
-from app.api.media import TEXT, answer, prefers_json, prefers_text
+from app.api.media import answer, prefers_json, prefers_text
 from app.api.schemas.status import ProcessHealthRead, ReadinessRead, readiness_read
 from app.domain.access import Role
 from app.metrics.exposition import CONTENT_TYPE, exposition

@@ -159,3 +159,167 @@ async def test_metrics_are_texts_for_all_where_that_is_set(
         numbers = await metrics_of(api, Prefer="figures=numbers")
         assert [texts_in(each) for each in numbers[:2]] == [set(), set()]
         assert {"filtered", "inflight"} <= numbers[1].keys()
+
+
+# ---- searches, owners, statistics ---------------------------------------------------------------
+
+
+async def found_names(api: httpx.AsyncClient, what: str, query: dict[str, Any]) -> list[str]:
+    answer = await api.post(f"/query/{what}", json={"query": query})
+    assert answer.status_code == 200, answer.text
+    return sorted(each.get("groupName") or each["name"] for each in answer.json())
+
+
+@pytest.mark.usefixtures("topic")
+async def test_groups_and_topics_are_found_by_what_they_are(api: httpx.AsyncClient) -> None:
+    owner = {"source": "Plaintext", "id": "Team Alpha"}
+    schema = '{"type": "record", "name": "R", "fields": []}'
+    avro = {"name": "blog.posts", "contentType": "AVRO", "schema": schema, "owner": owner}
+    await api.post("/topics", json=avro | {"trackingEnabled": True})
+    assert await found_names(api, "groups", {}) == ["blog", "shop"]
+    assert await found_names(api, "groups", {"groupName": "blog"}) == ["blog"]
+    assert await found_names(api, "groups", {"groupName": {"like": ".*op"}}) == ["shop"]
+    for absent in ("missingField", "missing.nested.field"):
+        assert await found_names(api, "groups", {absent: "xxx"}) == []
+    for query in (
+        {"name": {"like": ".*posts"}},
+        {"owner.id": {"like": ".*Alph.*"}},
+        {"and": [{"trackingEnabled": "true"}, {"contentType": "AVRO"}]},
+        {"or": [{"trackingEnabled": "true"}, {"contentType": "AVRO"}]},
+    ):
+        assert await found_names(api, "topics", query) == ["blog.posts"]
+
+
+@pytest.mark.usefixtures("topic")
+async def test_subscriptions_are_found_by_what_is_shown_of_them(api: httpx.AsyncClient) -> None:
+    for number, host in enumerate(("one.test", "two.test", "login:password@one.test"), 1):
+        made = SUBSCRIPTION | {"name": f"subscription{number}", "endpoint": f"http://{host}/"}
+        (await api.post(f"{TOPIC}/subscriptions", json=made)).raise_for_status()
+    one = {"endpoint": "http://one.test/"}
+    for query, numbers in (
+        ({}, "123"),
+        ({"name": {"like": ".*tion1"}}, "1"),
+        ({"name": "subscription1", **one}, "1"),
+        ({"or": [{"name": "subscription2"}, one]}, "12"),
+        ({"endpoint": {"like": ".*password.*"}}, ""),
+    ):
+        expected = [f"subscription{number}" for number in numbers]
+        assert await found_names(api, "subscriptions", query) == expected
+
+
+@pytest.mark.usefixtures("topic")
+async def test_a_search_finds_topics_and_subscriptions_as_they_are_now(
+    api: httpx.AsyncClient,
+) -> None:
+    (await api.post(f"{TOPIC}/subscriptions", json=SUBSCRIPTION)).raise_for_status()
+
+    async def found(text: str) -> list[tuple[str, str]]:
+        answer = (await api.get("/search/query", params={"q": text})).json()
+        assert answer["totalCount"] == len(answer["results"])
+        return [(each["type"], each["name"]) for each in answer["results"]]
+
+    assert await found("SHOP.orders") == [("TOPIC", "shop.orders")]
+    assert await found("billing") == [("SUBSCRIPTION", "billing")]
+    assert await found("nowhere") == []
+    (await api.put(MINE, json={"endpoint": "http://moved.test/"})).raise_for_status()
+    await api.put(TOPIC, json={"owner": {"source": "Plaintext", "id": "5678"}})
+    assert await found("moved.test") == [("SUBSCRIPTION", "billing")]
+    assert await found("5678") == [("TOPIC", "shop.orders")]
+    (await api.delete(MINE)).raise_for_status()
+    assert await found("moved.test") == []
+
+
+async def test_lists_of_an_owner_follow_its_topics(api: httpx.AsyncClient) -> None:
+    async def owned_by(team: str) -> list[str]:
+        listed = await api.get(f"/topics/owner/Plaintext/{team}")
+        return [each["name"] for each in listed.json()]
+
+    team = {"owner": {"source": "Plaintext", "id": "Team A"}}
+    (await api.post("/topics", json={"name": "shop.orders", **team})).raise_for_status()
+    assert (await owned_by("Team A"), await owned_by("Team B")) == (["shop.orders"], [])
+    other = {"owner": {"source": "Plaintext", "id": "Team B"}}
+    (await api.put(TOPIC, json=other)).raise_for_status()
+    assert (await owned_by("Team A"), await owned_by("Team B")) == ([], ["shop.orders"])
+    for name in ("one", "two"):
+        await api.post(f"{TOPIC}/subscriptions", json=SUBSCRIPTION | {"name": name})
+    assert (await api.get(f"{TOPIC}/clients")).json() == ["B"]
+    for name in ("one", "two"):
+        await api.delete(f"{TOPIC}/subscriptions/{name}")
+    (await api.delete(TOPIC)).raise_for_status()
+    assert await owned_by("Team B") == []
+
+
+@pytest.mark.usefixtures("topic")
+async def test_statistics_count_kinds_of_topics_and_subscriptions(api: httpx.AsyncClient) -> None:
+    schema = '{"type": "record", "name": "R", "fields": []}'
+    traced = {"trackingEnabled": True}
+    avro = {"name": "shop.avro", "contentType": "AVRO", "schema": schema} | traced
+    for body in (avro, {"name": "shop.fast", "ack": "LEADER"} | traced):
+        (await api.post("/topics", json=body)).raise_for_status()
+    raw = SUBSCRIPTION | {"name": "raw", "contentType": "AVRO"}
+    refused = await api.post(f"{TOPIC}/subscriptions", json=raw)
+    assert refused.json()["details"][0]["path"] == "contentType"
+    (await api.post("/topics/shop.avro/subscriptions", json=raw)).raise_for_status()
+    watched = SUBSCRIPTION | {"trackingMode": "trackingAll"}
+    (await api.post(f"{TOPIC}/subscriptions", json=watched)).raise_for_status()
+    assert (await api.get("/stats")).json() == {
+        "topicStats": {
+            "topicCount": 3,
+            "ackAllTopicCount": 2,
+            "trackingEnabledTopicCount": 2,
+            "avroTopicCount": 1,
+        },
+        "subscriptionStats": {
+            "subscriptionCount": 2,
+            "trackingEnabledSubscriptionCount": 1,
+            "avroSubscriptionCount": 1,
+        },
+    }
+
+
+async def test_a_provider_of_oauth_is_made_once_changed_and_removed(
+    api: httpx.AsyncClient,
+) -> None:
+    path = "/oauth/providers/login"
+    provider = {
+        "name": "login",
+        "tokenEndpoint": "http://example.test/token",
+        "clientId": "angelia",
+        "clientSecret": "x",
+        "tokenRequestInitialDelay": 10,
+        "tokenRequestMaxDelay": 100,
+        "requestTimeout": 1000,
+        "socketTimeout": 200,
+    }
+    made = await api.post("/oauth/providers", json=provider)
+    assert (made.status_code, (await api.get(path)).json()["socketTimeout"]) == (201, 200)
+    again = await api.post("/oauth/providers", json=provider)
+    assert (again.status_code, again.json()["code"]) == (400, "OAUTH_PROVIDER_ALREADY_EXISTS")
+    patch = {"tokenEndpoint": "http://other.test/token", "socketTimeout": 100}
+    assert (await api.put(path, json=patch)).status_code == 200
+    shown = (await api.get(path)).json()
+    assert {name: shown[name] for name in patch} == patch
+    assert (await api.delete(path)).status_code == 200
+    assert (await api.get("/oauth/providers")).json() == []
+
+
+async def test_what_there_is_not_is_told_apart_from_what_is_wrong(api: httpx.AsyncClient) -> None:
+    """Where Hermes answers 204 or 400, or keeps what nobody asks for (docs/api.md)."""
+    for made in ("shop.from", "shop.to"):
+        (await api.post("/topics", json={"name": made})).raise_for_status()
+    times = {"startTimestamp": "2026-01-01T12:00:00Z", "endTimestamp": "2026-01-01T13:00:00Z"}
+    task = {"type": "topic", "sourceTopic": "shop.from", "targetTopic": "shop.to"} | times
+    tasks = "/offline-retransmission/tasks"
+    for field in ("sourceTopic", "targetTopic"):
+        missing = await api.post(tasks, json=task | {field: "shop.none"})
+        assert (missing.status_code, missing.json()["code"]) == (404, "TOPIC_NOT_EXISTS")
+    for wrong in ({"startTimestamp": None}, {"endTimestamp": "2026-01-01T11:00:00Z"}):
+        assert (await api.post(tasks, json=task | wrong)).status_code == 400
+    assert (await api.delete(f"{tasks}/none")).status_code == 404
+    for answer in (
+        await api.get("/topics/shop.none/schema"),
+        await api.post("/topics/shop.none/schema", json={}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXISTS")
+    assert (await api.get("/topics/owner/Nowhere/Team")).json() == []
+    assert (await api.get("/owners/sources/Nowhere/Team")).status_code == 404

@@ -256,6 +256,15 @@ async def test_connections_are_those_of_the_sender() -> None:
         assert counts(read, "delivered") == [len(subscriber.received)]
 
 
+async def said_as_text(http: httpx.AsyncClient) -> tuple[int, str]:
+    """As the API answers, and Hermes."""
+    answer = await http.get("/status/ready", headers={"Accept": "text/plain"})
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    both = await http.get("/status/ready", headers={"Accept": "application/json, text/plain"})
+    assert both.json()["status"] == answer.text
+    return answer.status_code, answer.text
+
+
 async def test_a_worker_is_ready_once_it_knows_what_to_deliver_and_while_the_log_answers() -> None:
     world = World()
     await world.topic()
@@ -267,7 +276,9 @@ async def test_a_worker_is_ready_once_it_knows_what_to_deliver_and_while_the_log
             await world.plane.until_applied()
             ready = await http.get("/status/ready")
             assert (ready.status_code, ready.json()["status"]) == (200, "READY")
+            assert await said_as_text(http) == (200, "READY")
             world.memory.go_down()
+            assert await said_as_text(http) == (503, "NOT_READY")
             unready = await http.get("/status/ready")
             assert unready.status_code == 503
             parts = {"subscriptions": True, "streams": True, "log": False}
