@@ -9,7 +9,7 @@ import structlog
 
 from app.domain.errors import LogUnavailableError
 from app.log.postgres.connection import Connection, Connections
-from app.log.postgres.wakeups import Notice, TopicsChanged
+from app.log.postgres.wakeups import Missed, Notice, TopicsChanged
 
 Params = Mapping[str, Any] | Sequence[Any]
 
@@ -86,8 +86,8 @@ class Retention:
                 continue
 
     def hear(self, notice: Notice) -> None:
-        """A topic that changed may have been deleted."""
-        if isinstance(notice, TopicsChanged):
+        """Drop now when a topic has changed, or may have: it may have been deleted."""
+        if isinstance(notice, TopicsChanged | Missed):
             self._due.set()
 
     async def drop(self) -> None:

@@ -12,6 +12,10 @@ from app.log.postgres import postgres_log
 from tests.contract.logs import TOPIC, a_topic, created, eventually, read_values, records
 
 INTERVAL = timedelta(seconds=0.1)
+_LISTENING = (
+    "FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name = 'angelia-log-listen' AND state = 'idle'"
+)
 
 
 @pytest.fixture
@@ -128,3 +132,26 @@ async def test_two_processes_drop_side_by_side(log: MessageLog, postgres_url: st
             return (await log.bounds([partition]))[partition] == Bounds(4_500, 4_501)
 
         await eventually(dropped, seconds=5)
+
+
+async def test_what_is_due_while_nobody_listened_is_dropped_when_somebody_does_again(
+    postgres_url: str,
+) -> None:
+    # The next round is an hour away, and no notice comes.
+    long = timedelta(hours=1)
+    async with postgres_log(postgres_url, namespace="t.", retention_interval=long) as log:
+        (partition,) = await created(log)
+        await log.append(TOPIC, records("a", "b"))
+
+        async def listens() -> bool:
+            found = await asked(postgres_url, f"SELECT count(*) {_LISTENING}")
+            return found == [(1,)]
+
+        await eventually(listens)
+        await asked(postgres_url, "UPDATE log_records SET appended_at = now() - interval '2 days'")
+        await asked(postgres_url, f"SELECT pg_terminate_backend(pid) {_LISTENING}")
+
+        async def dropped() -> bool:
+            return (await log.bounds([partition]))[partition] == Bounds(2, 2)
+
+        await eventually(dropped)
