@@ -107,6 +107,11 @@ class DeliveryLine:
         return breaker is not None and breaker.clock.stands
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether it begins nothing until it is resumed."""
+        return self._stopped
+
+    @property
     def is_broken(self) -> bool:
         """Whether a defect of ours kept its endpoint or its filters from being made."""
         return isinstance(self.endpoint, BrokenEndpoint) or self._intake.is_broken
@@ -116,7 +121,7 @@ class DeliveryLine:
         return self._tally.total(self._cursors)
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
-        """Deliver by new settings from the next attempt on."""
+        """Deliver by new settings from the next attempt on, also if it was stopped."""
         # First of all: should it fail, it is configured again by these.
         self.subscription = self._fate.subscription = subscription
         self.endpoint = endpoint
@@ -128,13 +133,13 @@ class DeliveryLine:
         self._pacing = self._paced()
         self._intake.configure(subscription)
         self._traced(subscription)
+        # Last of all: a line without its settings, or with some of them, begins nothing.
+        self._stopped = False
         self.pump()
 
-    def resume(self, subscription: Subscription, endpoint: Endpoint) -> None:
-        """Work again, on what was known when it stopped."""
-        self._stopped = False
+    def forget_share(self) -> None:
+        """Send nothing before it is told its share of the rate anew."""
         self._pace.forget_share()
-        self.configure(subscription, endpoint)
 
     def share(self, share: Share) -> None:
         """Send at most this worker's share of the rate from now on."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterator, KeysView, Mapping
+from collections.abc import Collection, Iterator, KeysView, Mapping
 from datetime import timedelta
 from typing import Final, NamedTuple, Protocol
 
@@ -154,7 +154,7 @@ class Lines:
         """Deliver by the subscription's new settings, if it has a line here."""
         line = self._lines.get(subscription.id)
         if line is not None and line.subscription != subscription:
-            self._apply(line, line.configure, subscription)
+            self._apply(line, subscription)
 
     def share(self, subscription_id: str, share: Share) -> None:
         """Let the subscription send at most this share of its rate from here."""
@@ -221,22 +221,30 @@ class Lines:
     def _begun(self, subscription: Subscription) -> DeliveryLine:
         line = self._resting.pop(subscription.id, None)
         if line is None:
-            line = DeliveryLine(subscription, self._endpoint(subscription), self)
-            self._applied(line)
+            line = self._made(subscription)
         else:
-            self._apply(line, line.resume, subscription)
+            line.forget_share()
+        if line.is_stopped:
+            self._apply(line, subscription)
+        else:
+            self._applied(line)
         self._lines[subscription.id] = line
         return line
 
-    def _apply(
-        self,
-        line: DeliveryLine,
-        apply: Callable[[Subscription, Endpoint], None],
-        subscription: Subscription,
-    ) -> None:
+    def _made(self, subscription: Subscription) -> DeliveryLine:
+        """A line with these settings; with none, and stopped, if a defect keeps it from them."""
+        endpoint = self._endpoint(subscription)
+        try:
+            return DeliveryLine(subscription, endpoint, self)
+        except Exception:  # noqa: BLE001 - goes wrong again when the settings are applied
+            line = DeliveryLine(_bare(subscription), endpoint, self)
+            line.stop()
+            return line
+
+    def _apply(self, line: DeliveryLine, subscription: Subscription) -> None:
         """Have `line` deliver by the settings; what an error leaves undone is tried again."""
         try:
-            apply(subscription, self._endpoint(subscription))
+            line.configure(subscription, self._endpoint(subscription))
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             line.defects.found(exc, step="configure")
             self._repeats.failed(subscription.id)
@@ -252,7 +260,7 @@ class Lines:
     def _repeat(self, subscription_id: str) -> None:
         # Without cursors it is configured when it has some again.
         if (line := self._lines.get(subscription_id)) is not None:
-            self._apply(line, line.configure, line.subscription)
+            self._apply(line, line.subscription)
         else:
             self._repeats.done(subscription_id)
 
@@ -271,6 +279,13 @@ class Lines:
         landed = [known for known, line in self._resting.items() if not line.in_air]
         for subscription_id in landed[: max(0, len(self._resting) - RESTING_MAX)]:
             del self._resting[subscription_id]
+
+
+def _bare(known: Subscription) -> Subscription:
+    """The subscription without settings that a defect could be about."""
+    return Subscription(
+        id=known.id, topic=known.topic, name=known.name, endpoint=known.endpoint, start=known.start
+    )
 
 
 def abandon(halted: Collection[tuple[str, Cursor]]) -> None:

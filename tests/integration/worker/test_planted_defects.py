@@ -321,14 +321,15 @@ async def test_an_error_in_recording_one_of_a_batch_costs_the_others_nothing() -
 
 
 class Once:
-    """Raises at the first call, and at no other."""
+    """Raises at the first calls, and at no other."""
 
-    def __init__(self) -> None:
+    def __init__(self, times: int = 1) -> None:
         self.calls = 0
+        self._times = times
 
     def __call__(self) -> None:
         self.calls += 1
-        if self.calls == 1:
+        if self.calls <= self._times:
             raise UnheardOfError("planted")
 
 
@@ -377,6 +378,29 @@ async def test_settings_that_could_not_be_applied_are_applied_later_without_a_ch
         await until(desk.changed, lambda: sum(cursor.finished()[:3]) == COUNT)
         assert cursor.finished().filtered == COUNT
     assert once.calls == 2
+
+
+async def test_a_subscription_that_could_not_be_begun_begins_later_without_a_change() -> None:
+    # It is begun, and gets its settings at once, and once more a second later.
+    desk, once = Desk(), Once(times=2)
+    broken = replace(
+        subscription("broken"), policy=PATIENT, circuit_breaker=CircuitBreaker(), filters=FILTERS
+    )
+    starts = [
+        (each, Progress(subscription_id=each.id, offset=0))
+        for each in (broken, subscription("healthy"))
+    ]
+    async with lines_of(desk) as (lines, log):
+        lines.circuits = BrokenCircuits(once)
+        lines.open({PARTITION: starts})
+        for each, _ in starts:
+            lines.share(each.id, Share.owned(POLICY.rate, {0}, 1))
+        found = {key.subscription_id: cursor for key, cursor in lines.cursors()}
+        await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
+        await until(desk.changed, lambda: found["healthy"].finished().delivered == COUNT)
+        assert sum(found["broken"].finished()[:3]) == 0
+        await until(desk.changed, lambda: sum(found["broken"].finished()[:3]) == COUNT)
+        assert found["broken"].finished().filtered == COUNT
 
 
 class _BrokenTopic:
