@@ -55,8 +55,15 @@ class AvroCodec:
         except (orjson.JSONEncodeError, RecursionError) as exc:
             raise AvroError(f"cannot be JSON: {exc}") from exc
 
-    def binary(self, value: Any, *, wrapped: bool, said: dict[str, str]) -> bytes:  # noqa: ANN401 - JSON
-        """A message in JSON as Avro; MismatchError.
+    def binary(
+        self,
+        value: Any,  # noqa: ANN401 - JSON is of any type
+        *,
+        wrapped: bool,
+        said: dict[str, str],
+        size: int = 0,
+    ) -> bytes:
+        """A message in JSON, of `size` bytes, as Avro; MismatchError.
 
         `wrapped`: it is in Avro's own JSON encoding. `said` goes into Hermes' metadata, where the
         schema has them and the message does not.
@@ -64,7 +71,7 @@ class AvroCodec:
         if self._metadata and isinstance(value, dict) and METADATA not in value:
             told = {self._metadata: said} if wrapped and self._metadata != METADATA else said
             value = {**value, METADATA: told}
-        return self._writer.written(value, wrapped=wrapped)
+        return self._writer.written(value, wrapped=wrapped, size=size)
 
     def _metadata_field(self) -> str | None:
         """How Hermes' metadata are wrapped, or their name; None where there are none."""

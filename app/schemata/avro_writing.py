@@ -14,23 +14,47 @@ from typing import Any, Final
 from app.schemata.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemata.problems import MismatchError
 
-# Values that are tried for one message: unions in unions could be tried forever.
-STEPS_MAX: Final = 500_000
+# Steps of work that a message may take, of about 350 ns: so many, and so many for each byte of it.
+# Unions in unions could be tried forever, and defaults make a large message of a small one.
+STEPS_MAX: Final = 28_000
+STEPS_PER_BYTE: Final = 0.5
+# Of each type that is tried; of places above it that are copied to say what is wrong, in one step.
+_TRY_STEPS: Final = 4
+_PLACES_PER_STEP: Final = 16
+_DECIMAL_STEPS: Final = 15
+_DIGITS_PER_STEP: Final = 3
+# Bytes of texts, and of defaults, in one step: these make a message longer than it was.
+_BYTES_PER_STEP: Final = 1_024
+_DEFAULT_BYTES_PER_STEP: Final = 64
+_EXHAUSTED: Final = (
+    "takes more work than a message of its size may to be written as Avro: name the types of unions"
+    " (avro/json), and leave out fewer fields"
+)
 
 _INT_BITS: Final = {"int": 31, "long": 63}
 _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
 
+class _ExhaustedError(Exception):
+    """The message takes more work than it may."""
+
+
 class _Walk:
-    """One message on its way: what is written of it, and where in it we are."""
+    """One message on its way: what is written of it, where in it we are, and the work left."""
 
-    __slots__ = ("out", "path", "steps", "wrapped")
+    __slots__ = ("left", "out", "path", "wrapped")
 
-    def __init__(self, *, wrapped: bool) -> None:
+    def __init__(self, *, wrapped: bool, steps: float) -> None:
         self.out = bytearray()
         self.path: list[str | int] = []
-        self.steps = 0
+        self.left = steps
         self.wrapped = wrapped
+
+    def spend(self, steps: int) -> None:
+        """Take work off what is left; _ExhaustedError."""
+        self.left -= steps
+        if self.left < 0:
+            raise _ExhaustedError
 
     def mismatch(self, problem: str) -> MismatchError:
         return MismatchError(tuple(self.path), problem)
@@ -59,13 +83,18 @@ class AvroWriter:
         self._named: dict[str, _Write] = {}
         self._write = self._writer(schema.root)
 
-    def written(self, value: object, *, wrapped: bool = False) -> bytes:
-        """`value` in binary; `wrapped`: it is in Avro's own JSON. MismatchError."""
-        walk = _Walk(wrapped=wrapped)
+    def written(self, value: object, *, wrapped: bool = False, size: int = 0) -> bytes:
+        """`value`, of JSON of `size` bytes, in binary; `wrapped`: it is in Avro's own JSON.
+
+        MismatchError: it is not what the schema asks for, or takes too much work.
+        """
+        walk = _Walk(wrapped=wrapped, steps=STEPS_MAX + STEPS_PER_BYTE * size)
         try:
             self._write(value, walk)
         except RecursionError as exc:
             raise MismatchError((), "is nested too deep") from exc
+        except _ExhaustedError as exc:
+            raise MismatchError((), _EXHAUSTED) from exc
         return bytes(walk.out)
 
     def _writer(self, kind: AvroType) -> _Write:
@@ -102,11 +131,13 @@ class AvroWriter:
     def _record(self, kind: Mapping[str, Any]) -> _Write:
         fields = [(each["name"], self._writer(each["type"]), each) for each in kind["fields"]]
         defaults: dict[str, bytes] = {}
+        steps = sum(_steps(write_field) for _, write_field, _ in fields)
         name = kind["name"]
 
         def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
             if not isinstance(value, dict):
                 raise walk.mismatch(f"must be an object ({name})")
+            walk.spend(steps)
             for field, write_field, said in fields:
                 walk.path.append(field)
                 if field in value:
@@ -114,6 +145,7 @@ class AvroWriter:
                 elif "default" in said:
                     if field not in defaults:
                         defaults[field] = self._default(said, write_field)
+                    walk.spend(len(defaults[field]) // _DEFAULT_BYTES_PER_STEP)
                     walk.out += defaults[field]
                 else:
                     raise walk.mismatch("is missing")
@@ -124,17 +156,19 @@ class AvroWriter:
     @staticmethod
     def _default(field: Mapping[str, Any], write: _Write) -> bytes:
         # Defaults are never wrapped: they are values of the first type of a union, or of another.
-        walk = _Walk(wrapped=False)
+        walk = _Walk(wrapped=False, steps=STEPS_MAX)
         walk.path.append(field["name"])
         write(field["default"], walk)
         return bytes(walk.out)
 
     def _array(self, kind: Mapping[str, Any]) -> _Write:
         write_item = self._writer(kind["items"])
+        steps = _steps(write_item)
 
         def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
             if not isinstance(value, list):
                 raise walk.mismatch("must be an array")
+            walk.spend(steps * len(value))
             if value:
                 walk.number(len(value))
             for place, item in enumerate(value):
@@ -147,10 +181,12 @@ class AvroWriter:
 
     def _map(self, kind: Mapping[str, Any]) -> _Write:
         write_value = self._writer(kind["values"])
+        steps = 1 + _steps(write_value)
 
         def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
             if not isinstance(value, dict):
                 raise walk.mismatch("must be an object")
+            walk.spend(steps * len(value))
             if value:
                 walk.number(len(value))
             for key, item in value.items():
@@ -170,10 +206,11 @@ class AvroWriter:
 class _Union:
     """Writes a value by one of several types."""
 
-    __slots__ = ("_branches", "_choices", "_names", "_null", "_one")
+    __slots__ = ("_branches", "_choices", "_names", "_null", "_one", "_problem")
 
     def __init__(self, names: list[str], branches: list[_Write]) -> None:
         self._names = names
+        self._problem = f"must be one of {', '.join(names)}"
         self._branches = branches
         self._null = names.index("null") if "null" in names else None
         self._choices = [index for index, name in enumerate(names) if name != "null"]
@@ -200,17 +237,18 @@ class _Union:
     def _try(self, value: object, walk: _Walk) -> None:
         start, depth = len(walk.out), len(walk.path)
         for index in self._choices:
-            walk.steps += 1
-            if walk.steps > STEPS_MAX:
-                break
+            walk.spend(_TRY_STEPS + depth // _PLACES_PER_STEP)
             try:
                 return self._write(index, value, walk)
             except MismatchError:
                 del walk.out[start:]
                 del walk.path[depth:]
-        if walk.steps > STEPS_MAX:
-            raise walk.mismatch("fits too many types, too deep: say which as avro/json")
-        raise walk.mismatch(f"must be one of {', '.join(self._names)}")
+        raise walk.mismatch(self._problem)
+
+
+def _steps(write: _Write) -> int:
+    """Of a value that fits."""
+    return 2 if isinstance(write, _Union) else 1
 
 
 def _unwrapped(value: object, names: list[str], walk: _Walk) -> tuple[int, object]:
@@ -260,6 +298,7 @@ def _real(kind: str) -> _Write:
 def _string(value: object, walk: _Walk) -> None:
     if not isinstance(value, str):
         raise walk.mismatch("must be a string")
+    walk.spend(len(value) // _BYTES_PER_STEP)
     walk.sized(value.encode())
 
 
@@ -299,6 +338,8 @@ def _decimal(kind: Mapping[str, Any]) -> _Write:
     said = f"must be a number of at most {precision} digits, {scale} of them behind the point"
 
     def write(value: object, walk: _Walk) -> None:
+        length = len(value) if isinstance(value, str) else 0
+        walk.spend(_DECIMAL_STEPS + length // _DIGITS_PER_STEP)
         unscaled = _unscaled(value, scale)
         if unscaled is None or abs(unscaled) >= 10**precision:
             raise walk.mismatch(said)

@@ -219,7 +219,8 @@ class AvroMessage(Message):
             value = orjson.loads(stored)
             codec: AvroCodec = avro_codec(latest.text)
             said = {"messageId": self.id.decode("utf-8", "replace")}
-            return Written(codec.binary(value, wrapped=False, said=said), latest)
+            body = codec.binary(value, wrapped=False, said=said, size=len(stored))
+            return Written(body, latest)
         except orjson.JSONDecodeError as exc:
             raise UnreadableError(f"malformed: neither Avro nor JSON: {exc}") from exc
         except MismatchError as exc:

@@ -125,7 +125,8 @@ def _converted(schema: TopicSchema, given: Given) -> Typed:
     said = {"messageId": given.message_id.decode(), "timestamp": str(given.now_ms)}
     wrapped = given.media == AVRO_JSON
     try:
-        body = avro_codec(schema.text).binary(json_body(given.body), wrapped=wrapped, said=said)
+        codec, value = avro_codec(schema.text), json_body(given.body)
+        body = codec.binary(value, wrapped=wrapped, said=said, size=len(given.body))
     except MismatchError as exc:
         raise MessageInvalidError([exc.told()]) from exc
     return Typed(body, AVRO_BINARY.encode(), _named(schema))
