@@ -54,12 +54,17 @@ def republishing_asked_for(url: str, job_id: str) -> RepublishRequest:
 
 def topic_as_asked(url: str, name: str, created_at: datetime | None) -> Topic:
     """The topic as it is now, if it is the one that was created then; TopicNotFoundError."""
-    with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(_TOPIC.format(name=name)).fetchone()
-    topic = None if row is None else topic_of(TopicRow(**row))
+    topic = topic_as_it_is(url, name)
     if topic is None or (created_at is not None and topic.created_at != created_at):
         raise TopicNotFoundError(f"Topic {name} was deleted since the task was asked for")
     return topic
+
+
+def topic_as_it_is(url: str, name: str) -> Topic | None:
+    """The topic as it is now; None: there is none of that name."""
+    with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(_TOPIC.format(name=name)).fetchone()
+    return None if row is None else topic_of(TopicRow(**row))
 
 
 def begin_parts(

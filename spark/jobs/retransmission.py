@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from app.domain.job import Claim, JobKind, JobResult
 from app.domain.retransmission import Only, Span
 from app.storage.analytics_parts import RUNS
+from app.storage.offline_asked import topic_as_it_is
 from app.storage.resent_rows import other_retransmissions
 from app.storage.retransmission_choosing import (
     Asked,
@@ -93,6 +94,7 @@ def selected(session: SparkSession, work: Work, asked: Asked, *, read: Reached) 
     url, whose = work.database_url, asked.subscription_id
     choice = Choice(
         topic=asked.topic,
+        source=topic_as_it_is(url, asked.topic),
         filters=asked.filters + selection.filters,
         keys=selection.keys,
         message_ids=selection.message_ids,

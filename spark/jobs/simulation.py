@@ -7,6 +7,7 @@ Also on its own, on any cluster, for a simulation that was requested:
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -18,6 +19,7 @@ from app.domain.job import JobKind, JobResult
 from app.domain.reach import Times, milliseconds
 from app.domain.simulation import SimulationRequest
 from app.storage.analytics_parts import SIMULATED
+from app.storage.offline_asked import topic_as_it_is
 from app.storage.simulation_asking import simulation_asked_for
 from spark.jobs.reached import gone, messages_of, reached
 from spark.sinks import to_database, to_parquet
@@ -40,7 +42,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
         raise ValueError("A simulation is made for a job of the database")
     topic, request = simulation_asked_for(work.database_url, work.claim.job_id)
     work.progress.step("Judging messages", done=0.1, until=0.95)
-    judged = _judged(topic, request)
+    judged = replace(_judged(topic, request), source=topic_as_it_is(work.database_url, topic))
     read = reached(work, topic, request.spans)
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
     arrived = arrivals(messages_of(session, work, read, times=times), judged)

@@ -15,8 +15,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from app.domain.filters import Filter
 from app.domain.message import Message, Partition, Record
 from app.domain.retransmission import RUN_MAX, SAMPLES_MAX
+from app.domain.topic import Topic
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
+from app.schemata.messages import reading
 from spark.batches import Batches, batch_of
 from spark.schemas import CHOSEN, RUNS
 
@@ -26,9 +28,13 @@ _RUNS: Final = to_arrow_schema(RUNS, timezone="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which messages of a topic: those that pass all of it. An empty tuple stands for all."""
+    """Which messages of a topic: those that pass all of it. An empty tuple stands for all.
+
+    Filters look at the JSON of Avro where `source` is the topic as it is.
+    """
 
     topic: str
+    source: Topic | None = None
     filters: tuple[Filter, ...] = ()
     keys: tuple[str, ...] = ()
     message_ids: tuple[str, ...] = ()
@@ -89,23 +95,21 @@ def _choosing(choice: Choice) -> Callable[[Batches], Batches]:
     def choose(batches: Batches) -> Batches:
         chain = FilterChain(choice.filters, ParsedBodies())
         ids = frozenset(each.encode() for each in choice.message_ids)
+        message_of = reading(choice.source) if choice.source else Message
         for batch in batches:
-            rows = [
-                row
-                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-                if (row := _chosen_row(values, choice.topic, chain=chain, ids=ids)) is not None
-            ]
-            yield batch_of(rows, _CHOSEN)
+            found = []
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                message = message_of(*_record(values, choice.topic))
+                found.append(_chosen_row(message, values, chain=chain, ids=ids))
+            yield batch_of([row for row in found if row is not None], _CHOSEN)
 
     return choose
 
 
 def _chosen_row(
-    values: Sequence[Any], topic: str, *, chain: FilterChain, ids: frozenset[bytes]
+    message: Message, values: Sequence[Any], *, chain: FilterChain, ids: frozenset[bytes]
 ) -> tuple[Any, ...] | None:
-    index, offset, timestamp_ms, key, body, headers, undelivered = values
-    pairs = [(each["key"].encode(), each["value"] or b"") for each in headers or ()]
-    message = Message(Record(offset, timestamp_ms, key, body, pairs), Partition(topic, index))
+    index, offset, timestamp_ms, _, body, _, undelivered = values
     if message.addressed is not None or (ids and message.id not in ids):
         return None
     if not chain.wants(message):
@@ -113,6 +117,12 @@ def _chosen_row(
     # An id may be a foreign producer's: text of PostgreSQL has no zero characters.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (index, offset, timestamp_ms, len(body or b""), named, undelivered)
+
+
+def _record(values: Sequence[Any], topic: str) -> tuple[Record, Partition]:
+    index, offset, timestamp_ms, key, body, headers, _ = values
+    pairs = [(each["key"].encode(), each["value"] or b"") for each in headers or ()]
+    return Record(offset, timestamp_ms, key, body, pairs), Partition(topic, index)
 
 
 def _joined(batches: Batches) -> Batches:

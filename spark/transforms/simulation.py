@@ -15,8 +15,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from app.domain.filters import Filter
 from app.domain.message import Message, Partition, Record
+from app.domain.topic import Topic
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
+from app.schemata.messages import reading
 from spark.batches import Batches, batch_of
 from spark.schemas import ARRIVALS
 from spark.transforms.differing import Differing, Row
@@ -28,9 +30,13 @@ _MINUTE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """Messages of a topic and a time (ms, the end exclusive), by proposed and present filters."""
+    """Messages of a topic and a time (ms, the end exclusive), by proposed and present filters.
+
+    Filters look at the JSON of Avro where `source` is the topic as it is.
+    """
 
     topic: str
+    source: Topic | None = None
     since_ms: int
     until_ms: int
     proposed: tuple[Filter, ...] = ()
@@ -107,12 +113,13 @@ def _judging(judged: Judged) -> Callable[[Batches], Batches]:
         present = FilterChain(judged.present, ParsedBodies())
         if not judged.differs:
             present = proposed
+        message_of = reading(judged.source) if judged.source else Message
         found: dict[int, list[int]] = defaultdict(lambda: [0] * len(_SUMMED))
         differing = Differing()
         for batch in batches:
             columns = (batch.column(name).to_pylist() for name in _READ)
             for values in zip(*columns, strict=True):
-                message = _message(values, judged.topic)
+                message = message_of(*_record(values, judged.topic))
                 if message.addressed is None:
                     counts = found[values[2] // 1_000]
                     wanted, is_now = _count(counts, message, proposed=proposed, present=present)
@@ -126,10 +133,10 @@ def _judging(judged: Judged) -> Callable[[Batches], Batches]:
 _READ: Final = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
 
 
-def _message(values: Sequence[Any], topic: str) -> Message:
+def _record(values: Sequence[Any], topic: str) -> tuple[Record, Partition]:
     index, offset, timestamp_ms, key, body, headers = values
     pairs = [(each["key"].encode(), each["value"] or b"") for each in headers or ()]
-    return Message(Record(offset, timestamp_ms, key, body, pairs), Partition(topic, index))
+    return Record(offset, timestamp_ms, key, body, pairs), Partition(topic, index)
 
 
 def _count(

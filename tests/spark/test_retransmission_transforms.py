@@ -11,8 +11,12 @@ from pyspark.sql.types import StructType
 
 from app.domain.filters import Filter, FilterType
 from app.domain.retransmission import RUN_MAX
+from app.domain.schema import ContentType
+from app.domain.topic import Topic
+from app.schemata.versions import first_schema
 from spark.schemas import CHOSEN, MESSAGES, PLACES
 from spark.transforms.retransmission import Choice, chosen, each_once, missing, runs
+from spark.transforms.simulation import Judged, arrivals, by_second
 from tests.spark.discards import rows_of
 
 # The first test starts Spark, on a machine that may be busy.
@@ -88,6 +92,31 @@ def test_filters_keys_and_ids_all_hold(spark: SparkSession) -> None:
     choice = Choice(topic="t", filters=(path,), keys=("k",), message_ids=("m-1", "m-4"))
     found = chosen(frame(spark, messages, MESSAGES), choice).orderBy("offset")
     assert rows_of(found, "offset") == [(1,), (6,)]
+
+
+def test_filters_look_at_the_json_of_avro_and_at_what_was_json_before(spark: SparkSession) -> None:
+    number = Filter(type=FilterType.JSONPATH, path="$.n", matcher="1")
+    fields = '[{"name": "n", "type": "int"}]'
+    text = f'{{"type": "record", "name": "R", "fields": {fields}}}'
+    topic = Topic(
+        name="shop.orders",
+        content_type=ContentType.AVRO,
+        migrated_from_json=True,
+        schemas=first_schema(ContentType.AVRO, text),
+    )
+    avro = {"headers": [{"key": "id", "value": b"m"}, {"key": "sv", "value": b"1"}]}
+    messages = [
+        a_message(1),
+        a_message(2, value=b'{"n": 2}'),
+        a_message(3, value=b"\x02", **avro),
+        a_message(4, value=b"\x04", **avro),
+    ]
+    choice = Choice(topic=topic.name, source=topic, filters=(number,))
+    found = chosen(frame(spark, messages, MESSAGES), choice).orderBy("offset")
+    assert rows_of(found, "offset", "size") == [(1, 8), (3, 1)]
+    judged = Judged(topic=topic.name, source=topic, since_ms=0, until_ms=10_000, proposed=(number,))
+    sums = by_second(arrivals(frame(spark, messages, MESSAGES), judged))
+    assert rows_of(sums, "read", "matched") == [(4, 2)]
 
 
 def test_of_a_message_that_was_discarded_twice_the_first_is_sent(spark: SparkSession) -> None:
