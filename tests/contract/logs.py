@@ -11,7 +11,7 @@ TOPIC = "shop.orders"
 MEBIBYTE = 1 << 20
 # In real time: what must happen at once has half a second, what may take a rebalance a few.
 SOON = 0.5
-EVENTUALLY = 15.0
+EVENTUALLY = 45.0
 
 
 def a_topic(name: str = TOPIC, *, partitions: int = 4) -> LogTopic:

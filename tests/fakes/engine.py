@@ -5,7 +5,7 @@ from threading import Event
 from app.domain.job import Job, JobResult
 from spark.work import Progress
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class FakeEngine:

@@ -22,7 +22,7 @@ from typing import Self, TextIO, cast
 import httptools
 
 # How long `wait_for` and `wait_until` wait unless told otherwise.
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

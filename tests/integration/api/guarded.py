@@ -14,7 +14,7 @@ from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def bearer(token: str) -> dict[str, str]:

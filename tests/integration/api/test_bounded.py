@@ -26,7 +26,7 @@ from tests.fakes.memory_log import MemoryLog
 from tests.fakes.schemas import schema_check
 from tests.integration.api.server import serving
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 TOPIC = Topic(name="shop.orders", change=1)
 BILLING = Subscription(
     id="s-1", topic=TOPIC.name, name="billing", endpoint="http://h.test/", change=2

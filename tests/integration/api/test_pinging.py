@@ -18,7 +18,7 @@ from app.storage.workers import WorkerRepository
 from tests.integration.storage.builders import TOPIC, a_subscription, a_worker, add_topic
 
 QUICK = DeliveryPolicy(request_timeout=timedelta(milliseconds=100))
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 class Asked:

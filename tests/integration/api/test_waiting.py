@@ -16,7 +16,7 @@ from app.storage.receipts import notify_receipts
 from app.storage.subscriptions import SubscriptionRepository
 from tests.fakes.memory_log import MemoryLog
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class AskingLog(MemoryLog):

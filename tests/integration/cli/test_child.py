@@ -13,7 +13,7 @@ from app.cli.errors import CliError
 from app.cli.up.child import Child
 from app.cli.up.restart import RestartPolicy
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 AT_ONCE = RestartPolicy(delay=timedelta(), delay_max=timedelta())
 SAYS_ITS_PID = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a')); "
 

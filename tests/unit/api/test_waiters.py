@@ -23,7 +23,7 @@ from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.schemas import schema_check
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 TOPIC = Topic(name="a.b", change=1)
 BILLING = Subscription(id="s-1", topic="a.b", name="billing", endpoint="http://h.test/", change=2)
 
