@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from time import perf_counter
 from typing import Any, Final
 
 import orjson
@@ -18,6 +19,7 @@ from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_headers import PublishHeaders, flag, media_type, query_value
 from app.api.publish_items import Form, Item, form_of, items
 from app.api.publish_topic import publish_topic, said_of_topic, unwanted
+from app.api.publish_turns import Turns
 from app.api.publish_typed import Asked, SchemaCheck, asked, stored
 from app.domain.errors import (
     AngeliaError,
@@ -230,8 +232,9 @@ async def _outcomes(
     batches: Sequence[_Batch], routes: Routes | None, directory: TopicDirectory
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    size, batch = 0, batches[0]
+    batch = batches[0]
     per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
+    turns = Turns(bytes_max=per_turn, clock=perf_counter)
     for item in items(batch.body, batch.form, envelope=batch.envelope):
         if len(outcomes) == BATCH_MESSAGES_MAX:
             message = f"has more than the limit of {BATCH_MESSAGES_MAX} messages"
@@ -240,10 +243,9 @@ async def _outcomes(
             outcomes.append(_outcome(item, batch))
         else:
             outcomes.append(await _routed(item, batches, routes, directory=directory))
-        size += len(item.body) if isinstance(item, Item) else 0
-        if size > per_turn:
-            size = 0
+        if turns.is_over(len(item.body) if isinstance(item, Item) else 0):
             await asyncio.sleep(0)
+            turns.begin()
     return outcomes
 
 
