@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from app.domain.reach import Times
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from spark.schemas import ARCHIVED, MESSAGES
 
 
@@ -23,7 +23,7 @@ def read_archived(session: SparkSession, path: str) -> DataFrame:
 
 
 def archived_messages(
-    session: SparkSession, folders: Sequence[str], *, spans: Sequence[Span], times: Times
+    session: SparkSession, folders: Sequence[str], *, spans: Sequence[OffsetSpan], times: Times
 ) -> DataFrame:
     """What the folders have of the spans, which are of one topic, and of that time.
 
@@ -51,7 +51,7 @@ def of_time(messages: DataFrame, times: Times) -> DataFrame:
     return messages
 
 
-def _bounds(spans: Sequence[Span]) -> tuple[Mapping[int, int], Mapping[int, int]]:
+def _bounds(spans: Sequence[OffsetSpan]) -> tuple[Mapping[int, int], Mapping[int, int]]:
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
     for span in spans:

@@ -23,7 +23,7 @@ from spark.jobs import (
 )
 from spark.session import new_session
 from spark.tasks import SessionJobs
-from spark.work import Progress, Work, work_of
+from spark.work import Work, WorkProgress, work_of
 
 JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.UNDELIVERED_ANALYTICS: undelivered_analytics.run,
@@ -53,7 +53,7 @@ class SparkEngine:
         self._database_url = libpq_url(database_url)
         self._session: SparkSession | None = None
 
-    def run(self, job: Job, progress: Progress) -> JobResult:
+    def run(self, job: Job, progress: WorkProgress) -> JobResult:
         """Do the job: its result, or what the job raises.
 
         WorkStoppedError, or whatever Spark raises then, when it was stopped; EngineLostError.

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.log.bulk import topic_rows
 from app.storage.ledger_rows import discarded_places
 from app.storage.resent_rows import resent_places
@@ -35,7 +35,7 @@ _CONTENT_TYPE: Final = "content-type"
 
 
 def messages(
-    session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[Span]
+    session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
     """The records of the spans, which are of one topic (columns MESSAGES)."""
     spans = [span for span in spans if span.start < span.end]
@@ -49,11 +49,11 @@ def messages(
     return _from_kafka(session, log, spans)
 
 
-def parts_of(span: Span) -> Sequence[Span]:
+def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
     """The span in parts of SPAN_MAX offsets, or in SPANS_MAX larger ones."""
     size = max(SPAN_MAX, -(-(span.end - span.start) // SPANS_MAX))
     return [
-        Span(
+        OffsetSpan(
             topic=span.topic,
             partition=span.partition,
             start=start,
@@ -94,7 +94,7 @@ def resent(session: SparkSession, database_url: str, retransmissions: Sequence[s
 
 
 def discarded(
-    session: SparkSession, database_url: str, *, subscription_id: str, spans: Sequence[Span]
+    session: SparkSession, database_url: str, *, subscription_id: str, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
     """Of each place in the spans that was discarded, the last discard (columns PLACED_DISCARDS)."""
     if not spans:
@@ -104,7 +104,7 @@ def discarded(
     return _rows(session, database_url, kind="discarded", given=given)
 
 
-def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[Span]) -> DataFrame:
+def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan]) -> DataFrame:
     topic = log.namespace + spans[0].topic
     options = {
         "kafka.bootstrap.servers": log.kafka_bootstrap or "",

@@ -11,9 +11,9 @@ from typing import Final, Protocol
 import structlog
 
 from app.domain.errors import LogUnavailableError, StorageUnavailableError, UnavailableError
-from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
+from app.domain.job import Claim, ClaimStanding, Job, JobProgress, JobResult
 from spark.errors import EngineLostError
-from spark.work import Progress, WorkStoppedError
+from spark.work import WorkProgress, WorkStoppedError
 
 # A database or a log that is down ends no job for good, until it has done so this often.
 ATTEMPTS_MAX: Final = 5
@@ -32,7 +32,7 @@ class JobStore(Protocol):
     async def take(self, lease: timedelta) -> Job | None: ...  # noqa: D102 - the same
     async def report(  # noqa: D102 - the same
         self, claim: Claim, progress: JobProgress, lease: timedelta
-    ) -> Standing: ...
+    ) -> ClaimStanding: ...
     async def finish(self, claim: Claim, result: JobResult) -> bool: ...  # noqa: D102 - the same
     async def fail(self, claim: Claim, reason: str) -> bool: ...  # noqa: D102 - the same
     async def cancelled(self, claim: Claim) -> bool: ...  # noqa: D102 - the same
@@ -42,12 +42,12 @@ class JobStore(Protocol):
 class Engine(Protocol):
     """What does a job; both block. See `spark.engine.SparkEngine`."""
 
-    def run(self, job: Job, progress: Progress) -> JobResult: ...  # noqa: D102 - documented there
+    def run(self, job: Job, progress: WorkProgress) -> JobResult: ...  # noqa: D102 - documented there
     def cancel(self, job: Job) -> None: ...  # noqa: D102 - the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class RunnerPace:
     """How often a runner looks and speaks. A job that is not kept for `lease` is anybody's."""
 
     lease: timedelta = timedelta(seconds=15)
@@ -74,10 +74,10 @@ class _Failure:
 class Runner:
     """Does the jobs of a store on an engine, until it is told to stop."""
 
-    def __init__(self, store: JobStore, engine: Engine, *, pace: Pace | None = None) -> None:
+    def __init__(self, store: JobStore, engine: Engine, *, pace: RunnerPace | None = None) -> None:
         self._store = store
         self._engine = engine
-        self._pace = pace or Pace()
+        self._pace = pace or RunnerPace()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Take jobs until `stopping` is set; the job under way then waits for another runner.
@@ -123,7 +123,7 @@ class Runner:
         EngineLostError (in a group).
         """
         _log.info("job_taken", job=job.id, kind=job.kind, attempt=job.attempt)
-        progress = Progress(job.progress.log)
+        progress = WorkProgress(job.progress.log)
         async with asyncio.TaskGroup() as tasks:
             doing = tasks.create_task(self._done(job, progress))
             looking = tasks.create_task(self._look(job, progress))
@@ -133,7 +133,7 @@ class Runner:
         await self._standing(job.claim, progress)
         await self._settle(job, doing.result(), ending)
 
-    async def _done(self, job: Job, progress: Progress) -> JobResult | _Failure | None:
+    async def _done(self, job: Job, progress: WorkProgress) -> JobResult | _Failure | None:
         """The job's result, its failure, or None when it was stopped; EngineLostError."""
         try:
             return await asyncio.to_thread(self._engine.run, job, progress)
@@ -149,7 +149,7 @@ class Runner:
             _log.exception("job_broke", job=job.id)
             return _failure_of(exc)
 
-    async def _look(self, job: Job, progress: Progress) -> None:
+    async def _look(self, job: Job, progress: WorkProgress) -> None:
         """Ask how far it is, beside the reports: these go on while Spark does not answer."""
         while True:
             await asyncio.sleep(self._pace.report_every.total_seconds())
@@ -161,7 +161,7 @@ class Runner:
     async def _watch(
         self,
         job: Job,
-        progress: Progress,
+        progress: WorkProgress,
         *,
         doing: asyncio.Task[JobResult | _Failure | None],
         stopping: asyncio.Event,
@@ -182,7 +182,7 @@ class Runner:
                 await asyncio.to_thread(self._engine.cancel, job)
         return ending
 
-    async def _standing(self, claim: Claim, progress: Progress) -> Standing | None:
+    async def _standing(self, claim: Claim, progress: WorkProgress) -> ClaimStanding | None:
         """What the store says to the report; None when it does not answer."""
         try:
             return await self._store.report(claim, progress.now(), self._pace.lease)
@@ -232,10 +232,10 @@ async def _until(event: asyncio.Event) -> None:
     await event.wait()
 
 
-def _ending_for(standing: Standing | None, *, overdue: bool, stopping: bool) -> _Ending | None:
-    if standing is Standing.CANCELLED:
+def _ending_for(standing: ClaimStanding | None, *, overdue: bool, stopping: bool) -> _Ending | None:
+    if standing is ClaimStanding.CANCELLED:
         return _Ending.CANCELLED
-    if standing is Standing.LOST or overdue:
+    if standing is ClaimStanding.LOST or overdue:
         return _Ending.LOST
     return _Ending.STOPPING if stopping else None
 

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from app.domain.job import Scope
+from app.domain.job import JobScope
 from app.storage.undelivered_rows import COLUMNS, undelivered_csv, undelivered_ranges
 from spark.schemas import DISCARDS
 
@@ -33,7 +33,7 @@ _CSV_TYPES: Final = {
 _ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
 
 
-def undelivered(session: SparkSession, database_url: str, scope: Scope) -> DataFrame:
+def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
     """The discards of `scope` (columns DISCARDS), read where and when they are needed."""
     options = {
         # So named, Spark shows its value nowhere.
@@ -60,7 +60,7 @@ class UndeliveredSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the scope in the options."""
         del schema  # it has no other
-        scope = Scope(
+        scope = JobScope(
             start=datetime.fromisoformat(self.options["start"]),
             end=datetime.fromisoformat(self.options["end"]),
             **json.loads(self.options["scope"]),
@@ -75,7 +75,7 @@ class _IdRange(InputPartition):
 
 
 class _UndeliveredReader(DataSourceReader):
-    def __init__(self, database_url: str, scope: Scope) -> None:
+    def __init__(self, database_url: str, scope: JobScope) -> None:
         self._url = database_url
         self._scope = scope
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import structlog
 
 from app.domain.errors import SecretKeyMissingError
-from app.domain.job import Claim, Job, JobProgress, JobResult, Standing
+from app.domain.job import Claim, ClaimStanding, Job, JobProgress, JobResult
 from app.domain.ledger import LedgerEntry
 from app.storage.analytics import AnalyticsRepository
 from app.storage.archives import ArchiveRepository
@@ -48,7 +48,7 @@ class DatabaseJobs:
         async with self._database.transaction() as session:
             return await JobRepository(session).take(self._runner, lease)
 
-    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> Standing:
+    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimStanding:
         """Say how far it is, and keep it for another `lease`."""
         async with self._database.transaction() as session:
             return await JobRepository(session).report(claim, progress, lease)

@@ -27,11 +27,11 @@ from app.storage.keyring import open_vault
 from app.storage.notices import JOBS, listen
 from app.storage.urls import libpq_url
 from app.telemetry import configure_logging
-from spark.runner import Pace, Runner
+from spark.runner import Runner, RunnerPace
 from spark.session import submitted_session
 from spark.store import DatabaseJobs
 from spark.tasks import SessionJobs
-from spark.work import Progress, Work, work_of
+from spark.work import Work, WorkProgress, work_of
 
 Do = Callable[[SparkSession, Work], JobResult]
 
@@ -70,7 +70,7 @@ class SubmittedEngine:
     database_url: str
     do: Do
 
-    def run(self, job: Job, progress: Progress) -> JobResult:
+    def run(self, job: Job, progress: WorkProgress) -> JobResult:
         """Do it: its result, or what it raises."""
         self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark's
         progress.watch(SessionJobs(self.session))
@@ -97,7 +97,7 @@ async def _ended(url: str, engine: SubmittedEngine, *, kind: JobKind, wanted: st
 
 
 async def _taken(database: Database, name: str, *, kind: JobKind, wanted: str | None) -> Job:
-    lease = Pace().lease
+    lease = RunnerPace().lease
     async with database.transaction() as session:
         jobs = JobRepository(session)
         if job := await jobs.take(name, lease, kind=kind, job_id=wanted):

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from app.domain.job import Scope
+from app.domain.job import JobScope
 from app.storage.latency_rows import When, slices, traced_rows
 from spark.batches import Batches, batch_of
 from spark.schemas import TRACED
@@ -25,7 +25,7 @@ LOOK_BACK: Final = timedelta(hours=3)
 _ARROW: Final = to_arrow_schema(TRACED, timezone="UTC")
 
 
-def traced(session: SparkSession, database_url: str, scope: Scope) -> DataFrame:
+def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
     """What was traced of deliveries in the time of `scope`, and LOOK_BACK before (TRACED)."""
     options = {
         # So named, Spark shows its value nowhere.
@@ -37,7 +37,7 @@ def traced(session: SparkSession, database_url: str, scope: Scope) -> DataFrame:
     return session.read.format(TracesSource.name()).options(**options).load()
 
 
-def looked_at(scope: Scope) -> When:
+def looked_at(scope: JobScope) -> When:
     """The time of the entries that say what became of the messages of `scope`."""
     return scope.start - LOOK_BACK, scope.end
 
@@ -58,7 +58,7 @@ class TracesSource(DataSource):
         """A reader of what the options say."""
         del schema  # it has no other
         start, end = (datetime.fromisoformat(self.options[name]) for name in ("start", "end"))
-        scope = Scope(start=start, end=end, **json.loads(self.options["scope"]))
+        scope = JobScope(start=start, end=end, **json.loads(self.options["scope"]))
         return _TracesReader(self.options["password"], scope)
 
 
@@ -69,7 +69,7 @@ class _Slice(InputPartition):
 
 
 class _TracesReader(DataSourceReader):
-    def __init__(self, database_url: str, scope: Scope) -> None:
+    def __init__(self, database_url: str, scope: JobScope) -> None:
         self._url = database_url
         self._scope = scope
 

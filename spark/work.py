@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Event, Lock
 
 from app.config import Settings
-from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, Job, JobProgress, Scope
+from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, Job, JobProgress, JobScope
 from spark.steps import SparkJobs, done_within
 
 
@@ -14,7 +14,7 @@ class WorkStoppedError(Exception):
     """The job was told to stop, and has."""
 
 
-class Progress:
+class WorkProgress:
     """How far a job is: told by the thread that does it, read and stopped by the one that watches.
 
     `log` is what was logged before, by an earlier attempt.
@@ -104,15 +104,15 @@ class Work:
     """
 
     database_url: str
-    scope: Scope
+    scope: JobScope
     output: str
     claim: Claim | None
-    progress: Progress
+    progress: WorkProgress
     log: LogPlace = field(default_factory=LogPlace)
     archive: str = ""
 
 
-def work_of(job: Job, settings: Settings, *, database_url: str, progress: Progress) -> Work:
+def work_of(job: Job, settings: Settings, *, database_url: str, progress: WorkProgress) -> Work:
     """A job of the database, which is at `database_url` as psycopg has it."""
     return Work(
         database_url=database_url,

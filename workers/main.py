@@ -61,7 +61,7 @@ from workers.delivery.pinging import Pinger
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
-from workers.reading.registered import Registry
+from workers.reading.registered import RegistryLookup
 from workers.recorder.backlog import TELL_EVERY, Backlog, WaitingStore
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
@@ -124,7 +124,7 @@ class Seams:
     observers: Collection[Observer] = ()
     metrics_names_max: int = 1_000
     spans: SpanBuffer | None = None
-    registry: Registry | None = None
+    registry: RegistryLookup | None = None
 
 
 async def run(settings: Settings, *, database_url: str, number: int = 1) -> None:
@@ -191,7 +191,7 @@ async def _observers(
     return (*exported, page)
 
 
-async def _registry(settings: Settings, stack: AsyncExitStack) -> Registry | None:
+async def _registry(settings: Settings, stack: AsyncExitStack) -> RegistryLookup | None:
     if settings.schema_registry_url is None:
         return None
     url, suffix = settings.schema_registry_url.get_secret_value(), settings.schema_subject_suffix

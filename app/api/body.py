@@ -11,7 +11,7 @@ from starlette.types import Receive
 
 from app.api.errors import RequestRefusedError
 from app.domain.errors import FormatInvalidError, MessageTooLargeError, ValidationFailedError
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 
 MANAGEMENT_BODY_MAX: Final = 1024 * 1024
 BODY_TIMEOUT_S: Final = 10.0
@@ -53,7 +53,7 @@ class BodyReader:
 
     def __init__(self, timeout_s: float = BODY_TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
-        self._patience = Patience(timedelta(seconds=timeout_s))
+        self._patience = CallDeadline(timedelta(seconds=timeout_s))
 
     async def read(self, receive: Receive, headers: Headers, *, size_max: int) -> bytes:
         """As `read_body`."""

@@ -14,7 +14,7 @@ from app.api.publish_events import (
     BATCHED,
     NO_EVENT,
     STRUCTURED,
-    Event,
+    PublishedEvent,
     event_in_binary_mode,
     event_of,
 )
@@ -178,7 +178,7 @@ class PublishRoute:
 
 def _event(
     headers: PublishHeaders, propagated: Sequence[tuple[bytes, bytes]], body: bytes
-) -> Event:
+) -> PublishedEvent:
     media = media_type(headers.content_type)
     if media == STRUCTURED:
         return event_of(body)

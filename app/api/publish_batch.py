@@ -17,10 +17,10 @@ from app.api.message_ids import MessageIds
 from app.api.publish import now_ms
 from app.api.publish_answers import Answer, failure, send_answer
 from app.api.publish_headers import PublishHeaders, flag, media_type, query_value
-from app.api.publish_items import Form, Item, form_of, items
+from app.api.publish_items import BatchItem, Form, form_of, items
 from app.api.publish_topic import publish_topic, said_of_topic, unwanted
-from app.api.publish_turns import Turns
-from app.api.publish_typed import Asked, SchemaCheck, asked, stored
+from app.api.publish_turns import BatchTurns
+from app.api.publish_typed import RequestedSchema, SchemaCheck, asked, stored
 from app.domain.errors import (
     AngeliaError,
     DuplicateMessageError,
@@ -122,7 +122,7 @@ class BatchRoute:
         caller = await self._gate.caller(token_of(headers.authorization))
         topic, routes = await publish_topic(name, scope, self._directory)
         self._gate.require(caller, self._directory.known(name) or topic)
-        named = Asked()
+        named = RequestedSchema()
         if topic.schemas:
             named = asked(headers)
             topic = await self._schemas.known(topic, named)
@@ -155,7 +155,7 @@ class BatchRoute:
         """The same for each other topic that its messages may go to."""
         following = []
         for topic in routes.topics[1:] if routes else ():
-            named = asked(headers) if topic.schemas else Asked()
+            named = asked(headers) if topic.schemas else RequestedSchema()
             known = await self._schemas.known(topic, named)
             propagated = headers.propagated(topic)
             following.append(replace(batch, topic=known, named=named, propagated=propagated))
@@ -188,7 +188,7 @@ class BatchRoute:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
     topic: Topic
-    named: Asked
+    named: RequestedSchema
     partition_key: bytes | None
     propagated: tuple[tuple[bytes, bytes], ...]
     body: bytes
@@ -234,7 +234,7 @@ async def _outcomes(
     outcomes: list[Outcome] = []
     batch = batches[0]
     per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
-    turns = Turns(bytes_max=per_turn, clock=perf_counter)
+    turns = BatchTurns(bytes_max=per_turn, clock=perf_counter)
     for item in items(batch.body, batch.form, envelope=batch.envelope):
         if len(outcomes) == BATCH_MESSAGES_MAX:
             message = f"has more than the limit of {BATCH_MESSAGES_MAX} messages"
@@ -243,14 +243,14 @@ async def _outcomes(
             outcomes.append(_outcome(item, batch))
         else:
             outcomes.append(await _routed(item, batches, routes, directory=directory))
-        if turns.is_over(len(item.body) if isinstance(item, Item) else 0):
+        if turns.is_over(len(item.body) if isinstance(item, BatchItem) else 0):
             await asyncio.sleep(0)
             turns.begin()
     return outcomes
 
 
 async def _routed(
-    item: Item | AngeliaError,
+    item: BatchItem | AngeliaError,
     batches: Sequence[_Batch],
     routes: Routes,
     *,
@@ -266,7 +266,7 @@ async def _routed(
     return replace(outcome, topic=batches[0].topic, record=None, error=unwanted(routes))
 
 
-def _outcome(item: Item | AngeliaError, batch: _Batch) -> Outcome:
+def _outcome(item: BatchItem | AngeliaError, batch: _Batch) -> Outcome:
     if isinstance(item, AngeliaError):
         return Outcome(batch.ids.new(), batch.topic, error=item)
     message_id = item.id or batch.ids.new()

@@ -24,7 +24,7 @@ from app.domain.errors import (
 from app.domain.receipt import Fate
 from app.expressions import LENGTH_MAX
 from app.services.acknowledging import PATH
-from app.services.waiting import WAIT_MAX, Unfinished
+from app.services.waiting import WAIT_MAX, PendingReason
 
 Json = dict[str, Any]
 
@@ -104,7 +104,7 @@ _WAITED: Final = {
                 "required": ["name", "outcome"],
                 "properties": {
                     "name": {"type": "string"},
-                    "outcome": {"type": "string", "enum": [*Fate, *Unfinished]},
+                    "outcome": {"type": "string", "enum": [*Fate, *PendingReason]},
                     "status": {"type": "integer"},
                     "reason": {"type": "string"},
                 },

@@ -16,7 +16,7 @@ _BINARY_KEY: Final = b"ce-partitionkey"
 _REQUIRED: Final = ("id", "source", "type")
 
 
-class Event(NamedTuple):
+class PublishedEvent(NamedTuple):
     """`id`: the event's, if a message can have it; `key`: its `partitionkey` (the extension).
 
     `checked`: a topic takes its body as it is, for it is JSON, or an event without data.
@@ -27,10 +27,10 @@ class Event(NamedTuple):
     checked: bool = False
 
 
-NO_EVENT: Final = Event(id=None, key=None)
+NO_EVENT: Final = PublishedEvent(id=None, key=None)
 
 
-def event_of(raw: bytes) -> Event:
+def event_of(raw: bytes) -> PublishedEvent:
     """An event in structured mode; FormatInvalidError, ValidationFailedError if it is none."""
     try:
         event = orjson.loads(raw)
@@ -42,18 +42,18 @@ def event_of(raw: bytes) -> Event:
         raise ValidationFailedError(problems)
     given_id = event["id"].encode()
     key = event.get("partitionkey")
-    return Event(
+    return PublishedEvent(
         id=given_id if is_own_id(given_id) else None,
         key=key.encode() if isinstance(key, str) and key else None,
         checked=True,
     )
 
 
-def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes) -> Event:
+def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes) -> PublishedEvent:
     """The event whose attributes are among these headers, taken as it is; NO_EVENT's if none is."""
     attributes = dict(reversed(propagated))
     given_id = attributes.get(_BINARY_ID, b"")
-    return Event(
+    return PublishedEvent(
         id=given_id if is_own_id(given_id) else None,
         key=attributes.get(_BINARY_KEY) or None,
         # Data is optional (CloudEvents 1.0, 2.4), and without it there is no body (HTTP, 3.1.2).

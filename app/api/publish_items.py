@@ -32,7 +32,7 @@ _FORMS: Final = {
 }
 
 
-class Item(NamedTuple):
+class BatchItem(NamedTuple):
     """One message of a batch. Without `id` it gets one; without `key` it has the batch's.
 
     `checked`: it was read as JSON.
@@ -45,7 +45,7 @@ class Item(NamedTuple):
     checked: bool = False
 
 
-Read = Callable[[bytes], Item]
+Read = Callable[[bytes], BatchItem]
 
 
 def form_of(media: str) -> Form:
@@ -56,7 +56,7 @@ def form_of(media: str) -> Form:
     return _FORMS[media]
 
 
-def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[Item | AngeliaError]:
+def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[BatchItem | AngeliaError]:
     """Each message, or why it is none, in order; they are read as they are asked for.
 
     `envelope`: each is `{"message": …, "id": …, "key": …}`, of which only `message` is stored.
@@ -71,18 +71,18 @@ def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[Item |
             yield error
 
 
-def _event(raw: bytes) -> Item:
+def _event(raw: bytes) -> BatchItem:
     event = event_of(raw)
-    return Item(raw, EVENT, id=event.id, key=event.key, checked=True)
+    return BatchItem(raw, EVENT, id=event.id, key=event.key, checked=True)
 
 
-def _enveloped(raw: bytes) -> Item:
+def _enveloped(raw: bytes) -> BatchItem:
     envelope = json_body(raw)
     if not isinstance(envelope, dict) or "message" not in envelope:
         raise FormatInvalidError('Each message must be an object: {"message": …}')
     if unknown := sorted(envelope.keys() - _ENVELOPE_MEMBERS):
         raise ValidationFailedError.of(unknown[0][:100], "is not one of id, key and message")
-    return Item(
+    return BatchItem(
         _message_in(raw),
         id=_id(envelope.get("id")),
         key=_key(envelope.get("key")),
@@ -162,4 +162,4 @@ def _value_end(text: str, at: int) -> int:
         raise FormatInvalidError(f"The body is not JSON: {exc}") from exc
 
 
-_READ: Final[dict[Form, Read]] = {Form.ARRAY: Item, Form.LINES: Item, Form.EVENTS: _event}
+_READ: Final[dict[Form, Read]] = {Form.ARRAY: BatchItem, Form.LINES: BatchItem, Form.EVENTS: _event}

@@ -7,7 +7,7 @@ from typing import Final
 TURN_S: Final = 0.005
 
 
-class Turns:
+class BatchTurns:
     """Turns of the event loop, each ended by so many bytes or by time."""
 
     def __init__(self, *, bytes_max: int, clock: Callable[[], float]) -> None:

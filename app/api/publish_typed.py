@@ -20,7 +20,7 @@ SCHEMA_ID = b"schema-id"
 _DIGITS_MAX = 18
 
 
-class Asked(NamedTuple):
+class RequestedSchema(NamedTuple):
     """The version and the id of a schema that a publisher names; None: it names none."""
 
     version: int | None = None
@@ -42,7 +42,7 @@ class SchemaCheck:
         topic = await self.known(topic, _looked_up(topic, publication, named))
         return stored(topic, publication, named, now_ms=now_ms)
 
-    async def known(self, topic: Topic, named: Asked) -> Topic:
+    async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
         """The topic as it is known here, once its newest versions are looked up if need be.
 
         They are where one is named that is not known.
@@ -55,18 +55,20 @@ class SchemaCheck:
         return self._directory.known(topic.name) or topic
 
 
-def _looked_up(topic: Topic, publication: Publication, named: Asked) -> Asked:
+def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -> RequestedSchema:
     """What is to be known of the topic: what is named, or what the prefix of Avro names."""
-    if named != Asked() or topic.content_type is not ContentType.AVRO:
+    if named != RequestedSchema() or topic.content_type is not ContentType.AVRO:
         return named
     if media_type(publication.content_type) != AVRO_BINARY or not is_registered(topic):
         return named
-    return Asked(id=prefix_id(publication.body))
+    return RequestedSchema(id=prefix_id(publication.body))
 
 
-def stored(topic: Topic, publication: Publication, named: Asked, *, now_ms: int) -> Publication:
+def stored(
+    topic: Topic, publication: Publication, named: RequestedSchema, *, now_ms: int
+) -> Publication:
     """As `SchemaCheck.checked`, by what is known of the topic."""
-    if topic.schema is None and named == Asked():
+    if topic.schema is None and named == RequestedSchema():
         # All versions are retired: it is as a topic that never had one.
         json_body(publication.body)
         return publication
@@ -89,9 +91,9 @@ def stored(topic: Topic, publication: Publication, named: Asked, *, now_ms: int)
     )
 
 
-def asked(headers: PublishHeaders) -> Asked:
+def asked(headers: PublishHeaders) -> RequestedSchema:
     """What `Schema-Version` and `Schema-Id` name; ValidationFailedError."""
-    return Asked(_number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID))
+    return RequestedSchema(_number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID))
 
 
 def _number(headers: PublishHeaders, name: bytes) -> int | None:

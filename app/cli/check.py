@@ -30,7 +30,7 @@ _OK: Final = "ok"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ServicePart:
     """One part of the service; `problem` is empty where it is as it must be."""
 
     name: str
@@ -88,7 +88,7 @@ def _masked(secret: str) -> str:
     return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{host}{port}{parts.path}"
 
 
-def _parts(settings: Settings) -> Sequence[Part]:
+def _parts(settings: Settings) -> Sequence[ServicePart]:
     where = _masked_database(settings)
     try:
         with database_url(settings) as url:
@@ -96,7 +96,7 @@ def _parts(settings: Settings) -> Sequence[Part]:
     except StorageUnavailableError as exc:
         # The embedded one cannot even be started.
         api = asyncio.run(_api(settings))
-        return [Part(name="database", where=where, problem=exc.message), api]
+        return [ServicePart(name="database", where=where, problem=exc.message), api]
 
 
 def _masked_database(settings: Settings) -> str:
@@ -105,11 +105,11 @@ def _masked_database(settings: Settings) -> str:
     return _masked(settings.database_url.get_secret_value())
 
 
-async def _running(settings: Settings, *, url: str, where: str) -> Sequence[Part]:
+async def _running(settings: Settings, *, url: str, where: str) -> Sequence[ServicePart]:
     async with open_database(url) as database:
         return [
-            Part(name="database", where=where, problem=await _ping(database)),
-            Part(name="migrations", where=where, problem=await _migrations(database)),
+            ServicePart(name="database", where=where, problem=await _ping(database)),
+            ServicePart(name="migrations", where=where, problem=await _migrations(database)),
             *await _log(settings, database, url=url),
             _secret_key(settings),
             await _oauth_providers(database),
@@ -133,29 +133,31 @@ async def _migrations(database: Database) -> str:
     return "" if migrated else "not those of this version: run `angelia migrate`"
 
 
-async def _log(settings: Settings, database: Database, *, url: str) -> Sequence[Part]:
+async def _log(settings: Settings, database: Database, *, url: str) -> Sequence[ServicePart]:
     where = "in the database" if settings.embedded_log else f"Kafka at {settings.kafka_bootstrap}"
     problem = ""
-    durability: Sequence[Part] = ()
+    durability: Sequence[ServicePart] = ()
     try:
         async with open_log(settings, database_url=url) as log:
             durability = await _durability(settings, database, log)
             await log.ping()
     except AngeliaError as exc:
         problem = await what_listens_instead(settings) or exc.message
-    return [Part(name="message log", where=where, problem=problem), *durability]
+    return [ServicePart(name="message log", where=where, problem=problem), *durability]
 
 
-async def _durability(settings: Settings, database: Database, log: MessageLog) -> Sequence[Part]:
+async def _durability(
+    settings: Settings, database: Database, log: MessageLog
+) -> Sequence[ServicePart]:
     """Where acknowledged messages can be lost, each for itself; nothing of that is required."""
     found = await DurabilityService(database, settings.replication, log).risks()
     return [
-        Part(name="durability", where="Kafka", problem=each, required=False)
+        ServicePart(name="durability", where="Kafka", problem=each, required=False)
         for each in found or ([""] if settings.replication else [])
     ]
 
 
-def _secret_key(settings: Settings) -> Part:
+def _secret_key(settings: Settings) -> ServicePart:
     where = "ANGELIA_SECRET_KEY"
     if settings.secret_key is None and settings.embedded_database:
         where = str(settings.home.absolute() / KEY_FILE)
@@ -164,10 +166,10 @@ def _secret_key(settings: Settings) -> Part:
         problem = "" if known else f"no secret can be stored: {HOW_TO_SET}"
     except SecretKeyError as exc:
         problem = exc.message
-    return Part(name="secret key", where=where, problem=problem, required=False)
+    return ServicePart(name="secret key", where=where, problem=problem, required=False)
 
 
-async def _oauth_providers(database: Database) -> Part:
+async def _oauth_providers(database: Database) -> ServicePart:
     try:
         async with database.transaction() as session:
             names = await OAuthProviderRepository(session).unrestricted()
@@ -175,17 +177,19 @@ async def _oauth_providers(database: Database) -> Part:
         problem = exc.message
     else:
         problem = f"{', '.join(names)}: {UNRESTRICTED}" if names else ""
-    return Part(name="OAuth providers", where="in the database", problem=problem, required=False)
+    return ServicePart(
+        name="OAuth providers", where="in the database", problem=problem, required=False
+    )
 
 
-async def _api(settings: Settings) -> Part:
+async def _api(settings: Settings) -> ServicePart:
     url = api_url(settings)
     ready, words = await readiness(url)
     problem = "" if ready else f"not ready: {words}"
-    return Part(name="API", where=url, problem=problem, required=False)
+    return ServicePart(name="API", where=url, problem=problem, required=False)
 
 
-def _write(settings: Settings, parts: Sequence[Part]) -> None:
+def _write(settings: Settings, parts: Sequence[ServicePart]) -> None:
     output.write_table(
         ["SETTING", "VALUE", "FROM"], [list(each.values()) for each in _settings(settings)]
     )

@@ -20,7 +20,7 @@ from app.cli.bodies import subscription_settings, topic_settings
 from app.cli.errors import CliError
 from app.cli.interrupt import run_until_told
 from app.cli.options import ApiOption, Json, JsonOption, StartFromOption
-from app.cli.receiver import Answer, Received, receiving
+from app.cli.receiver import Received, ReceiverAnswer, receiving
 
 Body = Json | list[Any] | float | str | None
 Write = Callable[[datetime, Received], None]
@@ -125,10 +125,10 @@ async def _unsubscribe(client: AsyncAngelia, listening: Listening) -> None:
         )
 
 
-def _printing(write: Write, status: int) -> Callable[[Received], Answer]:
-    def print_and_answer(received: Received) -> Answer:
+def _printing(write: Write, status: int) -> Callable[[Received], ReceiverAnswer]:
+    def print_and_answer(received: Received) -> ReceiverAnswer:
         write(datetime.now(UTC), received)
-        return Answer(status=status)
+        return ReceiverAnswer(status=status)
 
     return print_and_answer
 

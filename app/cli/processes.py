@@ -11,7 +11,7 @@ from app.cli.settings import settings_with
 from app.cli.workers import PROCESSES_MAX, keep_running
 
 
-class Part(StrEnum):
+class ApiPart(StrEnum):
     """The parts the API can be split into."""
 
     PUBLISH = "publish"
@@ -20,7 +20,9 @@ class Part(StrEnum):
 
 def api(
     *,
-    only: Annotated[Part | None, typer.Option(help="Serve only this part; default: all.")] = None,
+    only: Annotated[
+        ApiPart | None, typer.Option(help="Serve only this part; default: all.")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port to listen on [8090].")

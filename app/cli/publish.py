@@ -23,7 +23,7 @@ _RETRIES: Final = Retries()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedLine:
     """A line whose message was not stored, and why."""
 
     line: int
@@ -61,7 +61,7 @@ def publish(
 
 
 def _publish_lines(topic: str, *, key: str | None, api: str | None, as_json: bool) -> None:
-    stored, refused = 0, list[Refused]()
+    stored, refused = 0, list[RefusedLine]()
     with connected(api, retries=_RETRIES) as client, counting("Publishing") as advance:
         for portion in _portions(_messages(sys.stdin.buffer)):
             good = [(number, line) for number, line in portion if _is_json(line)]
@@ -69,7 +69,7 @@ def _publish_lines(topic: str, *, key: str | None, api: str | None, as_json: boo
             new = [NewMessage(body=line, key=key) for _, line in good]
             results = client.publish_batch(topic, new)
             told = [
-                Refused(line=number, status=result.status, reason=result.message or "")
+                RefusedLine(line=number, status=result.status, reason=result.message or "")
                 for (number, _), result in zip(good, results, strict=True)
                 if not result.stored
             ]
@@ -83,7 +83,7 @@ def _messages(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     return ((number, line.strip()) for number, line in enumerate(lines, 1) if not line.isspace())
 
 
-def _tell(stored: int, refused: list[Refused], *, as_json: bool) -> None:
+def _tell(stored: int, refused: list[RefusedLine], *, as_json: bool) -> None:
     said: dict[str, Any] = {"published": stored, "refused": [asdict(each) for each in refused]}
     output.write_done(f"Published {stored} messages", said, as_json=as_json)
     if refused:
@@ -107,5 +107,5 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _no_json(number: int) -> Refused:
-    return Refused(line=number, status=400, reason="it is no JSON")
+def _no_json(number: int) -> RefusedLine:
+    return RefusedLine(line=number, status=400, reason="it is no JSON")

@@ -42,14 +42,14 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ReceiverAnswer:
     """What is answered."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Handler = Callable[[Received], Answer]
+Handler = Callable[[Received], ReceiverAnswer]
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from app.cli.progress import counting
 from app.cli.retransmissions import followed, tell_end
 
 
-class Only(StrEnum):
+class OnlyOption(StrEnum):
     """Which messages; without one the subscription is moved back as a whole."""
 
     DISCARDED = "discarded"
@@ -33,19 +33,19 @@ class Only(StrEnum):
 
 
 # What each takes beside --since and --dry-run.
-_TAKES: Final[Mapping[Only | None, frozenset[str]]] = {
+_TAKES: Final[Mapping[OnlyOption | None, frozenset[str]]] = {
     None: frozenset(),
-    Only.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
-    Only.UNDELIVERED: frozenset(
+    OnlyOption.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
+    OnlyOption.UNDELIVERED: frozenset(
         {"--until", "--status", "--reason", "--id", "--key", "--share", "--wait"}
     ),
-    Only.MISSING: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
-    Only.ALL: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
+    OnlyOption.MISSING: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
+    OnlyOption.ALL: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RetransmitTarget:
     """Of which subscription, at which API, and how it is told."""
 
     api: str | None
@@ -58,7 +58,7 @@ class Asked:
 class Chosen:
     """Which messages, and how."""
 
-    only: Only | None
+    only: OnlyOption | None
     since: datetime | None
     until: datetime | None
     statuses: tuple[int, ...]
@@ -114,7 +114,7 @@ def retransmit(  # noqa: PLR0913 - each an option
     subscription: SubscriptionArgument,
     *,
     only: Annotated[
-        Only | None,
+        OnlyOption | None,
         typer.Option(
             help="discarded: at once, those that wait for it in `undelivered`. The others: beside"
             " new messages, as many as there are, chosen by Spark."
@@ -167,7 +167,9 @@ def retransmit(  # noqa: PLR0913 - each an option
     _require_fitting(chosen)
     with connected(api) as client:
         _act(
-            client, Asked(api=api, topic=topic, subscription=subscription, as_json=as_json), chosen
+            client,
+            RetransmitTarget(api=api, topic=topic, subscription=subscription, as_json=as_json),
+            chosen,
         )
 
 
@@ -176,7 +178,7 @@ def _require_fitting(chosen: Chosen) -> None:
     if unfit := sorted(given - _TAKES[chosen.only]):
         with_what = "--since alone" if chosen.only is None else f"--only {chosen.only}"
         raise typer.BadParameter(f"does not go with {with_what}", param_hint=", ".join(unfit))
-    if chosen.only is not Only.DISCARDED:
+    if chosen.only is not OnlyOption.DISCARDED:
         _since(chosen)
 
 
@@ -186,8 +188,8 @@ def _since(chosen: Chosen) -> datetime:
     return chosen.since
 
 
-def _act(client: Angelia, asked: Asked, chosen: Chosen) -> None:
-    if chosen.only is Only.DISCARDED:
+def _act(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+    if chosen.only is OnlyOption.DISCARDED:
         _redrive(client, asked, chosen)
     elif chosen.only is None:
         _move(client, asked, chosen)
@@ -195,7 +197,7 @@ def _act(client: Angelia, asked: Asked, chosen: Chosen) -> None:
         _replay(client, asked, chosen)
 
 
-def _move(client: Angelia, asked: Asked, chosen: Chosen) -> None:
+def _move(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
     positions = client.subscriptions.retransmit(
         asked.topic, asked.subscription, since=_since(chosen), dry_run=chosen.dry_run
     )
@@ -208,7 +210,7 @@ def _move(client: Angelia, asked: Asked, chosen: Chosen) -> None:
     output.write_table(["PARTITION", "OFFSET"], rows)
 
 
-def _replay(client: Angelia, asked: Asked, chosen: Chosen) -> None:
+def _replay(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
     begun = client.retransmissions.request(
         asked.topic, asked.subscription, which=chosen.as_replay()
     )
@@ -220,7 +222,7 @@ def _replay(client: Angelia, asked: Asked, chosen: Chosen) -> None:
     output.write_done(words, begun.raw, as_json=asked.as_json)
 
 
-def _redrive(client: Angelia, asked: Asked, chosen: Chosen) -> None:
+def _redrive(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
     which = chosen.as_redrive()
     if chosen.dry_run:
         _foresee(client, asked, which)
@@ -237,7 +239,7 @@ def _redrive(client: Angelia, asked: Asked, chosen: Chosen) -> None:
     output.write_done(words, {"count": count, "ids": ids, "more": left}, as_json=asked.as_json)
 
 
-def _foresee(client: Angelia, asked: Asked, which: Redrive) -> None:
+def _foresee(client: Angelia, asked: RetransmitTarget, which: Redrive) -> None:
     seen = client.undelivered.redrive(asked.topic, asked.subscription, which=which, dry_run=True)
     more = " (and more)" if seen.more else ""
     words = f"Would send {seen.count} messages{more}, {seen.bytes} bytes"

@@ -16,7 +16,7 @@ signing_secrets = typer.Typer(
 )
 
 
-class Kind(StrEnum):
+class SecretKind(StrEnum):
     """What a secret signs with."""
 
     V1 = "v1"
@@ -29,8 +29,8 @@ def create(
     name: SubscriptionArgument,
     *,
     kind: Annotated[
-        Kind, typer.Option("--type", help="HMAC-SHA256 (v1), or ed25519 (v1a).")
-    ] = Kind.V1,
+        SecretKind, typer.Option("--type", help="HMAC-SHA256 (v1), or ed25519 (v1a).")
+    ] = SecretKind.V1,
     file: Annotated[
         Path | None,
         typer.Option(help="A file with the secret, whsec_… or whsk_…; one is made without it."),

@@ -40,7 +40,7 @@ _COLUMNS: Final = (
 _GOOD_MODES: Final = frozenset({"NORMAL", ""})
 
 
-class Order(StrEnum):
+class SortOrder(StrEnum):
     """By what the rows are sorted, the largest first; names from A to Z."""
 
     LAG = "lag"
@@ -51,7 +51,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TopRow:
     """A subscription at one time; rates are per second."""
 
     topic: str
@@ -66,7 +66,7 @@ class Row:
     mode: str
 
     @classmethod
-    def of(cls, subscription: Subscription, metrics: SubscriptionMetrics) -> "Row":
+    def of(cls, subscription: Subscription, metrics: SubscriptionMetrics) -> "TopRow":
         """The row of a subscription."""
         broken = metrics.circuit in {"OPEN", "HALF_OPEN"}
         return cls(
@@ -83,20 +83,20 @@ class Row:
         )
 
 
-_FIGURES: Final[Mapping[Order, Callable[[Row], float]]] = {
-    Order.LAG: lambda row: row.lag,
-    Order.RATE: lambda row: row.rate,
-    Order.ERRORS: lambda row: row.errors,
-    Order.UNDELIVERED: lambda row: row.undelivered,
+_FIGURES: Final[Mapping[SortOrder, Callable[[TopRow], float]]] = {
+    SortOrder.LAG: lambda row: row.lag,
+    SortOrder.RATE: lambda row: row.rate,
+    SortOrder.ERRORS: lambda row: row.errors,
+    SortOrder.UNDELIVERED: lambda row: row.undelivered,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class TopView:
     """What is shown, and how often: `every` seconds, once if that is None."""
 
     topic: str | None
-    order: Order
+    order: SortOrder
     limit: int
     every: float | None
     as_json: bool
@@ -107,7 +107,7 @@ def top(
     topic: Annotated[
         str | None, typer.Option(help="Only this topic's.", autocompletion=topic_names)
     ] = None,
-    order: Annotated[Order, typer.Option("--sort", help="Largest first.")] = Order.LAG,
+    order: Annotated[SortOrder, typer.Option("--sort", help="Largest first.")] = SortOrder.LAG,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many rows.")] = 30,
     every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between looks.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
@@ -118,7 +118,7 @@ def top(
 
     With --json each look is one line: a list of subscriptions.
     """
-    shown = Shown(
+    shown = TopView(
         topic=topic,
         order=order,
         limit=limit,
@@ -128,7 +128,7 @@ def top(
     run_until_told(_top(shown, api))
 
 
-async def _top(shown: Shown, api: str | None) -> None:
+async def _top(shown: TopView, api: str | None) -> None:
     async with connected_async(api) as client:
         # What is wrong from the start is told; what goes wrong later may pass.
         first = await _rows(client, shown)
@@ -140,18 +140,18 @@ async def _top(shown: Shown, api: str | None) -> None:
             await _live(client, shown, first)
 
 
-async def _write_lines(client: AsyncAngelia, shown: Shown, first: Sequence[Row]) -> None:
+async def _write_lines(client: AsyncAngelia, shown: TopView, first: Sequence[TopRow]) -> None:
     _write_line(first, shown)
     async for rows in _looks(client, shown):
         if not isinstance(rows, str):
             _write_line(rows, shown)
 
 
-def _write_line(rows: Sequence[Row], shown: Shown) -> None:
+def _write_line(rows: Sequence[TopRow], shown: TopView) -> None:
     output.write_json_line([asdict(each) for each in rows[: shown.limit]])
 
 
-async def _live(client: AsyncAngelia, shown: Shown, first: Sequence[Row]) -> None:
+async def _live(client: AsyncAngelia, shown: TopView, first: Sequence[TopRow]) -> None:
     seen = first
     table = table_of(seen, limit=shown.limit)
     with Live(table, console=output.out, auto_refresh=False, screen=output.out.is_terminal) as live:
@@ -162,14 +162,14 @@ async def _live(client: AsyncAngelia, shown: Shown, first: Sequence[Row]) -> Non
             live.update(table, refresh=True)
 
 
-async def _looks(client: AsyncAngelia, shown: Shown) -> AsyncIterator[Sequence[Row] | str]:
+async def _looks(client: AsyncAngelia, shown: TopView) -> AsyncIterator[Sequence[TopRow] | str]:
     """The rows, again and again; in words why there are none."""
     while shown.every is not None:
         await asyncio.sleep(shown.every)
         yield await look(client, shown)
 
 
-async def look(client: AsyncAngelia, shown: Shown) -> Sequence[Row] | str:
+async def look(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow] | str:
     """The rows as they are now; in words why there are none."""
     try:
         return await _rows(client, shown)
@@ -180,7 +180,7 @@ async def look(client: AsyncAngelia, shown: Shown) -> Sequence[Row] | str:
         return str(group.exceptions[0])
 
 
-async def _rows(client: AsyncAngelia, shown: Shown) -> Sequence[Row]:
+async def _rows(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow]:
     """All subscriptions in order, those with the largest figures first."""
     query = None if shown.topic is None else {"topicName": shown.topic}
     async with asyncio.TaskGroup() as group:
@@ -189,7 +189,7 @@ async def _rows(client: AsyncAngelia, shown: Shown) -> Sequence[Row]:
     subscriptions, metrics = asked.result(), figures.result()
     # What was made or deleted between the two is there at the next look.
     known = sorted(subscriptions.keys() & metrics.keys())
-    return in_order([Row.of(subscriptions[key], metrics[key]) for key in known], shown.order)
+    return in_order([TopRow.of(subscriptions[key], metrics[key]) for key in known], shown.order)
 
 
 async def _subscriptions(client: AsyncAngelia, query: Json | None) -> Mapping[Key, Subscription]:
@@ -201,14 +201,14 @@ async def _figures(client: AsyncAngelia, query: Json | None) -> Mapping[Key, Sub
     return {(each.topic, each.name): each async for each in every}
 
 
-def in_order(rows: Sequence[Row], order: Order) -> Sequence[Row]:
+def in_order(rows: Sequence[TopRow], order: SortOrder) -> Sequence[TopRow]:
     """The rows as asked for; those that are equal by name."""
     by_name = sorted(rows, key=lambda row: (row.topic, row.subscription))
     figure = _FIGURES.get(order)
     return by_name if figure is None else sorted(by_name, key=lambda row: -figure(row))
 
 
-def table_of(rows: Sequence[Row], *, limit: int, problem: str = "") -> Table:
+def table_of(rows: Sequence[TopRow], *, limit: int, problem: str = "") -> Table:
     """The rows as a table, with a line below that says how many there are, and what is wrong."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
     for column in _COLUMNS:
@@ -221,7 +221,7 @@ def table_of(rows: Sequence[Row], *, limit: int, problem: str = "") -> Table:
     return table
 
 
-def _cells(row: Row) -> Sequence[Text]:
+def _cells(row: TopRow) -> Sequence[Text]:
     name = output.printable(f"{row.topic}/{row.subscription}")
     return (
         Text(name),

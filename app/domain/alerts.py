@@ -14,8 +14,8 @@ from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.exhausted import fullness
 from app.domain.ledger_missing import Shortfall
 from app.domain.signing import signing_at
-from app.domain.standing import Standing
-from app.domain.status import Mode, Output, SubscriptionLoad
+from app.domain.standing import SubscriptionHealth
+from app.domain.status import Output, RateMode, SubscriptionLoad
 from app.domain.subscription import State, Subscription
 
 
@@ -108,7 +108,7 @@ class Case:
     """A subscription and all that is known of how it does."""
 
     subscription: Subscription
-    standing: Standing
+    standing: SubscriptionHealth
     loads: Sequence[SubscriptionLoad] = ()
     # What the last entry of its ledger misses, if it does.
     short: Shortfall | None = None
@@ -162,13 +162,13 @@ def _least_open(circuits: Sequence[CircuitReading]) -> CircuitReading | None:
 
 def _heartbeat(case: Case) -> Iterator[Reading]:
     modes = {output.mode: output for output in case.outputs}
-    if down := modes.get(Mode.HEARTBEAT):
+    if down := modes.get(RateMode.HEARTBEAT):
         yield Reading(
             kind=AlertKind.HEARTBEAT,
             description=f"The subscriber is taken for down: {down.reason}",
             details={"reason": down.reason},
         )
-    elif Mode.SLOW in modes:
+    elif RateMode.SLOW in modes:
         yield Reading(
             kind=AlertKind.HEARTBEAT, description="It is coming back", is_nearly_over=True
         )

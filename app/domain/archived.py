@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 
 
-class Run(NamedTuple):
+class ArchivedRun(NamedTuple):
     """Of the messages of a partition that were read, the last without a gap, and how many of all.
 
     Those are from `start` to before `end`.
@@ -22,11 +22,13 @@ class Run(NamedTuple):
 class Archived:
     """What counts as archived of a span; of what comes before, so many offsets were `missed`."""
 
-    span: Span
+    span: OffsetSpan
     missed: int = 0
 
 
-def without_gaps(span: Span, doubtful: Mapping[int, int], *, runs: Mapping[int, Run]) -> Archived:
+def without_gaps(
+    span: OffsetSpan, doubtful: Mapping[int, int], *, runs: Mapping[int, ArchivedRun]
+) -> Archived:
     """What of it was read; of partitions in `doubtful`, what is before that offset may not be.
 
     `runs` are those of what was read of that. Only the last without a gap counts: what was read

@@ -15,8 +15,8 @@ from app.domain.exhausted import given_up_after
 from app.domain.forecast import Loss, LossCause, Queue, drain_seconds, expiry
 from app.domain.health import Thresholds, problems, signs_of
 from app.domain.message import Partition
-from app.domain.pace import WINDOW, Pace, Sample
-from app.domain.standing import Standing
+from app.domain.pace import WINDOW, RecentGain, Sample
+from app.domain.standing import SubscriptionHealth
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.domain.topic import Topic
@@ -28,7 +28,7 @@ REPORTED_S: Final = 3.0
 # With fewer finished in a partition, those of all the others say more of how fast it goes.
 COUNTED_MIN: Final = 10
 # Nothing waits, nothing moves.
-IDLE: Final = Standing()
+IDLE: Final = SubscriptionHealth()
 # So near the end of its life a publication is discarded rather than sent, which is no work.
 _NEARLY: Final = 0.9
 
@@ -89,8 +89,8 @@ class Gauge:
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._arrivals: dict[Partition, Arrivals] = {}
-        self._paces: dict[tuple[str, int], Pace] = {}
-        self._totals: dict[str, Pace] = {}
+        self._paces: dict[tuple[str, int], RecentGain] = {}
+        self._totals: dict[str, RecentGain] = {}
         # When something last arrived in a topic.
         self._arrived: dict[str, float] = {}
         # Subscriptions of which nothing was to be said, as they were then.
@@ -130,9 +130,9 @@ class Gauge:
             if arrivals := self._arrivals.get(partition):
                 arrivals.recall(points)
 
-    def standings(self, sighting: Sighting) -> dict[str, Standing]:
+    def standings(self, sighting: Sighting) -> dict[str, SubscriptionHealth]:
         """How each subscription does, by its id."""
-        found: dict[str, Standing] = {}
+        found: dict[str, SubscriptionHealth] = {}
         for each in sighting.subscriptions.values():
             if each.topic not in sighting.topics:
                 continue
@@ -152,7 +152,7 @@ class Gauge:
             return False
         return self._idle.get(subscription.id) is subscription
 
-    def _standing(self, subscription: Subscription, sighting: Sighting) -> Standing:
+    def _standing(self, subscription: Subscription, sighting: Sighting) -> SubscriptionHealth:
         places = list(_places(subscription, sighting))
         now = sighting.now
         waits = [place for place in places if self._waits(place, now)]
@@ -167,7 +167,7 @@ class Gauge:
         known = subscription.rests or all(self._is_known(subscription, each) for each in waits)
         losses = [*_queue_losses(queues, subscription, topic)] if known else []
         losses += _open_loss(subscription, sighting)
-        return Standing(
+        return SubscriptionHealth(
             lag=sum(place.lag for place in places),
             lag_time=lag,
             arrival_rate=sum(self._arrival_rate(place.partition, now) for place in places),
@@ -196,7 +196,7 @@ class Gauge:
         for place in places:
             key = (subscription_id, place.partition.index)
             sample = _sample([place.seen] if place.seen else [], now)
-            pace = self._paces.setdefault(key, Pace())
+            pace = self._paces.setdefault(key, RecentGain())
             if place.partition in waiting:
                 pace.observe(sample)
             else:
@@ -205,8 +205,8 @@ class Gauge:
     def _is_known(self, subscription: Subscription, place: _Place) -> bool:
         return self._paces[subscription.id, place.partition.index].is_known
 
-    def _total(self, subscription_id: str, places: Sequence[_Place], now: float) -> Pace:
-        total = self._totals.setdefault(subscription_id, Pace())
+    def _total(self, subscription_id: str, places: Sequence[_Place], now: float) -> RecentGain:
+        total = self._totals.setdefault(subscription_id, RecentGain())
         total.observe(_sample([place.seen for place in places if place.seen], now))
         return total
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from app.domain.status import Mode, SubscriptionLoad
+from app.domain.status import RateMode, SubscriptionLoad
 
 
 class Health(StrEnum):
@@ -78,7 +78,7 @@ def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors
         other_errors=sum(counts.other_errors / window for counts, window in counted),
         codes_4xx=sum(counts.codes_4xx / window for counts, window in counted),
         codes_5xx=sum(counts.codes_5xx / window for counts, window in counted),
-        is_down=any(load.output.mode is Mode.HEARTBEAT for load in loads),
+        is_down=any(load.output.mode is RateMode.HEARTBEAT for load in loads),
         client_errors_matter=client_errors,
     )
 

@@ -47,7 +47,7 @@ class JobState(StrEnum):
 ENDED: Final = frozenset({JobState.DONE, JobState.CANCELLED, JobState.FAILED})
 
 
-class Standing(StrEnum):
+class ClaimStanding(StrEnum):
     """What a runner hears when it reports on a job: go on, stop as asked, or it is not its own."""
 
     KEPT = "KEPT"
@@ -56,7 +56,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class JobScope:
     """What a job looks at: `start` inclusive, `end` not, both aware; None is all of them.
 
     `slo` is what LATENCY_ANALYTICS holds deliveries against.
@@ -120,7 +120,7 @@ class Job:
 
     id: str
     kind: JobKind
-    scope: Scope
+    scope: JobScope
     state: JobState
     requested_at: datetime
     started_at: datetime | None = None

@@ -10,7 +10,7 @@ SLO_MIN: Final = timedelta(milliseconds=1)
 SLO_MAX: Final = timedelta(days=7)
 
 
-class Part(StrEnum):
+class LatencyPart(StrEnum):
     """A part of the time from a message's publication to its delivery.
 
     QUEUED: in the log, until a worker took it. WAITED: all of ours after that (rate, order, delays,
@@ -54,7 +54,9 @@ class SubscriptionLatency:
     resent: int
     attempts: int
     within: int | None = None
-    times: Mapping[Part, Mapping[Figure, timedelta]] = field(default_factory=dict, hash=False)
+    times: Mapping[LatencyPart, Mapping[Figure, timedelta]] = field(
+        default_factory=dict, hash=False
+    )
 
     @property
     def attained(self) -> float | None:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Final
 
 from app.domain.commit import Progress, Ranges
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 
 # Half of what the log keeps, so that it still has what an entry is about; no oftener than this.
 EVERY_MIN: Final = timedelta(minutes=10)
@@ -27,7 +27,7 @@ EVERY_MIN: Final = timedelta(minutes=10)
 REASONS_MAX: Final = 50
 
 
-class Whose(StrEnum):
+class RecordAudience(StrEnum):
     """Whom a record is for: everybody, by a retransmission this subscription, or another one.
 
     CANCELLED: this one, by a retransmission that was cancelled; some of it came all the same.
@@ -110,7 +110,7 @@ class LedgerRequest:
     opening: tuple[Mark, ...]
     closing: tuple[Mark, ...]
     dropped: tuple[str, ...] = ()
-    streams: tuple[Span, ...] = ()
+    streams: tuple[OffsetSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,13 +204,13 @@ class Counted:
     partition: int
     carried: bool
     passed: bool
-    whose: Whose
+    whose: RecordAudience
     messages: int
     first: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discarded:
+class RecordedDiscards:
     """Messages of a partition that passed and of whose discard there is a record, by reason."""
 
     partition: int
@@ -253,7 +253,7 @@ class Finding:
     """What a job has found out about a request."""
 
     counted: tuple[Counted, ...] = ()
-    discards: tuple[Discarded, ...] = ()
+    discards: tuple[RecordedDiscards, ...] = ()
 
 
 def judged(request: LedgerRequest, finding: Finding) -> Sequence[PartitionSums]:
@@ -275,17 +275,23 @@ def judged(request: LedgerRequest, finding: Finding) -> Sequence[PartitionSums]:
 def _judged(book: Book, counted: Sequence[Counted], *, recorded: int) -> PartitionSums:
     gone = _gone(book, min((each.first for each in counted), default=book.closing.end))
     rows = [*counted, *gone]
-    ours = [each for each in rows if each.whose is not Whose.OTHERS]
+    ours = [each for each in rows if each.whose is not RecordAudience.OTHERS]
     opening, closing = book.opening, book.closing
     passed = _messages(each for each in ours if each.passed)
     # Neither is below zero but where that is among the doubts.
     between = passed - (closing.accounted - opening.accounted)
-    dropped = _messages(each for each in ours if each.passed and each.whose is Whose.CANCELLED)
+    dropped = _messages(
+        each for each in ours if each.passed and each.whose is RecordAudience.CANCELLED
+    )
     cancelled = min(max(between, 0), dropped)
     sums = Sums(
         carried=_messages(each for each in ours if each.carried),
-        published=_messages(e for e in ours if not e.carried and e.whose is Whose.EVERYBODY),
-        resent=_messages(e for e in ours if not e.carried and e.whose is not Whose.EVERYBODY),
+        published=_messages(
+            e for e in ours if not e.carried and e.whose is RecordAudience.EVERYBODY
+        ),
+        resent=_messages(
+            e for e in ours if not e.carried and e.whose is not RecordAudience.EVERYBODY
+        ),
         delivered=closing.delivered - opening.delivered,
         discarded=closing.discarded - opening.discarded,
         filtered=closing.filtered - opening.filtered,
@@ -320,7 +326,7 @@ def _gone(book: Book, first: int) -> list[Counted]:
             partition=book.closing.partition,
             carried=carried,
             passed=passed,
-            whose=Whose.EVERYBODY,
+            whose=RecordAudience.EVERYBODY,
             messages=messages,
             first=0,
         )
@@ -362,7 +368,7 @@ def following(sums: Sequence[Sums]) -> Sums:
     return Sums(**kept | {"carried": sums[0].carried, "unfinished": sums[-1].unfinished})
 
 
-def reasons_of(discards: Iterable[Discarded]) -> Sequence[tuple[str, int | None, int]]:
+def reasons_of(discards: Iterable[RecordedDiscards]) -> Sequence[tuple[str, int | None, int]]:
     """Reason, status and number of messages over all partitions, most first: REASONS_MAX."""
     found: dict[tuple[str, int | None], int] = {}
     for each in discards:
@@ -409,8 +415,8 @@ def next_due(last: datetime, retention: timedelta) -> datetime:
     return min(tomorrow, last + max(retention / 2, EVERY_MIN))
 
 
-def spans_of(topic: str, request: LedgerRequest) -> Iterator[Span]:
+def spans_of(topic: str, request: LedgerRequest) -> Iterator[OffsetSpan]:
     """What of the log an entry is about."""
     for book in books_of(request):
         start, end = book.start, book.closing.end
-        yield Span(topic=topic, partition=book.closing.partition, start=start, end=end)
+        yield OffsetSpan(topic=topic, partition=book.closing.partition, start=start, end=end)

@@ -31,7 +31,7 @@ NOTHING: Final = "0" * 64
 _VERSION: Final = 1
 
 
-class Link(NamedTuple):
+class LedgerLink(NamedTuple):
     """An entry as it is stored; `signature` is of its hash, by the key `key_id`."""
 
     number: int
@@ -65,7 +65,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownHash:
     """A hash that somebody has kept, of the entry of that number."""
 
     number: int
@@ -98,7 +98,7 @@ def written(subscription_id: str, request: LedgerRequest, finding: Finding) -> s
     return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
 
-def entry_of(link: Link) -> LedgerEntry:
+def entry_of(link: LedgerLink) -> LedgerEntry:
     """The entry that was written."""
     said = json.loads(link.content)
     return LedgerEntry(
@@ -116,8 +116,8 @@ def entry_of(link: Link) -> LedgerEntry:
 
 
 def checked(
-    links: Iterable[Link],
-    known: Known | None = None,
+    links: Iterable[LedgerLink],
+    known: KnownHash | None = None,
     *,
     keys: Keys = NO_KEYS,
     before: Check = _NONE,
@@ -135,7 +135,7 @@ def checked(
     return check
 
 
-def _followed(check: Check, link: Link, keys: Keys) -> Check:
+def _followed(check: Check, link: LedgerLink, keys: Keys) -> Check:
     is_signed = link.key_id in keys
     signed_from = check.signed_from
     if is_signed and signed_from is None:
@@ -148,7 +148,7 @@ def _followed(check: Check, link: Link, keys: Keys) -> Check:
     )
 
 
-def _wrong(link: Link, before: Check, known: Known | None) -> str | None:
+def _wrong(link: LedgerLink, before: Check, known: KnownHash | None) -> str | None:
     if before.hash is not None and link.previous != before.hash:
         return "it does not follow the one before it"
     if link.number == 1 and link.previous != NOTHING:
@@ -162,7 +162,7 @@ def _wrong(link: Link, before: Check, known: Known | None) -> str | None:
     return None
 
 
-def _wrongly_signed(link: Link, before: Check, keys: Keys) -> str | None:
+def _wrongly_signed(link: LedgerLink, before: Check, keys: Keys) -> str | None:
     """Once there are signatures that can be checked, none may be left out."""
     key = keys.get(link.key_id or "")
     if key is not None:

@@ -19,7 +19,7 @@ class Intent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class LogClaim:
     """`subject` is the claimant's, who is known by a `token`, until it is given up or too old.
 
     `left` is what an earlier claimant began with it and did not end.

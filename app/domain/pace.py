@@ -30,7 +30,7 @@ class Sample(NamedTuple):
 NOTHING: Final = Sample(0.0, 0, 0, 0)
 
 
-class Pace:
+class RecentGain:
     """What the counts gained in the last WINDOW, or since it was restarted."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ _JUNCTIONS: Final = frozenset(each.value for each in Junction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class QueryCondition:
     """A field compared with a value; of IN, with each of a list."""
 
     path: str
@@ -54,14 +54,14 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class CombinedQuery:
     """Queries of which all (AND), any (OR) or none (NOT) hold; of none at all, AND holds."""
 
     by: Junction
     parts: tuple["Query", ...]
 
 
-Query = Condition | Joined
+Query = QueryCondition | CombinedQuery
 
 
 def parsed_query(body: Mapping[str, Any]) -> Query:
@@ -80,11 +80,11 @@ def paths_of(query: Query) -> frozenset[str]:
     return frozenset(condition.path for condition in _conditions(query))
 
 
-def _conditions(query: Query) -> Iterator[Condition]:
+def _conditions(query: Query) -> Iterator[QueryCondition]:
     match query:
-        case Condition():
+        case QueryCondition():
             yield query
-        case Joined(parts=parts):
+        case CombinedQuery(parts=parts):
             for part in parts:
                 yield from _conditions(part)
         case _:
@@ -95,13 +95,13 @@ def _all_of(asked: Mapping[str, Any], *, level: int) -> Query:
     if level > LEVELS_MAX:
         raise InvalidQueryError(f"must have at most {LEVELS_MAX} levels")
     parts = tuple(_member(name, value, level) for name, value in asked.items())
-    return parts[0] if len(parts) == 1 else Joined(by=Junction.AND, parts=parts)
+    return parts[0] if len(parts) == 1 else CombinedQuery(by=Junction.AND, parts=parts)
 
 
 def _member(name: str, value: object, level: int) -> Query:
     if name in _JUNCTIONS:
         below = _objects(name, value)
-        return Joined(
+        return CombinedQuery(
             by=Junction(name), parts=tuple(_all_of(each, level=level + 1) for each in below)
         )
     return _field(name, value, level)
@@ -110,11 +110,11 @@ def _member(name: str, value: object, level: int) -> Query:
 def _field(path: str, value: object, level: int) -> Query:
     """`value` itself, or an object of operators that all hold."""
     if not isinstance(value, dict):
-        return Condition(path=path, operator=Operator.EQ, value=value)
+        return QueryCondition(path=path, operator=Operator.EQ, value=value)
     if level > LEVELS_MAX:
         raise InvalidQueryError(f"must have at most {LEVELS_MAX} levels")
     parts = tuple(_compared(path, name, (each, level)) for name, each in value.items())
-    return parts[0] if len(parts) == 1 else Joined(by=Junction.AND, parts=parts)
+    return parts[0] if len(parts) == 1 else CombinedQuery(by=Junction.AND, parts=parts)
 
 
 def _compared(path: str, name: str, asked: tuple[object, int]) -> Query:
@@ -122,12 +122,12 @@ def _compared(path: str, name: str, asked: tuple[object, int]) -> Query:
     if name in _JUNCTIONS:
         below = value if isinstance(value, list) else [value]
         parts = tuple(_field(path, each, level + 1) for each in below)
-        return Joined(by=Junction(name), parts=parts)
+        return CombinedQuery(by=Junction(name), parts=parts)
     if name not in _OPERATORS:
         raise InvalidQueryError(f"{path}: {name} is no operator; there are {_NAMES}")
     operator = Operator(name)
     _require_comparable(path, operator, value)
-    return Condition(path=path, operator=operator, value=value)
+    return QueryCondition(path=path, operator=operator, value=value)
 
 
 def _require_comparable(path: str, operator: Operator, value: object) -> None:

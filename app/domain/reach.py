@@ -40,7 +40,7 @@ class Dated(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class LogCoverage:
     """Where the offsets of a stretch are; `gone` is how many of them are nowhere."""
 
     log: Stretch
@@ -53,7 +53,7 @@ class Reach:
         return self.archived[0].start if self.archived else self.log.start
 
 
-def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> Reach:
+def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCoverage:
     """Where they are; `kept` is archived, in its order and without doubles.
 
     Each offset is in one place: what the log has is not read in the archive.
@@ -61,7 +61,7 @@ def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> Reach:
     before = Stretch(wanted.start, max(wanted.start, min(wanted.end, log_start)))
     archived = tuple(cut for each in kept if (cut := _common(each, before)) is not None)
     there = sum(each.end - each.start for each in archived)
-    return Reach(
+    return LogCoverage(
         log=Stretch(before.end, max(before.end, wanted.end)),
         archived=archived,
         gone=before.end - before.start - there,

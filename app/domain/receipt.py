@@ -25,7 +25,7 @@ class Fate(StrEnum):
     FILTERED = "FILTERED"
 
 
-class Address(NamedTuple):
+class ReceiptAddress(NamedTuple):
     """Who waits for receipts: request `number` of the process `waiter`, until then (epoch ms)."""
 
     waiter: str
@@ -47,13 +47,13 @@ class Receipt(NamedTuple):
     reason: str = ""
 
 
-def address_of(header: bytes) -> Address | None:
+def address_of(header: bytes) -> ReceiptAddress | None:
     """Who is named in the header, if it is one of ours."""
     found = _ADDRESS.fullmatch(header)
     if found is None:
         return None
     waiter, number, until_ms = found.groups()
-    return Address(waiter.decode("ascii"), int(number), int(until_ms))
+    return ReceiptAddress(waiter.decode("ascii"), int(number), int(until_ms))
 
 
 def payloads(receipts: Iterable[Receipt]) -> list[str]:

@@ -23,7 +23,7 @@ from app.domain.message import (
     Record,
 )
 from app.domain.reach import Times, milliseconds
-from app.domain.retransmission import HEADER_SOURCE, Span
+from app.domain.retransmission import HEADER_SOURCE, OffsetSpan
 from app.domain.topic import Topic
 
 HEADER_REPUBLISHED: Final = b"rp"
@@ -56,7 +56,7 @@ class RepublishRequest:
     target: str
     since: datetime
     until: datetime
-    spans: tuple[Span, ...] = ()
+    spans: tuple[OffsetSpan, ...] = ()
     gone: int = 0
     source_created_at: datetime | None = None
     target_created_at: datetime | None = None

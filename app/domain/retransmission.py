@@ -114,7 +114,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class OffsetSpan:
     """Offsets of a partition of `topic`, from `start` to before `end`."""
 
     topic: str
@@ -133,11 +133,11 @@ class Request:
 
     since: datetime
     until: datetime
-    spans: tuple[Span, ...]
+    spans: tuple[OffsetSpan, ...]
     selection: Selection = Selection()
     share: float = SHARE_DEFAULT
     dry_run: bool = False
-    streams: tuple[Span, ...] = ()
+    streams: tuple[OffsetSpan, ...] = ()
     # Where the partitions of the topic ended when it was asked for.
     ends: tuple[int, ...] = ()
     # Before each of the spans: so many offsets that were asked for, and that neither the log nor
@@ -193,7 +193,7 @@ class Retransmission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class MessageRun:
     """Chosen messages that follow each other in a partition: all its offsets, `start` to `end`.
 
     With `undelivered` it is one discard, to be taken from that row: its record may be gone. The

@@ -37,7 +37,7 @@ class Sending:
         return Addressed(self.subscription_id, self.id)
 
 
-class Pace:
+class RetransmissionPace:
     """How many messages may be appended by now, at a share of a rate."""
 
     def __init__(self, share: float, now: float) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 from app.domain.filters import Filter
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 
 WINDOW_MAX: Final = timedelta(days=7)
 REQUEST_TIME_MIN: Final = timedelta(milliseconds=1)
@@ -51,7 +51,7 @@ class SimulationRequest:
 
     since: datetime
     until: datetime
-    spans: tuple[Span, ...]
+    spans: tuple[OffsetSpan, ...]
     proposal: Proposal
     present: tuple[Filter, ...] = ()
     gone: int = 0

@@ -8,7 +8,7 @@ from app.domain.health import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SubscriptionHealth:
     """How a subscription does, over all its partitions; as of the last look at it.
 
     `lag` counts messages that are not finished, and `lag_time` is the age of the oldest message

@@ -7,7 +7,7 @@ from enum import StrEnum
 from app.domain.circuit import CircuitReading
 
 
-class Mode(StrEnum):
+class RateMode(StrEnum):
     """How a subscriber is treated: as healthy, as recovering, or as down (one probe at a time)."""
 
     NORMAL = "NORMAL"
@@ -83,7 +83,7 @@ class Output:
     """
 
     rate: float = 0.0
-    mode: Mode = Mode.NORMAL
+    mode: RateMode = RateMode.NORMAL
     reason: str = ""
     since: datetime | None = None
     circuit: CircuitReading | None = None

@@ -39,7 +39,7 @@ class Undelivered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whose:
+class TopicOrSubscription:
     """A topic, or one of its subscriptions, by the names that they have now."""
 
     topic: str
@@ -54,7 +54,7 @@ class UndeliveredFilter:
     `reason` is part of the reason, in either case; `key` is the whole Partition-Key.
     """
 
-    whose: Whose | None = None
+    whose: TopicOrSubscription | None = None
     subscription_id: str | None = None
     topic: str | None = None
     since: datetime | None = None

@@ -8,7 +8,7 @@ from app.domain.message import Message
 from app.expressions import Condition, EvaluationError, Expression
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import BodyError, Budget
-from app.filtering.selection import Selection, spend_weight
+from app.filtering.selection import BodySelection, spend_weight
 
 # Each variable, as it is of an empty message.
 VARIABLES: Final[dict[str, Any]] = {
@@ -40,7 +40,7 @@ class MessageVariables:
     __slots__ = ("_bodies", "_readers", "_selection", "_work")
 
     def __init__(self, expression: Expression, text: str, bodies: ParsedBodies) -> None:
-        self._selection = Selection(text)
+        self._selection = BodySelection(text)
         # Each value is handed over, and looked at as often as it is named.
         self._work = _HANDING_WORK + len(_NAMED.findall(text))
         self._bodies = bodies

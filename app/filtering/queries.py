@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never
 
 from app.domain.errors import InvalidQueryError, ValidationFailedError
-from app.domain.query import Condition, Joined, Junction, Operator, Query, number_in
+from app.domain.query import CombinedQuery, Junction, Operator, Query, QueryCondition, number_in
 from app.filtering.regexes import Regex
 
 Read = Callable[[str], Any]
@@ -18,9 +18,9 @@ _SCALARS: Final = (str, int, float)
 def compiled(query: Query) -> Holds:
     """Whether it holds; InvalidQueryError for a regex that is none."""
     match query:
-        case Condition():
+        case QueryCondition():
             return _condition(query)
-        case Joined(by=by, parts=parts):
+        case CombinedQuery(by=by, parts=parts):
             return _joined(by, [compiled(part) for part in parts])
         case _:
             assert_never(query)
@@ -50,7 +50,7 @@ def _joined(by: Junction, parts: list[Holds]) -> Holds:
             assert_never(by)
 
 
-def _condition(condition: Condition) -> Holds:
+def _condition(condition: QueryCondition) -> Holds:
     path, wanted = condition.path, condition.value
     match condition.operator:
         case Operator.EQ:

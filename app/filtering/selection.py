@@ -21,7 +21,7 @@ _QUOTES: Final = ("'", '"')
 _BODY: Final = "body"
 
 
-class Selection:
+class BodySelection:
     """The values of a body that an expression can look at."""
 
     __slots__ = ("_tree",)

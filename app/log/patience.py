@@ -18,7 +18,7 @@ TICK_S: Final = 0.1
 Over = Callable[[], object]
 
 
-class Patience:
+class CallDeadline:
     """Calls what was begun and has not ended within `limit`, a tick late at most."""
 
     def __init__(self, limit: timedelta, *, tick_s: float = TICK_S) -> None:
@@ -75,11 +75,11 @@ class Patience:
 
 
 class Limit:
-    """See `Patience.limit`."""
+    """See `CallDeadline.limit`."""
 
     __slots__ = ("_over", "_patience", "_task")
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: CallDeadline) -> None:
         self._patience = patience
         self._over = False
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from app.metrics.catalogue import Combined, Kind, Metric
+from app.metrics.catalogue import Combined, Metric, MetricKind
 from app.metrics.readings import Distribution, Labels, Readings
 
 # No name of a group, topic or subscription can be like this.
@@ -100,7 +100,7 @@ class CappedReadings:
 
     def _sum(self, series: _Series, value: float, subject: Labels) -> None:
         metric, _ = series
-        if metric.kind is Kind.COUNTER:
+        if metric.kind is MetricKind.COUNTER:
             self._cap.count(subject, series, value)
         else:
             self.sums[series] = _combined(metric, self.sums.get(series), value)

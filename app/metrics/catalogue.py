@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How a metric changes, in Prometheus' words."""
 
     COUNTER = "counter"
@@ -17,7 +17,7 @@ class Kind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-class Shown(StrEnum):
+class ShownBy(StrEnum):
     """Who shows a metric."""
 
     API = "each API process"
@@ -39,10 +39,10 @@ class Metric:
     """One metric: `name` as Prometheus has it, `unit` of its values, what they say, its labels."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     help: str
-    shown: Shown
+    shown: ShownBy
     labels: tuple[str, ...] = ()
     combined: Combined = Combined.SUM
 
@@ -52,27 +52,37 @@ _SUBSCRIPTION: Final = ("group", "topic", "subscription")
 
 
 def _frontend(
-    name: str, unit: str, text: str, *, kind: Kind = Kind.COUNTER, labels: tuple[str, ...] = ()
+    name: str,
+    unit: str,
+    text: str,
+    *,
+    kind: MetricKind = MetricKind.COUNTER,
+    labels: tuple[str, ...] = (),
 ) -> Metric:
     return Metric(
         name=f"hermes_frontend_topic_{name}",
         kind=kind,
         unit=unit,
         help=text,
-        shown=Shown.API,
+        shown=ShownBy.API,
         labels=(*_TOPIC, *labels),
     )
 
 
 def _consumers(
-    name: str, unit: str, text: str, *, kind: Kind = Kind.COUNTER, labels: tuple[str, ...] = ()
+    name: str,
+    unit: str,
+    text: str,
+    *,
+    kind: MetricKind = MetricKind.COUNTER,
+    labels: tuple[str, ...] = (),
 ) -> Metric:
     return Metric(
         name=f"hermes_consumers_subscription_{name}",
         kind=kind,
         unit=unit,
         help=text,
-        shown=Shown.WORKER,
+        shown=ShownBy.WORKER,
         labels=(*_SUBSCRIPTION, *labels),
     )
 
@@ -82,7 +92,7 @@ def _cluster(
     unit: str,
     text: str,
     *,
-    kind: Kind = Kind.GAUGE,
+    kind: MetricKind = MetricKind.GAUGE,
     combined: Combined = Combined.SUM,
 ) -> Metric:
     return Metric(
@@ -90,7 +100,7 @@ def _cluster(
         kind=kind,
         unit=unit,
         help=text,
-        shown=Shown.CLUSTER,
+        shown=ShownBy.CLUSTER,
         labels=_SUBSCRIPTION,
         combined=combined,
     )
@@ -101,8 +111,8 @@ def _other(
     unit: str,
     text: str,
     *,
-    shown: Shown = Shown.ALL,
-    kind: Kind = Kind.COUNTER,
+    shown: ShownBy = ShownBy.ALL,
+    kind: MetricKind = MetricKind.COUNTER,
     labels: tuple[str, ...] = (),
 ) -> Metric:
     return Metric(name=name, kind=kind, unit=unit, help=text, shown=shown, labels=labels)
@@ -127,13 +137,13 @@ ACK_LEADER_LATENCY: Final = _frontend(
     "ack_leader_latency_seconds",
     "seconds",
     "How long it took to store a message, where one replica is enough (ack LEADER)",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
 )
 ACK_ALL_LATENCY: Final = _frontend(
     "ack_all_latency_seconds",
     "seconds",
     "How long it took to store a message on all replicas in sync (ack ALL)",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
 )
 
 # ---- delivering, by each worker since it began --------------------------------------------------
@@ -182,11 +192,11 @@ LATENCY: Final = _consumers(
     "latency_seconds",
     "seconds",
     "How long requests took, connecting first where that was needed, whatever came of them",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
 )
 BATCHES: Final = _consumers("batches_total", "requests", "Requests with a batch of messages")
 INFLIGHT: Final = _consumers(
-    "inflight", "requests", "Requests under way from this worker", kind=Kind.GAUGE
+    "inflight", "requests", "Requests under way from this worker", kind=MetricKind.GAUGE
 )
 
 # ---- subscriptions over all workers, for their whole lives --------------------------------------
@@ -195,25 +205,25 @@ LIFETIME_DELIVERED: Final = _cluster(
     "delivered_total",
     "messages",
     "Messages delivered since the subscription was created, each once, whatever died meanwhile",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
 LIFETIME_DISCARDED: Final = _cluster(
     "discarded_total",
     "messages",
     "Messages given up since the subscription was created, each once",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
 LIFETIME_FILTERED: Final = _cluster(
     "filtered_total",
     "messages",
     "Messages filtered out since the subscription was created, each once",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
 LIFETIME_BYTES: Final = _cluster(
     "delivered_bytes_total",
     "bytes",
     "Bodies of messages delivered since the subscription was created, each once",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
 LAG: Final = _cluster(
     "lag_messages", "messages", "Messages between what is finished and the ends of the partitions"
@@ -272,14 +282,14 @@ MISSING: Final = _cluster(
 )
 TOPIC_PUBLISHED: Final = Metric(
     name="angelia_topic_published_total",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     unit="messages",
     help="Messages that were ever published to the topic, by whomever, and copies sent again",
-    shown=Shown.CLUSTER,
+    shown=ShownBy.CLUSTER,
     labels=_TOPIC,
 )
 WORKERS: Final = _other(
-    "angelia_workers", "workers", "Workers that live", shown=Shown.CLUSTER, kind=Kind.GAUGE
+    "angelia_workers", "workers", "Workers that live", shown=ShownBy.CLUSTER, kind=MetricKind.GAUGE
 )
 
 # ---- processes ----------------------------------------------------------------------------------
@@ -288,37 +298,37 @@ PART_UP: Final = _other(
     "angelia_part_up",
     "boolean",
     "1 if the part (database, log) answered this process while the metrics were read",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     labels=("part",),
 )
 WORKER_PARTITIONS: Final = _other(
     "angelia_worker_partitions",
     "partitions",
     "Partitions that this worker owns",
-    shown=Shown.WORKER,
-    kind=Kind.GAUGE,
+    shown=ShownBy.WORKER,
+    kind=MetricKind.GAUGE,
 )
 WORKER_SUBSCRIPTIONS: Final = _other(
     "angelia_worker_subscriptions",
     "subscriptions",
     "Subscriptions that this worker delivers to",
-    shown=Shown.WORKER,
-    kind=Kind.GAUGE,
+    shown=ShownBy.WORKER,
+    kind=MetricKind.GAUGE,
 )
 WORKER_CONNECTIONS: Final = _other(
     "angelia_worker_connections",
     "connections",
     "Connections to subscribers by state: idle, busy",
-    shown=Shown.WORKER,
-    kind=Kind.GAUGE,
+    shown=ShownBy.WORKER,
+    kind=MetricKind.GAUGE,
     labels=("state",),
 )
 WORKER_WAITING: Final = _other(
     "angelia_worker_waiting_requests",
     "requests",
     "Requests that wait for a connection",
-    shown=Shown.WORKER,
-    kind=Kind.GAUGE,
+    shown=ShownBy.WORKER,
+    kind=MetricKind.GAUGE,
 )
 LOG_APPENDED: Final = _other(
     "angelia_log_appended_records_total", "records", "Records that the log acknowledged"
@@ -343,15 +353,15 @@ TRACES_NOT_STORED: Final = _other(
     "Trace entries that the recorder did not store, by cause: no-room (the disk budget), no-day "
     "(older than traces are kept), dropped (the log had them no longer; at most so many), "
     "unreadable",
-    shown=Shown.WORKER,
+    shown=ShownBy.WORKER,
     labels=("cause",),
 )
 TRACES_ROOM: Final = _other(
     "angelia_traces_room_used_ratio",
     "ratio",
     "Part of the disk budget that traces take, as a worker that looked last saw it",
-    shown=Shown.WORKER,
-    kind=Kind.GAUGE,
+    shown=ShownBy.WORKER,
+    kind=MetricKind.GAUGE,
 )
 SPANS_EXPORTED: Final = _other(
     "angelia_otlp_spans_exported_total", "spans", "Spans that the OTLP endpoint took"
@@ -360,23 +370,23 @@ SPANS_LOST: Final = _other(
     "angelia_otlp_spans_lost_total", "spans", "Spans that found no room, or were refused"
 )
 BUILD_INFO: Final = _other(
-    "angelia_build_info", "constant", "1, by version", kind=Kind.GAUGE, labels=("version",)
+    "angelia_build_info", "constant", "1, by version", kind=MetricKind.GAUGE, labels=("version",)
 )
 PROCESS_CPU: Final = _other("process_cpu_seconds_total", "seconds", "CPU time, user and system")
 PROCESS_OPEN_FILES: Final = _other(
-    "process_open_fds", "descriptors", "Open file descriptors", kind=Kind.GAUGE
+    "process_open_fds", "descriptors", "Open file descriptors", kind=MetricKind.GAUGE
 )
 PROCESS_FILES_MAX: Final = _other(
-    "process_max_fds", "descriptors", "File descriptors that may be open", kind=Kind.GAUGE
+    "process_max_fds", "descriptors", "File descriptors that may be open", kind=MetricKind.GAUGE
 )
 PROCESS_RESIDENT: Final = _other(
-    "process_resident_memory_bytes", "bytes", "Memory in RAM", kind=Kind.GAUGE
+    "process_resident_memory_bytes", "bytes", "Memory in RAM", kind=MetricKind.GAUGE
 )
 PROCESS_VIRTUAL: Final = _other(
-    "process_virtual_memory_bytes", "bytes", "Address space in use", kind=Kind.GAUGE
+    "process_virtual_memory_bytes", "bytes", "Address space in use", kind=MetricKind.GAUGE
 )
 PROCESS_STARTED: Final = _other(
-    "process_start_time_seconds", "seconds", "When it began, since the epoch", kind=Kind.GAUGE
+    "process_start_time_seconds", "seconds", "When it began, since the epoch", kind=MetricKind.GAUGE
 )
 
 ALL: Final = tuple(each for each in tuple(globals().values()) if isinstance(each, Metric))

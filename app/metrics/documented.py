@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Iterator
 
-from app.metrics.catalogue import ALL, Metric, Shown
+from app.metrics.catalogue import ALL, Metric, ShownBy
 
 _TITLES = {
-    Shown.API: "Publishing: each API process, since it began",
-    Shown.CLUSTER: "Subscriptions and topics: each API process that manages, over all workers",
-    Shown.WORKER: "Delivering: each worker, since it began",
-    Shown.ALL: "Each API process and each worker",
+    ShownBy.API: "Publishing: each API process, since it began",
+    ShownBy.CLUSTER: "Subscriptions and topics: each API process that manages, over all workers",
+    ShownBy.WORKER: "Delivering: each worker, since it began",
+    ShownBy.ALL: "Each API process and each worker",
 }
 
 
@@ -18,7 +18,7 @@ def described() -> str:
     return "\n\n".join("\n".join(_table(shown)) for shown in _TITLES)
 
 
-def _table(shown: Shown) -> Iterator[str]:
+def _table(shown: ShownBy) -> Iterator[str]:
     yield f"### {_TITLES[shown]}\n"
     yield "| metric | kind | unit | labels | |"
     yield "|---|---|---|---|---|"

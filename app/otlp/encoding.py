@@ -18,7 +18,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as OtlpMetric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from app.metrics.catalogue import Kind, Metric
+from app.metrics.catalogue import Metric, MetricKind
 from app.metrics.readings import Distribution, Labels, Readings, Value
 from app.otlp.spans import Attribute, Span
 
@@ -74,13 +74,13 @@ class _Encoding:
 
     def add(self, values: Sequence[tuple[Labels, Value]]) -> None:
         match self._metric.kind:
-            case Kind.COUNTER:
+            case MetricKind.COUNTER:
                 self._made.sum.aggregation_temporality = _CUMULATIVE
                 self._made.sum.is_monotonic = True
                 self._made.sum.data_points.extend(self._number(*each) for each in values)
-            case Kind.GAUGE:
+            case MetricKind.GAUGE:
                 self._made.gauge.data_points.extend(self._number(*each) for each in values)
-            case Kind.HISTOGRAM:
+            case MetricKind.HISTOGRAM:
                 self._made.histogram.aggregation_temporality = _CUMULATIVE
                 self._made.histogram.data_points.extend(
                     self._distribution(*each) for each in values
@@ -89,7 +89,7 @@ class _Encoding:
     def _number(self, labels: Labels, value: Value) -> NumberDataPoint:
         point = NumberDataPoint(
             attributes=self._labels(labels),
-            start_time_unix_nano=self._start_ns if self._metric.kind is Kind.COUNTER else 0,
+            start_time_unix_nano=self._start_ns if self._metric.kind is MetricKind.COUNTER else 0,
             time_unix_nano=self._now_ns,
         )
         if isinstance(value, int):

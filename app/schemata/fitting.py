@@ -18,7 +18,7 @@ from app.schemata.messages import AvroMessage, UnreadableError, reading
 from app.schemata.publications import AVRO_BINARY, PLAIN_JSON, Given, Typed, typed
 
 
-class Refused(NamedTuple):
+class RefusedValue(NamedTuple):
     """The target does not take it."""
 
     problem: str
@@ -33,20 +33,22 @@ class Fitting:
         self._task_id = task_id
         self._message = reading(source)
 
-    def fit(self, record: Record, partition: int, *, now_ms: int) -> NewRecord | Refused | None:
+    def fit(
+        self, record: Record, partition: int, *, now_ms: int
+    ) -> NewRecord | RefusedValue | None:
         """The record for the target topic; None: it is of no message that was for everybody."""
         message = self._message(record, Partition(self._source.name, partition))
         if message.addressed is not None:
             return None
         if record.value is None:
-            return Refused(message.problem)
+            return RefusedValue(message.problem)
         try:
             fitted = self._typed(message, record.value, now_ms)
         except (MessageInvalidError, UnreadableError) as exc:
-            return Refused(str(exc)[:PROBLEM_LENGTH_MAX])
+            return RefusedValue(str(exc)[:PROBLEM_LENGTH_MAX])
         if (size := len(fitted.body)) > self._target.message_size_max:
             limit = self._target.message_size_max
-            return Refused(f"is of {size} bytes, and the limit is {limit}")
+            return RefusedValue(f"is of {size} bytes, and the limit is {limit}")
         own = self._own_headers(message, fitted, marker_of(self._task_id, partition, record.offset))
         return republished(record, fitted.body, own, now_ms=now_ms)
 

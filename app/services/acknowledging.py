@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from app.domain.receipt import Fate
 from app.expressions import Condition, EvaluationError
-from app.services.waiting import SubscriberOutcome, Unfinished
+from app.services.waiting import PendingReason, SubscriberOutcome
 
 PATH: Final = "ackExpression"
 _COMPILED_MAX: Final = 256
-_COUNTED: Final = (*Fate, *Unfinished)
+_COUNTED: Final = (*Fate, *PendingReason)
 # Each variable, as it is where nobody subscribes.
 _NOBODY: Final[dict[str, Any]] = {
     **{each.value.lower(): 0 for each in _COUNTED},

@@ -7,7 +7,7 @@ from typing import Final
 
 from app.domain.analytics import Dimension, FailureCluster, UndeliveredCount
 from app.domain.errors import AnalysisNotFoundError, JobNotFoundError
-from app.domain.job import Job, JobKind, JobState, Scope
+from app.domain.job import Job, JobKind, JobScope, JobState
 from app.domain.latency import SubscriptionLatency
 from app.storage.analytics import AnalyticsRepository
 from app.storage.database import Database
@@ -43,7 +43,7 @@ class AnalyticsService:
         """Discards counted by some dimensions, and the job that counted them."""
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, _UNDELIVERED)
-            scope = Scope(
+            scope = JobScope(
                 start=question.start or job.scope.start,
                 end=question.end or job.scope.end,
                 topic=question.topic,

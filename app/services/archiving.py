@@ -6,7 +6,7 @@ from typing import Final
 
 from app.domain.archive import Archive, is_due
 from app.domain.errors import JobQueueFullError
-from app.domain.job import JobKind, Scope
+from app.domain.job import JobKind, JobScope
 from app.storage.archives import ArchiveRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
@@ -55,5 +55,5 @@ class ArchiveSchedule:
             if not await archive.is_wanted():
                 return
             if is_due(await archive.last_asked(), now) and not await archive.is_asked():
-                scope = Scope(start=now - _WINDOW, end=now)
+                scope = JobScope(start=now - _WINDOW, end=now)
                 await JobRepository(session).add(JobKind.ARCHIVE, scope)

@@ -18,11 +18,11 @@ from app.storage.catalogue import (
     SUBSCRIPTIONS,
     TOPICS,
     Catalogue,
+    CatalogueCounts,
+    CatalogueKind,
     CatalogueSearch,
-    Counted,
     Hits,
     Key,
-    Kind,
     Within,
 )
 from app.storage.catalogue_narrowing import narrowed
@@ -47,7 +47,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Generic[T]):
+class FoundPage(Generic[T]):
     """What was found, and the key to go on behind if there is more."""
 
     items: Sequence[T]
@@ -57,7 +57,7 @@ class Found(Generic[T]):
 class _Asked(Generic[T]):
     """A query over one kind, and how what it looks at is read."""
 
-    def __init__(self, kind: Kind[T], describe: Describe[T], query: Query) -> None:
+    def __init__(self, kind: CatalogueKind[T], describe: Describe[T], query: Query) -> None:
         self.kind = kind
         holds = compiled(query)
         self.narrowed = narrowed(query, kind.columns)
@@ -109,7 +109,7 @@ class CatalogueService:
         keys = await self._keys(self._of_topics(query), Page(within=group))
         return [name for (name,) in keys]
 
-    async def topics(self, query: Query, page: Page) -> Found[Topic]:
+    async def topics(self, query: Query, page: Page) -> FoundPage[Topic]:
         """The topics for which it holds; InvalidQueryError."""
         return await self._found(self._of_topics(query), page)
 
@@ -120,26 +120,26 @@ class CatalogueService:
         keys = await self._keys(self._of_subscriptions(query), Page(within=topic))
         return [name for _, name in keys]
 
-    async def subscriptions(self, query: Query, page: Page) -> Found[Stated]:
+    async def subscriptions(self, query: Query, page: Page) -> FoundPage[Stated]:
         """The subscriptions for which it holds; InvalidQueryError."""
         found = await self._found(self._of_subscriptions(query), page)
-        return Found(items=await self._stated(found.items), after=found.after)
+        return FoundPage(items=await self._stated(found.items), after=found.after)
 
-    async def topics_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> Found[Topic]:
+    async def topics_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> FoundPage[Topic]:
         """What the owner has."""
         return await self._owned(TOPICS, owner, page)
 
-    async def subscriptions_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> Found[Stated]:
+    async def subscriptions_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> FoundPage[Stated]:
         """What the owner has."""
         found = await self._owned(SUBSCRIPTIONS, owner, page)
-        return Found(items=await self._stated(found.items), after=found.after)
+        return FoundPage(items=await self._stated(found.items), after=found.after)
 
     async def search(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
         """What has `text`, in either case, in its name, its owner's id or its endpoint."""
         async with self._database.transaction() as session:
             return await CatalogueSearch(session).hits(text, limit=limit, after=after)
 
-    async def counted(self) -> Counted:
+    async def counted(self) -> CatalogueCounts:
         """How many topics and subscriptions there are, of all and of some kinds."""
         async with self._database.transaction() as session:
             return await CatalogueSearch(session).counted()
@@ -156,7 +156,7 @@ class CatalogueService:
     def _of_subscriptions(self, query: Query) -> _Asked[Subscription]:
         return _Asked(SUBSCRIPTIONS, self._subscription, query)
 
-    async def _found(self, asked: _Asked[T], page: Page) -> Found[T]:
+    async def _found(self, asked: _Asked[T], page: Page) -> FoundPage[T]:
         if asked.narrowed.exact:
             return await self._read(asked.kind, asked.within(page.within), page)
         keys = await self._keys(asked, page)
@@ -167,19 +167,19 @@ class CatalogueService:
             some = shown[first : first + PAGE_WHOLE]
             async with self._database.transaction() as session:
                 items += await Catalogue(session, asked.kind).named(some)
-        return Found(items=items, after=shown[-1] if more else None)
+        return FoundPage(items=items, after=shown[-1] if more else None)
 
-    async def _owned(self, kind: Kind[T], owner: Owner, page: KeyPage) -> Found[T]:
+    async def _owned(self, kind: CatalogueKind[T], owner: Owner, page: KeyPage) -> FoundPage[T]:
         return await self._read(kind, Within(owner=owner), Page(limit=page.limit, after=page.after))
 
-    async def _read(self, kind: Kind[T], within: Within, page: Page) -> Found[T]:
+    async def _read(self, kind: CatalogueKind[T], within: Within, page: Page) -> FoundPage[T]:
         """A page of what is there."""
         found: list[tuple[Key, T]] = []
         async for each in self._whole(kind, within, page):
             if len(found) == page.limit:
-                return Found(items=[value for _, value in found], after=found[-1][0])
+                return FoundPage(items=[value for _, value in found], after=found[-1][0])
             found.append(each)
-        return Found(items=[value for _, value in found])
+        return FoundPage(items=[value for _, value in found])
 
     async def _keys(self, asked: _Asked[T], page: Page) -> Sequence[Key]:
         """Of those that it holds for: all, or one more than the page takes."""
@@ -204,7 +204,7 @@ class CatalogueService:
             after = some[-1][0]
 
     async def _whole(
-        self, kind: Kind[T], within: Within, page: Page
+        self, kind: CatalogueKind[T], within: Within, page: Page
     ) -> AsyncIterator[tuple[Key, T]]:
         """All of them from there on, read as they are asked for."""
         after = page.after

@@ -11,7 +11,7 @@ from app.domain.errors import UnavailableError
 from app.domain.query import Query, paths_of
 from app.filtering.queries import compiled, reader
 from app.log.interface import MessageLog
-from app.services.catalogue import Found, Page
+from app.services.catalogue import FoundPage, Page
 from app.services.metrics import BOUNDS_WITHIN, REPORTED_WITHIN
 from app.services.rates import (
     SubscriptionFigures,
@@ -58,11 +58,11 @@ class CatalogueFigures:
         self._describes = describes
         self._volumes = volumes
 
-    async def subscriptions(self, query: Query, page: Page) -> Found[Described]:
+    async def subscriptions(self, query: Query, page: Page) -> FoundPage[Described]:
         """Names and figures of the subscriptions for which it holds; InvalidQueryError."""
         return await _found(self._subscriptions(query, page.after), query, page)
 
-    async def topics(self, query: Query, page: Page) -> Found[Described]:
+    async def topics(self, query: Query, page: Page) -> FoundPage[Described]:
         """Names and figures of the topics for which it holds; InvalidQueryError."""
         return await _found(self._topics(query, page), query, page)
 
@@ -149,14 +149,14 @@ def _counted(topics: Sequence[NamedTopic]) -> Mapping[str, int]:
 
 async def _found(
     described: AsyncIterator[tuple[Key, Described]], query: Query, page: Page
-) -> Found[Described]:
+) -> FoundPage[Described]:
     holds, items = compiled(query), list[Described]()
     last: Key | None = None
     async for key, each in described:
         if not holds(reader(each)):
             continue
         if len(items) == page.limit:
-            return Found(items=items, after=last)
+            return FoundPage(items=items, after=last)
         items.append(each)
         last = key
-    return Found(items=items)
+    return FoundPage(items=items)

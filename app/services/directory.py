@@ -9,7 +9,7 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError, TopicNotFoundError
 from app.domain.feed import Changes
 from app.domain.topic import Topic
-from app.services.subscribers import Subscriber, Subscribers
+from app.services.subscribers import Subscribers, TopicSubscriber
 
 ABSENT_FOR: Final = timedelta(seconds=1)
 ABSENT_MAX: Final = 10_000
@@ -63,7 +63,7 @@ class TopicDirectory:
         """Whether an active subscription of the topic has no filters, as the feed said last."""
         return self._subscribers.some_unfiltered(name)
 
-    def subscribers(self, name: str) -> Mapping[str, Subscriber]:
+    def subscribers(self, name: str) -> Mapping[str, TopicSubscriber]:
         """The topic's subscriptions by id, as the feed said last."""
         return self._subscribers.of(name)
 

@@ -8,12 +8,12 @@ from typing import Final
 from app.domain.alerts import Alert
 from app.domain.health import Health, Problem
 from app.domain.paging import ALL_KEYS, KeyPage
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.subscription import State, Subscription
 from app.services.watching import LEASE
 from app.storage.alerts import AlertRepository
 from app.storage.database import Database
-from app.storage.standings import StandingRepository, Unhealthy, Wanted
+from app.storage.standings import HealthQuery, StandingRepository, Unhealthy
 from app.storage.subscriptions import SubscriptionRepository
 
 # What is older says nothing of now.
@@ -25,7 +25,7 @@ class Look:
     """A subscription, and how it did `at` that time; both None: nobody has looked lately."""
 
     subscription: Subscription
-    standing: Standing | None
+    standing: SubscriptionHealth | None
     at: datetime | None
 
     @property
@@ -60,7 +60,7 @@ class HealthService:
         standing, at = seen or (None, None)
         return Look(subscription=found, standing=standing, at=at)
 
-    async def unhealthy(self, wanted: Wanted, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
+    async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
         """Subscriptions with problems, by topic and name; suspended ones are none."""
         async with self._database.transaction() as session:
             return await StandingRepository(session).unhealthy(wanted, page)

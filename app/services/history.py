@@ -11,19 +11,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 from app.domain.beginning import Beginning, Edge
-from app.domain.job import WINDOW_MAX, Scope
+from app.domain.job import WINDOW_MAX, JobScope
 from app.domain.message import Partition
 from app.domain.reach import Stretch, reach
-from app.domain.retransmission import Request, Retransmission, Span
+from app.domain.retransmission import OffsetSpan, Request, Retransmission
 from app.domain.status import CursorStatus
 from app.domain.subscription import Subscription
 from app.log.interface import Bounds, MessageLog
 from app.services.log_places import begun_at, bounds_of
 from app.services.retransmission_changes import RetransmissionChanges
 from app.services.retransmission_spans import (
-    Archived,
-    Found,
-    Wanted,
+    ArchivedOffsets,
+    FoundSpans,
+    WantedSpans,
     archived,
     before_log,
     found_spans,
@@ -36,7 +36,7 @@ _NOBODY: Final = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class StartPlan:
     """Where a new subscription begins in the log, and what may have been before that.
 
     `request` is for what the archive has of it, if it has any. `gone` offsets may be of the time
@@ -81,7 +81,7 @@ class History:
 
 
 async def asked_for(
-    session: Session, subscription: Subscription, opening: Opening
+    session: Session, subscription: Subscription, opening: StartPlan
 ) -> History | None:
     """Ask for what is archived, in the transaction that makes the subscription; JobQueueFullError.
 
@@ -97,23 +97,23 @@ async def asked_for(
 
 async def opened(
     database: Database, log: MessageLog, *, topic: str, beginning: Beginning
-) -> Opening:
+) -> StartPlan:
     """Where a subscription of that topic begins; TopicNotFoundError, LogUnavailableError."""
     partitions = await log.partitions(topic)
     begins = await begun_at(log, partitions, beginning)
     if beginning is Edge.LATEST:
-        return Opening(begins=begins, ends=begins)
+        return StartPlan(begins=begins, ends=begins)
     now = datetime.now(UTC)
     # Once more: what retention took meanwhile is before the log, and so in the archive's part.
     bounds = await bounds_of(log, partitions)
     begins = {each: max(at, bounds[each].start) for each, at in begins.items()}
     ends = {each: bounds[each].end for each in begins}
-    opening = Opening(begins=begins, ends=ends, beginning=beginning)
+    opening = StartPlan(begins=begins, ends=ends, beginning=beginning)
     if not isinstance(beginning, datetime) or beginning >= now:
         return opening
     if not any(_is_cut(at, bounds[each]) for each, at in begins.items()):
         return opening
-    wanted = Wanted(since=beginning)
+    wanted = WantedSpans(since=beginning)
     archive = await archived(database, topic, wanted.times)
     starts = {each.index: bound.start for each, bound in bounds.items()}
     spans = [
@@ -131,17 +131,17 @@ def _is_cut(at: int, bounds: Bounds) -> bool:
     return at == bounds.start > 0
 
 
-def _until(partition: Partition, offset: int) -> Span:
-    return Span(topic=partition.topic, partition=partition.index, start=offset, end=offset)
+def _until(partition: Partition, offset: int) -> OffsetSpan:
+    return OffsetSpan(topic=partition.topic, partition=partition.index, start=offset, end=offset)
 
 
-def _gone(span: Span, archive: Archived, *, log_start: int) -> int:
+def _gone(span: OffsetSpan, archive: ArchivedOffsets, *, log_start: int) -> int:
     kept = archive.kept.get(span.partition, ())
     return reach(Stretch(span.start, span.end), log_start=log_start, kept=kept).gone
 
 
 def _request(
-    wanted: Wanted, found: Found, *, now: datetime, ends: tuple[int, ...]
+    wanted: WantedSpans, found: FoundSpans, *, now: datetime, ends: tuple[int, ...]
 ) -> Request | None:
     if wanted.since is None or all(span.start == span.end for span in found.spans):
         return None
@@ -155,9 +155,9 @@ def _request(
     )
 
 
-def _scope(subscription: Subscription, request: Request) -> Scope:
+def _scope(subscription: Subscription, request: Request) -> JobScope:
     """What lists of jobs show: it goes back no further than those of other jobs may."""
-    return Scope(
+    return JobScope(
         start=max(request.since, request.until - WINDOW_MAX),
         end=request.until,
         topic=subscription.topic,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.domain.audit import Action, Change
 from app.domain.errors import ValidationFailedError
-from app.domain.job import Job, JobKind, JobState, Scope
+from app.domain.job import Job, JobKind, JobScope, JobState
 from app.domain.topic import Topic
 from app.services.audit import note
 from app.storage.audit import AuditRepository
@@ -29,7 +29,7 @@ class JobService:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def request(self, kind: JobKind, scope: Scope) -> JobsSeen:
+    async def request(self, kind: JobKind, scope: JobScope) -> JobsSeen:
         """Have it done as soon as a runner is free; JobQueueFullError.
 
         ARCHIVE of one topic: TopicNotFoundError, and ValidationFailedError unless it is archived.

@@ -12,7 +12,7 @@ from app.domain.pace import WINDOW
 from app.domain.status import SubscriptionLoad
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
-from app.services.looking import Known
+from app.services.looking import KnownState
 from app.storage.changes import changes_since
 from app.storage.database import Database
 from app.storage.ledgers import LedgerRepository
@@ -34,7 +34,7 @@ class Register:
     number: int = 0
     is_new: bool = True
 
-    async def learn(self, database: Database) -> Known:
+    async def learn(self, database: Database) -> KnownState:
         """Read what has changed since the last time; StorageUnavailableError."""
         changes = await changes_since(database, self.number)
         # Reports that were being written when they were read last are read again.
@@ -67,11 +67,11 @@ class Register:
                 self.cursors.setdefault(owner, {})[status.partition] = Seen(status, at)
                 self.reported[owner] = max(at, self.reported.get(owner, at))
 
-    def _known(self, reports: Reports, short: Mapping[str, Shortfall]) -> Known:
+    def _known(self, reports: Reports, short: Mapping[str, Shortfall]) -> KnownState:
         loads = _by_subscription(reports.loads)
         recent = reports.now - WINDOW.total_seconds()
         moved = {each for each, at in self.reported.items() if at >= recent}
-        return Known(
+        return KnownState(
             now=reports.now,
             topics=self.topics,
             subscriptions=self.subscriptions,

@@ -8,9 +8,9 @@ from typing import Final
 from app.domain.audit import Action, Change
 from app.domain.commit import Progress, parse_progress
 from app.domain.errors import ValidationFailedError
-from app.domain.job import WINDOW_MAX, Job, JobKind, Scope
+from app.domain.job import WINDOW_MAX, Job, JobKind, JobScope
 from app.domain.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
-from app.domain.ledger_chain import Check, Known, Link, checked
+from app.domain.ledger_chain import Check, KnownHash, LedgerLink, checked
 from app.domain.ledger_window import Ledger, Survey, asked_window
 from app.domain.message import Partition
 from app.domain.subscription import Subscription
@@ -90,7 +90,7 @@ class LedgerService:
                 after = page[-1].number
         return survey.ledger()
 
-    async def check(self, topic: str, name: str, known: Known | None = None) -> Check:
+    async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
         """Follow the chain from its first entry; what was `known` of it is to be in it.
 
         TopicNotFoundError, SubscriptionNotFoundError.
@@ -110,7 +110,7 @@ class LedgerService:
             return replace(check, broken=known.number, reason=reason)
         return check
 
-    async def _links(self, owner: str, *, after: int) -> Sequence[Link]:
+    async def _links(self, owner: str, *, after: int) -> Sequence[LedgerLink]:
         async with self._database.transaction() as session:
             return await LedgerRepository(session).links(owner, after=after, limit=_LINKS)
 
@@ -184,11 +184,11 @@ def _first_since(look: _Look) -> datetime:
     return began or look.at
 
 
-def _scope(subscription: Subscription, request: LedgerRequest) -> Scope:
+def _scope(subscription: Subscription, request: LedgerRequest) -> JobScope:
     # A job looks at a year at most; an entry is about all the time since the last.
     start = max(request.since, request.until - WINDOW_MAX)
     topic, name = subscription.topic, subscription.name
-    return Scope(start=start, end=request.until, topic=topic, subscription=name)
+    return JobScope(start=start, end=request.until, topic=topic, subscription=name)
 
 
 def _change(job: Job, request: LedgerRequest) -> Change:

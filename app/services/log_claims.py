@@ -9,7 +9,7 @@ from typing import Final
 from uuid import uuid4
 
 from app.domain.errors import LogUnavailableError, StorageUnavailableError
-from app.domain.log_claims import Claim, Intent
+from app.domain.log_claims import Intent, LogClaim
 from app.storage.database import Database, Session
 from app.storage.log_claims import LogClaimRepository
 
@@ -30,9 +30,9 @@ class Claimed:
     database: a request that is refused has ended nothing.
     """
 
-    claim: Claim
+    claim: LogClaim
     owed: Intent | None
-    begun: Claim | None = None
+    begun: LogClaim | None = None
     given_up: bool = False
 
     async def begin_in(self, session: Session) -> None:
@@ -79,7 +79,7 @@ class LogClaims:
         When something is still `owed` as the block ends, or the process dies within, it is left to
         be taken over.
         """
-        claim = await self._take(Claim(subject=subject, intent=intent, token=uuid4().hex))
+        claim = await self._take(LogClaim(subject=subject, intent=intent, token=uuid4().hex))
         async with self._held(Claimed(claim, owed=claim.left)) as held:
             yield held
 
@@ -115,7 +115,7 @@ class LogClaims:
         finally:
             await self._let_go(held)
 
-    async def _take(self, claim: Claim) -> Claim:
+    async def _take(self, claim: LogClaim) -> LogClaim:
         loop = asyncio.get_running_loop()
         end = loop.time() + WAIT_MAX.total_seconds()
         while (taken := await self._taken(claim)) is None:
@@ -125,7 +125,7 @@ class LogClaims:
             await asyncio.sleep(_LOOK_EVERY.total_seconds())
         return taken
 
-    async def _taken(self, claim: Claim) -> Claim | None:
+    async def _taken(self, claim: LogClaim) -> LogClaim | None:
         async with self._database.transaction() as session:
             return await LogClaimRepository(session).take(claim, CLAIMED_FOR)
 

@@ -13,7 +13,7 @@ from app.domain.gauge import Ends, Gauge, Seen, Sighting
 from app.domain.health import Thresholds
 from app.domain.ledger_missing import Shortfall
 from app.domain.message import Partition
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.status import SubscriptionLoad
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
@@ -30,7 +30,7 @@ TRYING_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownState:
     """What the database knows at `now` (epoch seconds); see `Sighting` for the rest."""
 
     now: float
@@ -55,7 +55,7 @@ class Looker:
         self._log = log
         self._gauge = Gauge(thresholds)
 
-    async def look(self, known: Known) -> Mapping[str, Standing]:
+    async def look(self, known: KnownState) -> Mapping[str, SubscriptionHealth]:
         """How each subscription does, by its id; LogUnavailableError."""
         sighting = Sighting(
             now=known.now,
@@ -73,7 +73,7 @@ class Looker:
         # Thousands of them take a while, in which the loop has other things to do.
         return await asyncio.to_thread(self._gauge.standings, sighting)
 
-    async def _ends(self, known: Known) -> dict[Partition, Ends]:
+    async def _ends(self, known: KnownState) -> dict[Partition, Ends]:
         watched = {each.topic for each in known.subscriptions.values()} & known.topics.keys()
         partitions = [
             Partition(name, index)
@@ -103,7 +103,7 @@ class Looker:
         """As `Gauge.unknown`, off the loop: it looks at each place of each subscription."""
         return await asyncio.to_thread(self._gauge.unknown, sighting)
 
-    async def _opened(self, known: Known) -> dict[str, float]:
+    async def _opened(self, known: KnownState) -> dict[str, float]:
         """When the oldest message was taken of those that subscriptions try again."""
         trying = [
             each

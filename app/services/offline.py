@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from app.domain.audit import Action, Change
-from app.domain.job import JobKind, Scope
+from app.domain.job import JobKind, JobScope
 from app.domain.republishing import RepublishRequest, RepublishTask, require_alike
 from app.log.interface import MessageLog
 from app.services.audit import note
-from app.services.retransmission_spans import Wanted, spans_of_time
+from app.services.retransmission_spans import WantedSpans, spans_of_time
 from app.storage.audit import AuditRepository
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
@@ -41,10 +41,10 @@ class OfflineService:
         TopicNotFoundError, ValidationFailedError, JobQueueFullError, LogUnavailableError.
         """
         request = await self._between(source, target, since=since, until=until)
-        wanted = Wanted(since=since, until=until)
+        wanted = WantedSpans(since=since, until=until)
         spans, gone = await spans_of_time(self._database, self._log, topic=source, wanted=wanted)
         request = replace(request, spans=tuple(spans), gone=sum(gone))
-        scope = Scope(start=since, end=until, topic=source)
+        scope = JobScope(start=since, end=until, topic=source)
         async with self._database.transaction() as session:
             job = await JobRepository(session).add(JobKind.OFFLINE_RETRANSMISSION, scope)
             task = await OfflineTaskRepository(session).add(job, request)

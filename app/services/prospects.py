@@ -9,7 +9,7 @@ from app.domain.commit import parse_progress
 from app.domain.errors import UnavailableError
 from app.domain.forecast import LossCause
 from app.domain.message import Partition
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.rates import Prospects
@@ -22,7 +22,7 @@ _TRIED_WITHIN: Final = timedelta(milliseconds=500)
 async def prospects(
     log: MessageLog,
     subscription: Subscription,
-    standing: Standing,
+    standing: SubscriptionHealth,
     *,
     unfinished: Collection[Partition],
 ) -> Prospects:

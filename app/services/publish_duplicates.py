@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from app.domain.errors import AngeliaError, DuplicateMessageError
 from app.domain.message import HEADER_ID, NewRecord
 from app.domain.topic import Deduplication, OnDuplicate, Topic
-from app.storage.published_ids import Claim
+from app.storage.published_ids import IdClaim
 
 
 def message_ids(
@@ -27,7 +27,7 @@ def message_ids(
 
 
 async def stored_before(
-    rule: Deduplication, claim: Claim, ids: Mapping[str, str | None]
+    rule: Deduplication, claim: IdClaim, ids: Mapping[str, str | None]
 ) -> Mapping[str, str | None]:
     """The message that is stored under each id, or will be; None: not known any more.
 

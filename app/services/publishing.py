@@ -22,7 +22,7 @@ from app.domain.message import (
 )
 from app.domain.topic import Topic
 from app.log.interface import MessageLog
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 from app.metrics.publishing import PublishCounts
 from app.services.publish_quota import ThroughputQuotas
 from app.services.writability import Writability
@@ -93,7 +93,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         self._counts = counts or PublishCounts()
         self._writability = writability or Writability()
         self._quotas = ThroughputQuotas()
-        self._patience = Patience(timeout)
+        self._patience = CallDeadline(timeout)
         self._stack = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
         self._waiting_records = 0

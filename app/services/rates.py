@@ -7,10 +7,10 @@ from typing import Final
 
 from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.message import Partition
-from app.domain.status import CursorStatus, Mode, Output, SubscriptionLoad
+from app.domain.status import CursorStatus, Output, RateMode, SubscriptionLoad
 from app.log.interface import Bounds
 
-_SEVERITY: Final = (Mode.NORMAL, Mode.SLOW, Mode.HEARTBEAT)
+_SEVERITY: Final = (RateMode.NORMAL, RateMode.SLOW, RateMode.HEARTBEAT)
 _OPENNESS: Final = (CircuitState.CLOSED, CircuitState.HALF_OPEN, CircuitState.OPEN)
 
 

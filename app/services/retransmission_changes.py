@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from app.domain.audit import Action, Change
 from app.domain.errors import JobEndedError
-from app.domain.job import JobKind, Scope
+from app.domain.job import JobKind, JobScope
 from app.domain.retransmission import Request, Retransmission, RetransmissionState
 from app.domain.subscription import Subscription
 from app.services.audit import note
@@ -23,7 +23,7 @@ class RetransmissionChanges:
         self._audit = AuditRepository(session)
 
     async def request(
-        self, subscription: Subscription, request: Request, scope: Scope
+        self, subscription: Subscription, request: Request, scope: JobScope
     ) -> Retransmission:
         """Have it done as soon as a runner is free; JobQueueFullError."""
         job = await self._jobs.add(JobKind.RETRANSMISSION, scope)

@@ -16,7 +16,7 @@ from app.domain.reach import (
     since_then,
     until_then,
 )
-from app.domain.retransmission import SHARE_DEFAULT, Selection, Span
+from app.domain.retransmission import SHARE_DEFAULT, OffsetSpan, Selection
 from app.log.interface import Bounds, MessageLog
 from app.services.log_places import EPOCH, bounds_of, offsets_at
 from app.storage.archive_reach import ArchiveReachRepository
@@ -25,7 +25,7 @@ from app.storage.topics import TopicRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedSpans:
     """What is asked for. `offsets`, from a first to before an end, stand for the times."""
 
     since: datetime | None = None
@@ -47,23 +47,23 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Archived:
+class ArchivedOffsets:
     """What there is in the archive of a topic, by partition."""
 
     kept: Mapping[int, Sequence[Stretch]] = field(default_factory=dict)
     dated: Mapping[int, Dated] = field(default_factory=dict)
 
 
-class Found(NamedTuple):
+class FoundSpans(NamedTuple):
     """Spans from their first offset that is anywhere, and how many are gone before each."""
 
-    spans: Sequence[Span]
+    spans: Sequence[OffsetSpan]
     gone: Sequence[int]
 
 
 async def spans_of_time(
-    database: Database, log: MessageLog, *, topic: str, wanted: Wanted
-) -> Found:
+    database: Database, log: MessageLog, *, topic: str, wanted: WantedSpans
+) -> FoundSpans:
     """All of a topic that may be of a time, from the first offset that the log or the archive has.
 
     TopicNotFoundError, LogUnavailableError, StorageUnavailableError.
@@ -73,7 +73,7 @@ async def spans_of_time(
     # Once more: by what retention took meanwhile, it begins before the log.
     bounds = await bounds_of(log, list(bounds))
     starts = {each.index: bound.start for each, bound in bounds.items()}
-    archive = Archived()
+    archive = ArchivedOffsets()
     if any(starts.values()):
         archive = await archived(database, topic, wanted.times)
         spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
@@ -81,8 +81,8 @@ async def spans_of_time(
 
 
 async def spans_in_log(
-    log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: Wanted
-) -> list[Span]:
+    log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
+) -> list[OffsetSpan]:
     """Of each partition what is asked for; by times what the log has, by offsets all of it.
 
     ValidationFailedError, LogUnavailableError.
@@ -100,7 +100,7 @@ async def spans_in_log(
         start, end = asked.get(partition.index, (bound.end, None))
         end = bound.end if end is None else min(end, bound.end)
         spans.append(
-            Span(
+            OffsetSpan(
                 topic=partition.topic,
                 partition=partition.index,
                 start=min(start, end),
@@ -111,7 +111,7 @@ async def spans_in_log(
 
 
 async def _places_of_time(
-    log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: Wanted
+    log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
     """From where to where messages of that time may be; None: to the end.
 
@@ -127,17 +127,19 @@ async def _places_of_time(
     return {each.index: (starts[each], ends[each] if each in before else None) for each in starts}
 
 
-async def archived(database: Database, topic: str, times: Times) -> Archived:
+async def archived(database: Database, topic: str, times: Times) -> ArchivedOffsets:
     """What there is in its archive; TopicNotFoundError, StorageUnavailableError."""
     async with database.transaction() as session:
         found = await TopicRepository(session).get(topic)
         repository = ArchiveReachRepository(session)
-        return Archived(
+        return ArchivedOffsets(
             kept=await repository.kept(found), dated=await repository.dated(found, times)
         )
 
 
-def before_log(span: Span, wanted: Wanted, *, starts: Mapping[int, int], archive: Archived) -> Span:
+def before_log(
+    span: OffsetSpan, wanted: WantedSpans, *, starts: Mapping[int, int], archive: ArchivedOffsets
+) -> OffsetSpan:
     """The span with all before the log's start that may be of the time that is asked for."""
     times, log_start = wanted.times, starts[span.partition]
     if times.since_ms is None or span.start > log_start:
@@ -151,7 +153,9 @@ def before_log(span: Span, wanted: Wanted, *, starts: Mapping[int, int], archive
     return replace(span, start=start, end=max(start, end))
 
 
-def found_spans(spans: Sequence[Span], *, starts: Mapping[int, int], archive: Archived) -> Found:
+def found_spans(
+    spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
+) -> FoundSpans:
     """Where they begin in fact; `starts` are those of the log's partitions."""
     begun, gone = [], []
     for span in spans:
@@ -160,4 +164,4 @@ def found_spans(spans: Sequence[Span], *, starts: Mapping[int, int], archive: Ar
         first = reach(wanted, log_start=starts[span.partition], kept=kept).first
         begun.append(replace(span, start=first))
         gone.append(first - span.start)
-    return Found(begun, gone)
+    return FoundSpans(begun, gone)

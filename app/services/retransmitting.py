@@ -7,16 +7,16 @@ from typing import Final
 
 from app.domain.commit import parse_progress
 from app.domain.errors import JobEndedError, ValidationFailedError
-from app.domain.job import Scope
+from app.domain.job import JobScope
 from app.domain.message import Partition
 from app.domain.retransmission import (
     ENDED,
+    OffsetSpan,
     Only,
     Request,
     Retransmission,
     RetransmissionState,
     Selection,
-    Span,
     dropping,
 )
 from app.domain.subscription import Subscription
@@ -26,9 +26,9 @@ from app.services.applied import AppliedChanges
 from app.services.log_places import bounds_of
 from app.services.retransmission_changes import RetransmissionChanges
 from app.services.retransmission_spans import (
-    Archived,
-    Found,
-    Wanted,
+    ArchivedOffsets,
+    FoundSpans,
+    WantedSpans,
     archived,
     before_log,
     found_spans,
@@ -62,7 +62,7 @@ class RetransmissionService:
         self._log = log
         self._applied = applied
 
-    async def request(self, topic: str, name: str, wanted: Wanted) -> RetransmissionsSeen:
+    async def request(self, topic: str, name: str, wanted: WantedSpans) -> RetransmissionsSeen:
         """Have it done as soon as a runner is free, as the log and the subscription are now.
 
         TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError, JobQueueFullError,
@@ -72,7 +72,7 @@ class RetransmissionService:
             subscription = await SubscriptionRepository(session).get(topic, name)
         _require_traces(subscription, wanted.selection)
         request = await self._fixed(subscription, wanted)
-        scope = Scope(start=request.since, end=request.until, topic=topic, subscription=name)
+        scope = JobScope(start=request.since, end=request.until, topic=topic, subscription=name)
         async with self._database.transaction() as session:
             changes = RetransmissionChanges(session)
             retransmission = await changes.request(subscription, request, scope)
@@ -125,7 +125,7 @@ class RetransmissionService:
             await self._applied.wait(number, within=APPLIED_WITHIN)
         return await self.get(topic, name, retransmission_id)
 
-    async def _fixed(self, subscription: Subscription, wanted: Wanted) -> Request:
+    async def _fixed(self, subscription: Subscription, wanted: WantedSpans) -> Request:
         """The request, in offsets as they are now: what is appended later is not in it."""
         only = wanted.selection.only
         partitions = await self._log.partitions(subscription.topic)
@@ -147,27 +147,30 @@ class RetransmissionService:
         )
 
     async def _spans(
-        self, subscription: Subscription, bounds: Mapping[Partition, Bounds], wanted: Wanted
-    ) -> Found:
+        self, subscription: Subscription, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
+    ) -> FoundSpans:
         """What it looks at in each partition, from the first offset on that is anywhere."""
         only = wanted.selection.only
         spans = await spans_in_log(self._log, bounds, wanted)
         # Once more: by what retention took meanwhile, it begins before the log.
         bounds = await bounds_of(self._log, list(bounds))
         starts = {each.index: bound.start for each, bound in bounds.items()}
-        archive = Archived()
+        archive = ArchivedOffsets()
         # Discards are sent as they were kept, wherever their records are.
         if only is not Only.UNDELIVERED and any(starts.values()):
             archive = await archived(self._database, subscription.topic, wanted.times)
             spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
         if only is Only.MISSING:
             # What is gone of these is known when it is known where its traces begin.
-            return Found(await self._passed(subscription, sorted(bounds), spans), ())
+            return FoundSpans(await self._passed(subscription, sorted(bounds), spans), ())
         return found_spans(spans, starts=starts, archive=archive)
 
     async def _passed(
-        self, subscription: Subscription, partitions: Collection[Partition], spans: Sequence[Span]
-    ) -> list[Span]:
+        self,
+        subscription: Subscription,
+        partitions: Collection[Partition],
+        spans: Sequence[OffsetSpan],
+    ) -> list[OffsetSpan]:
         """Of the spans what the subscription has finished, as far as its position goes."""
         found = await self._log.committed({subscription.group: partitions})
         at = {}

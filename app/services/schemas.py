@@ -37,7 +37,7 @@ MIRROR_EVERY: Final = timedelta(seconds=30)
 TAKEN_OVER_MAX: Final = 50
 
 
-class Registry(Protocol):
+class ExternalRegistry(Protocol):
     """Where the schemas of topics are registered, when that is not here."""
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
@@ -63,7 +63,7 @@ class SchemaService:
     workers and publishers never wait for the registry, and do not need it.
     """
 
-    def __init__(self, topics: TopicService, registry: Registry | None = None) -> None:
+    def __init__(self, topics: TopicService, registry: ExternalRegistry | None = None) -> None:
         self._topics = topics
         self._registry = registry
 
@@ -153,7 +153,9 @@ class SchemaService:
 class RegistryMirror:
     """Takes over what a registry has."""
 
-    def __init__(self, topics: TopicService, registry: Registry, directory: TopicDirectory) -> None:
+    def __init__(
+        self, topics: TopicService, registry: ExternalRegistry, directory: TopicDirectory
+    ) -> None:
         self._topics = topics
         self._registry = registry
         self._directory = directory

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 from app.domain.audit import Action, Change
 from app.domain.filters import Filter
-from app.domain.job import Job, JobKind, JobState, Scope
+from app.domain.job import Job, JobKind, JobScope, JobState
 from app.domain.simulation import Differing, Minute, Proposal, SimulationRequest
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.audit import note
 from app.services.jobs import JobsSeen
-from app.services.retransmission_spans import Wanted as Replayed
+from app.services.retransmission_spans import WantedSpans as Replayed
 from app.services.retransmission_spans import spans_of_time
 from app.storage.audit import AuditRepository
 from app.storage.database import Database
@@ -23,7 +23,7 @@ from app.storage.subscriptions import SubscriptionRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedSimulation:
     """What is to be tried; None: as the subscription has it."""
 
     since: datetime
@@ -52,7 +52,7 @@ class SimulationService:
         self._database = database
         self._log = log
 
-    async def request(self, topic: str, name: str, wanted: Wanted) -> JobsSeen:
+    async def request(self, topic: str, name: str, wanted: WantedSimulation) -> JobsSeen:
         """Have it done as soon as a runner is free, over what the log and the archive have now.
 
         TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError, JobQueueFullError,
@@ -71,7 +71,7 @@ class SimulationService:
             proposal=_proposal(known, wanted),
             present=known.filters,
         )
-        scope = Scope(start=wanted.since, end=wanted.until, topic=topic, subscription=name)
+        scope = JobScope(start=wanted.since, end=wanted.until, topic=topic, subscription=name)
         async with self._database.transaction() as session:
             job = await JobRepository(session).add(JobKind.SIMULATION, scope)
             await SimulationRepository(session).add(job, known, request)
@@ -98,7 +98,7 @@ class SimulationService:
         )
 
 
-def _proposal(known: Subscription, wanted: Wanted) -> Proposal:
+def _proposal(known: Subscription, wanted: WantedSimulation) -> Proposal:
     return Proposal(
         filters=known.filters if wanted.filters is None else wanted.filters,
         rate=wanted.rate or known.policy.rate,

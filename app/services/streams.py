@@ -6,14 +6,14 @@ from typing import Final
 
 from app.domain.errors import TopicNotFoundError
 from app.domain.message import Partition
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.domain.streams import TRACES, UNDELIVERED
 from app.log.interface import MessageLog
 
 _STREAMS: Final = (UNDELIVERED, TRACES)
 
 
-async def stream_spans(log: MessageLog) -> Sequence[Span]:
+async def stream_spans(log: MessageLog) -> Sequence[OffsetSpan]:
     """All that is in them now; LogUnavailableError."""
     partitions = list[Partition]()
     for topic in _STREAMS:
@@ -22,7 +22,7 @@ async def stream_spans(log: MessageLog) -> Sequence[Span]:
             partitions += await log.partitions(topic)
     bounds = await log.bounds(partitions)
     return [
-        Span(topic=each.topic, partition=each.index, start=0, end=bounds[each].end)
+        OffsetSpan(topic=each.topic, partition=each.index, start=0, end=bounds[each].end)
         for each in partitions
         if each in bounds
     ]

@@ -8,7 +8,7 @@ from app.domain.filters import Filter
 from app.domain.subscription import State
 
 
-class Subscriber(NamedTuple):
+class TopicSubscriber(NamedTuple):
     """A subscription, as far as publishers are concerned."""
 
     name: str
@@ -21,7 +21,7 @@ class Subscribers:
 
     def __init__(self) -> None:
         self._topic_of: dict[str, str] = {}
-        self._of: dict[str, dict[str, Subscriber]] = {}
+        self._of: dict[str, dict[str, TopicSubscriber]] = {}
 
     def count(self, topic: str) -> int:
         """All subscriptions of the topic."""
@@ -35,7 +35,7 @@ class Subscribers:
         """Whether one that is not suspended has no filters."""
         return any(each.active and not each.filters for each in self.of(topic).values())
 
-    def of(self, topic: str) -> Mapping[str, Subscriber]:
+    def of(self, topic: str) -> Mapping[str, TopicSubscriber]:
         """The topic's subscriptions by id, as they are now."""
         return self._of.get(topic, {})
 
@@ -47,7 +47,9 @@ class Subscribers:
             self._topic_of[subscription.id] = subscription.topic
             active = subscription.state is not State.SUSPENDED
             known = self._of.setdefault(subscription.topic, {})
-            known[subscription.id] = Subscriber(subscription.name, active, subscription.filters)
+            known[subscription.id] = TopicSubscriber(
+                subscription.name, active, subscription.filters
+            )
 
     def _forget(self, subscription_id: str) -> None:
         topic = self._topic_of.pop(subscription_id, None)

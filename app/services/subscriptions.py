@@ -32,7 +32,7 @@ from app.services.applied import AppliedChanges
 from app.services.audit import Check, Describe, note, whatever
 from app.services.dead_letters import require_dead_letter
 from app.services.filtered_headers import require_filter_headers
-from app.services.history import History, Opening, asked_for, opened
+from app.services.history import History, StartPlan, asked_for, opened
 from app.services.log_claims import Claimed, LogClaims
 from app.services.oauth import require_provider
 from app.services.retransmission_changes import RetransmissionChanges
@@ -159,7 +159,7 @@ class SubscriptionService:
     async def _add(
         self,
         draft: Subscription,
-        opening: Opening,
+        opening: StartPlan,
         *,
         topic: Topic,
         claim: Claimed,

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, replace
 
 from app.domain.errors import ValidationFailedError
-from app.domain.undelivered import Undelivered, UndeliveredFilter, Whose
+from app.domain.undelivered import TopicOrSubscription, Undelivered, UndeliveredFilter
 from app.storage.database import Database, Reading
 from app.storage.named import require_topic, subscription_id
 from app.storage.undelivered_pages import UndeliveredPage, page_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class UndeliveredRequest:
     """A page of the discards that are asked for, newest first."""
 
     asked: UndeliveredFilter
@@ -26,25 +26,27 @@ class UndeliveredService:
 
     async def last(self, topic: str, name: str) -> Undelivered | None:
         """The newest, if there is any; TopicNotFoundError, SubscriptionNotFoundError."""
-        newest = Wanted(asked=UndeliveredFilter(), limit=1)
-        page = await self._page_of(Whose(topic=topic, subscription=name), newest)
+        newest = UndeliveredRequest(asked=UndeliveredFilter(), limit=1)
+        page = await self._page_of(TopicOrSubscription(topic=topic, subscription=name), newest)
         return page.items[0] if page.items else None
 
-    async def page(self, topic: str, name: str, wanted: Wanted) -> UndeliveredPage:
+    async def page(self, topic: str, name: str, wanted: UndeliveredRequest) -> UndeliveredPage:
         """A page of them; TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError."""
-        return await self._page_of(Whose(topic=topic, subscription=name), wanted)
+        return await self._page_of(TopicOrSubscription(topic=topic, subscription=name), wanted)
 
-    async def of_topic(self, topic: str, wanted: Wanted) -> UndeliveredPage:
+    async def of_topic(self, topic: str, wanted: UndeliveredRequest) -> UndeliveredPage:
         """Those of all its subscriptions, deleted ones too; TopicNotFoundError, and as `page`."""
-        return await self._page_of(Whose(topic=topic), wanted)
+        return await self._page_of(TopicOrSubscription(topic=topic), wanted)
 
-    async def anywhere(self, wanted: Wanted) -> UndeliveredPage:
+    async def anywhere(self, wanted: UndeliveredRequest) -> UndeliveredPage:
         """Those of one message at all subscriptions; ValidationFailedError."""
         if wanted.asked.message_id is None:
             raise ValidationFailedError.of("messageId", "must be given")
         return await self._database.read(lambda reading: _page(reading, wanted))
 
-    async def _page_of(self, whose: Whose, wanted: Wanted) -> UndeliveredPage:
+    async def _page_of(
+        self, whose: TopicOrSubscription, wanted: UndeliveredRequest
+    ) -> UndeliveredPage:
         of_it = replace(wanted, asked=replace(wanted.asked, whose=whose))
 
         async def ask(reading: Reading) -> UndeliveredPage:
@@ -57,11 +59,11 @@ class UndeliveredService:
         return await self._database.read(ask)
 
 
-async def _page(reading: Reading, wanted: Wanted) -> UndeliveredPage:
+async def _page(reading: Reading, wanted: UndeliveredRequest) -> UndeliveredPage:
     return await page_of(reading, wanted.asked, limit=wanted.limit, after=wanted.after)
 
 
-async def _require(reading: Reading, whose: Whose) -> None:
+async def _require(reading: Reading, whose: TopicOrSubscription) -> None:
     if whose.subscription is None:
         await require_topic(reading, whose.topic)
     else:

@@ -11,8 +11,8 @@ from typing import Final
 from uuid import uuid4
 
 from app.domain.errors import TooManyWaitersError
-from app.domain.receipt import Address, Fate, Receipt, receipts_in
-from app.services.subscribers import Subscriber
+from app.domain.receipt import Fate, Receipt, ReceiptAddress, receipts_in
+from app.services.subscribers import TopicSubscriber
 
 # In this process at a time; each holds a connection of its client's.
 WAITERS_MAX: Final = 1_000
@@ -21,7 +21,7 @@ WAIT_MAX: Final = timedelta(seconds=30)
 _STORING_MAX: Final = timedelta(seconds=10)
 
 
-class Unfinished(StrEnum):
+class PendingReason(StrEnum):
     """Why nothing is known of a message's end at a subscription.
 
     PENDING: it is not done with it, or has not said so yet. SUSPENDED: it gets it when it is
@@ -38,12 +38,12 @@ class SubscriberOutcome:
     """Where a message stands at the subscription of that name; a discard says why."""
 
     name: str
-    outcome: Fate | Unfinished
+    outcome: Fate | PendingReason
     status: int | None = None
     reason: str | None = None
 
 
-Subscribers = Callable[[], Mapping[str, Subscriber]]
+Subscribers = Callable[[], Mapping[str, TopicSubscriber]]
 Enough = Callable[[Sequence[SubscriberOutcome]], bool]
 
 
@@ -56,7 +56,7 @@ class Waiting:
 
     def __init__(
         self,
-        address: Address,
+        address: ReceiptAddress,
         subscribers: Subscribers,
         within: timedelta,
         *,
@@ -113,12 +113,12 @@ class Waiting:
             for own_id, each in sorted(self._asked.items(), key=lambda item: item[1].name)
         ]
 
-    def _outcome(self, own_id: str, name: str, now: Subscriber | None) -> SubscriberOutcome:
+    def _outcome(self, own_id: str, name: str, now: TopicSubscriber | None) -> SubscriberOutcome:
         receipt = self._receipts.get(own_id)
         if receipt is None:
             if now is None:
-                return SubscriberOutcome(name=name, outcome=Unfinished.DELETED)
-            state = Unfinished.PENDING if now.active else Unfinished.SUSPENDED
+                return SubscriberOutcome(name=name, outcome=PendingReason.DELETED)
+            state = PendingReason.PENDING if now.active else PendingReason.SUSPENDED
             return SubscriberOutcome(name=name, outcome=state)
         return SubscriberOutcome(
             name=name, outcome=receipt.fate, status=receipt.status, reason=receipt.reason or None
@@ -143,7 +143,7 @@ class Waiters:
             raise TooManyWaitersError("Too many publishers wait for deliveries")
         self._last = number = self._last + 1
         until = timedelta(seconds=time.time()) + within + _STORING_MAX
-        address = Address(self.name, number, int(until / timedelta(milliseconds=1)))
+        address = ReceiptAddress(self.name, number, int(until / timedelta(milliseconds=1)))
         self._waiting[number] = waiting = Waiting(address, subscribers, within, enough=enough)
         try:
             yield waiting

@@ -14,12 +14,12 @@ from app.config import Settings
 from app.domain.alerts import AlertBook, Case, Limits, Reading, Told, readings
 from app.domain.errors import StorageUnavailableError
 from app.domain.health import Thresholds
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.alerting import Announcer
 from app.services.learning import Register
-from app.services.looking import Known, Looker
+from app.services.looking import KnownState, Looker
 from app.services.periodic import repeat
 from app.storage.alerts import AlertRepository
 from app.storage.database import Database
@@ -121,13 +121,13 @@ class Watch:
         self._register = Register()
         self._looker = Looker(self._log, self._settings.thresholds)
         self._book = AlertBook(lambda: uuid4().hex)
-        self._written: Mapping[str, Standing] = {}
+        self._written: Mapping[str, SubscriptionHealth] = {}
 
     async def _take(self, lease: LeaseRepository) -> bool:
         return await lease.take(LEASE, self._holder, self._settings.lease)
 
     async def _write(
-        self, standings: Mapping[str, Standing], read: Readings, *, now: datetime
+        self, standings: Mapping[str, SubscriptionHealth], read: Readings, *, now: datetime
     ) -> bool:
         """Whether it was written; else another process looks now."""
         changed = {each: it for each, it in standings.items() if self._written.get(each) != it}
@@ -144,7 +144,9 @@ class Watch:
         return True
 
 
-def _all_readings(known: Known, standings: Mapping[str, Standing], limits: Limits) -> Readings:
+def _all_readings(
+    known: KnownState, standings: Mapping[str, SubscriptionHealth], limits: Limits
+) -> Readings:
     """What is to be told of each subscription."""
     now = datetime.fromtimestamp(known.now, UTC)
     return [
@@ -154,7 +156,7 @@ def _all_readings(known: Known, standings: Mapping[str, Standing], limits: Limit
     ]
 
 
-def _case(subscription: Subscription, standing: Standing, known: Known) -> Case:
+def _case(subscription: Subscription, standing: SubscriptionHealth, known: KnownState) -> Case:
     loads = known.loads.get(subscription.id, ())
     short = known.short.get(subscription.id)
     return Case(subscription=subscription, standing=standing, loads=loads, short=short)

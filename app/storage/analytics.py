@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from app.domain.analytics import Dimension, FailureCluster, FailurePattern, UndeliveredCount
-from app.domain.job import Claim, Scope
+from app.domain.job import Claim, JobScope
 from app.storage.models import AnalyticsFailureRow, AnalyticsUndeliveredRow
 
 _HOUR: Final = timedelta(hours=1)
@@ -29,7 +29,7 @@ class AnalyticsRepository:
         self._session = session
 
     async def undelivered(
-        self, claim: Claim, scope: Scope, *, by: Sequence[Dimension], limit: int
+        self, claim: Claim, scope: JobScope, *, by: Sequence[Dimension], limit: int
     ) -> Sequence[UndeliveredCount]:
         """Discards of the hours that `scope` has a part of, summed by `by`, largest sum first."""
         row = AnalyticsUndeliveredRow
@@ -64,7 +64,7 @@ class AnalyticsRepository:
             await self._session.execute(delete(row).where(*overtaken))
 
 
-def _within(scope: Scope) -> list[ColumnElement[bool]]:
+def _within(scope: JobScope) -> list[ColumnElement[bool]]:
     wanted: list[ColumnElement[bool]] = []
     if scope.topic is not None:
         wanted.append(AnalyticsUndeliveredRow.topic == scope.topic)

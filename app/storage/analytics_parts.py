@@ -10,7 +10,7 @@ from typing import Any, Final
 from psycopg import sql
 
 from app.domain.job import Claim
-from app.domain.latency import Figure, Part
+from app.domain.latency import Figure, LatencyPart
 from app.storage.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
@@ -23,7 +23,7 @@ LEDGER_COUNTS: Final = "ledger_counts"
 LEDGER_DISCARDS: Final = "ledger_discards"
 # How long messages took; the figures are microseconds.
 LATENCY: Final = "analytics_latency"
-LATENCY_FIGURES: Final = tuple(f"{part}_{figure}_us" for part in Part for figure in Figure)
+LATENCY_FIGURES: Final = tuple(f"{part}_{figure}_us" for part in LatencyPart for figure in Figure)
 # What would have been, minute by minute.
 SIMULATED: Final = "simulated_minutes"
 COLUMNS: Final = {

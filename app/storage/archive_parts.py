@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from app.domain.reach import Stretch
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.storage.copying import connected
 
 # One job removes so many; what is left is the next one's.
@@ -107,7 +107,7 @@ class KeptFolder(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class FileRetention:
     """How long files stay that count no more, or not yet: somebody may be reading, or writing."""
 
     dropped_for: timedelta = timedelta(hours=1)
@@ -142,7 +142,7 @@ def kept_folders(url: str, topic: str) -> Sequence[KeptFolder]:
 
 
 def begin_folder(
-    url: str, folder: Folder, topic: ArchivedTopic, *, spans: Collection[Span]
+    url: str, folder: Folder, topic: ArchivedTopic, *, spans: Collection[OffsetSpan]
 ) -> None:
     """Say that the spans will be written there; until they are kept they do not count."""
     values = folder._asdict() | {"created_at": topic.created_at, "spans": _said(spans)}
@@ -151,7 +151,7 @@ def begin_folder(
 
 
 def describe_folder(
-    url: str, folder: Folder, pieces: Iterable[Piece], *, spans: Collection[Span]
+    url: str, folder: Folder, pieces: Iterable[Piece], *, spans: Collection[OffsetSpan]
 ) -> None:
     """Say what was written there, and which spans of it have no gap that they should not have."""
     key = folder[:3]
@@ -169,7 +169,7 @@ def expire_folders(url: str) -> None:
         connection.execute(_FORGET.format())
 
 
-def removable_folders(url: str, patience: Patience) -> Sequence[Folder]:
+def removable_folders(url: str, patience: FileRetention) -> Sequence[Folder]:
     """Folders whose files may go by now, at most REMOVED_MAX."""
     query = _REMOVABLE.format(
         dropped_for=patience.dropped_for, abandoned_for=patience.abandoned_for, limit=REMOVED_MAX
@@ -185,5 +185,5 @@ def forget_folder(url: str, folder: Folder) -> None:
         connection.execute(query)
 
 
-def _said(spans: Collection[Span]) -> Jsonb:
+def _said(spans: Collection[OffsetSpan]) -> Jsonb:
     return Jsonb({str(span.partition): [span.start, span.end] for span in spans})

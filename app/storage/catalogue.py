@@ -29,7 +29,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class CatalogueKind(Generic[T]):
     """What is in a catalogue."""
 
     row: Any
@@ -38,10 +38,10 @@ class Kind(Generic[T]):
     of: Callable[[Any, Vault], T]
 
 
-TOPICS: Final[Kind[Topic]] = Kind(
+TOPICS: Final[CatalogueKind[Topic]] = CatalogueKind(
     TopicRow, (TopicRow.name,), TOPIC_COLUMNS, lambda row, _vault: topic_of(row)
 )
-SUBSCRIPTIONS: Final[Kind[Subscription]] = Kind(
+SUBSCRIPTIONS: Final[CatalogueKind[Subscription]] = CatalogueKind(
     SubscriptionRow,
     (SubscriptionRow.topic, SubscriptionRow.name),
     SUBSCRIPTION_COLUMNS,
@@ -68,7 +68,7 @@ class Catalogue(Generic[T]):
     """The resources of one kind in the order of their keys; all, or those `within` a part."""
 
     def __init__(
-        self, session: AsyncSession, kind: Kind[T], *, within: Within = _EVERYWHERE
+        self, session: AsyncSession, kind: CatalogueKind[T], *, within: Within = _EVERYWHERE
     ) -> None:
         self._session = session
         self._kind = kind
@@ -148,7 +148,7 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CatalogueCounts:
     """How many there are of what."""
 
     topics: int
@@ -215,11 +215,11 @@ class CatalogueSearch:
         rows = (await self._session.execute(both.order_by(*(shown.c[each] for each in key)))).all()
         return [each for each in rows if each.name is not None], int(rows[0].total)
 
-    async def counted(self) -> Counted:
+    async def counted(self) -> CatalogueCounts:
         """How many topics and subscriptions there are, of all and of some kinds."""
         topics = (await self._session.execute(_counts(TopicRow, ack="ALL"))).one()
         subscriptions = (await self._session.execute(_counts(SubscriptionRow))).one()
-        return Counted(
+        return CatalogueCounts(
             topics=topics.all_of_them,
             topics_ack_all=topics.ack,
             topics_tracked=topics.tracked,

@@ -24,7 +24,7 @@ from sqlalchemy import (
     true,
 )
 
-from app.domain.query import Condition, Joined, Junction, Operator, Query, number_in
+from app.domain.query import CombinedQuery, Junction, Operator, Query, QueryCondition, number_in
 from app.storage.catalogue_fields import Column, Columns, Of
 
 _ESCAPE: Final = "/"
@@ -53,9 +53,9 @@ _NONE: Final = Narrowing(false(), exact=True)
 def narrowed(query: Query, columns: Columns) -> Narrowing:
     """What SQL can say of the query."""
     match query:
-        case Condition():
+        case QueryCondition():
             return _condition(query, columns)
-        case Joined(by=by, parts=parts):
+        case CombinedQuery(by=by, parts=parts):
             return _joined(by, [narrowed(part, columns) for part in parts])
         case _:
             assert_never(query)
@@ -76,7 +76,7 @@ def _joined(by: Junction, parts: Sequence[Narrowing]) -> Narrowing:
             assert_never(by)
 
 
-def _condition(condition: Condition, columns: Columns) -> Narrowing:
+def _condition(condition: QueryCondition, columns: Columns) -> Narrowing:
     column, wanted = columns.get(condition.path), condition.value
     if column is None:
         return _ALL

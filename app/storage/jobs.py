@@ -24,13 +24,13 @@ from app.domain.errors import (
 from app.domain.job import (
     ENDED,
     Claim,
+    ClaimStanding,
     Job,
     JobKind,
     JobProgress,
     JobResult,
+    JobScope,
     JobState,
-    Scope,
-    Standing,
     after_loss,
 )
 from app.storage.models import JobRow
@@ -63,7 +63,7 @@ class JobRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def add(self, kind: JobKind, scope: Scope) -> Job:
+    async def add(self, kind: JobKind, scope: JobScope) -> Job:
         """Request a job, and wake the runners; JobQueueFullError when WAITING_MAX wait already."""
         waiting = select(func.count()).where(JobRow.state == JobState.REQUESTED.value)
         if (await self._session.scalar(waiting) or 0) >= WAITING_MAX:
@@ -169,7 +169,7 @@ class JobRepository:
         }
         return await self._changed(found, taken)
 
-    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> Standing:
+    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimStanding:
         """Say how far it is, and keep it for another `lease`."""
         reported = {
             "step": storable(progress.step),
@@ -181,8 +181,8 @@ class JobRepository:
             _of(claim).values(reported).returning(JobRow.cancel_requested)
         )
         if asked is None:
-            return Standing.LOST
-        return Standing.CANCELLED if asked else Standing.KEPT
+            return ClaimStanding.LOST
+        return ClaimStanding.CANCELLED if asked else ClaimStanding.KEPT
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
         """It is DONE, and has that result; False when it was not this claim's any more."""
@@ -254,7 +254,7 @@ def _there(row: JobRow | None, job_id: str) -> JobRow:
     return row
 
 
-def _scope_values(scope: Scope) -> dict[str, Any]:
+def _scope_values(scope: JobScope) -> dict[str, Any]:
     return {
         "from": scope.start.isoformat(),
         "to": scope.end.isoformat(),
@@ -264,10 +264,10 @@ def _scope_values(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _scope_of(values: dict[str, Any]) -> Scope:
+def _scope_of(values: dict[str, Any]) -> JobScope:
     # Jobs of earlier versions have none.
     slo = values.get("sloSeconds")
-    return Scope(
+    return JobScope(
         start=datetime.fromisoformat(values["from"]),
         end=datetime.fromisoformat(values["to"]),
         topic=values["topic"],

@@ -8,7 +8,7 @@ from sqlalchemy import Float, cast, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.job import Claim
-from app.domain.latency import Figure, Part, SubscriptionLatency
+from app.domain.latency import Figure, LatencyPart, SubscriptionLatency
 from app.storage.analytics_models import ANALYTICS_LATENCY
 
 _ROW: Final = ANALYTICS_LATENCY.c
@@ -16,7 +16,7 @@ _KNOWN: Final = _ROW.delivered + _ROW.discarded - _ROW.unknown
 _ATTAINED: Final = cast(_ROW.within, Float) / func.nullif(_KNOWN, 0)
 _WORST_FIRST: Final = (
     _ATTAINED.asc().nulls_last(),
-    _ROW[f"{Part.TOTAL}_{Figure.P99}_us"].desc().nulls_last(),
+    _ROW[f"{LatencyPart.TOTAL}_{Figure.P99}_us"].desc().nulls_last(),
     _ROW.topic,
     _ROW.subscription,
     _ROW.subscription_id,
@@ -56,9 +56,9 @@ def _latency_of(row: Mapping[str, Any]) -> SubscriptionLatency:
     named = ("topic", "subscription", "subscription_id", "delivered", "discarded", "unknown",
              "resent", "attempts", "within")  # fmt: skip
     # All parts have times, or none.
-    known = row[f"{Part.TOTAL}_{Figure.MAX}_us"] is not None
+    known = row[f"{LatencyPart.TOTAL}_{Figure.MAX}_us"] is not None
     times = {
         part: {figure: timedelta(microseconds=row[f"{part}_{figure}_us"]) for figure in Figure}
-        for part in (Part if known else ())
+        for part in (LatencyPart if known else ())
     }
     return SubscriptionLatency(**{name: row[name] for name in named}, times=times)

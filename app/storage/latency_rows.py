@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from psycopg import sql
 
-from app.domain.job import Scope
+from app.domain.job import JobScope
 from app.domain.trace import TraceSource
 from app.storage.copying import connected
 from app.tracing.packing import read_pack
@@ -67,7 +67,7 @@ def slices(first: datetime, end: datetime) -> Sequence[When]:
     return found
 
 
-def traced_rows(url: str, scope: Scope, when: When) -> Iterator[Sequence[Sequence[Any]]]:
+def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequence[Any]]]:
     """What was traced at that time of attempts and ends at the subscriptions of `scope`.
 
     In slices of rows whose columns are those of `spark.schemas.TRACED`; the times of `scope` do
@@ -94,7 +94,7 @@ def lost_entries(url: str, when: When) -> int:
     return int(lost)
 
 
-def first_traced(url: str, scope: Scope) -> datetime | None:
+def first_traced(url: str, scope: JobScope) -> datetime | None:
     """When the first of the traces was made that are kept of the subscriptions of `scope`.
 
     StorageUnavailableError.
@@ -105,7 +105,7 @@ def first_traced(url: str, scope: Scope) -> datetime | None:
     return row[0]
 
 
-def _rows_in(body: bytes, scope: Scope, when: When) -> Sequence[Sequence[Any]]:
+def _rows_in(body: bytes, scope: JobScope, when: When) -> Sequence[Sequence[Any]]:
     pack = read_pack(body)
     if pack is None:
         return []
@@ -123,7 +123,7 @@ def _rows_in(body: bytes, scope: Scope, when: When) -> Sequence[Sequence[Any]]:
     ]
 
 
-def _is_wanted(source: TraceSource, scope: Scope) -> bool:
+def _is_wanted(source: TraceSource, scope: JobScope) -> bool:
     return (
         not source.is_publication
         and scope.topic in {None, source.topic}

@@ -12,13 +12,13 @@ from app.domain.errors import SecretKeyMissingError
 from app.domain.job import Claim, Job, JobKind
 from app.domain.ledger import (
     Counted,
-    Discarded,
     Finding,
     LedgerEntry,
     LedgerRequest,
-    Whose,
+    RecordAudience,
+    RecordedDiscards,
 )
-from app.domain.ledger_chain import NOTHING, Link, entry_of, hash_of, written
+from app.domain.ledger_chain import NOTHING, LedgerLink, entry_of, hash_of, written
 from app.domain.ledger_missing import Shortfall, alarming
 from app.domain.ledger_signing import USE, Keys, signature_of
 from app.domain.ledger_window import Window
@@ -128,7 +128,7 @@ class LedgerRepository:
         found = await self._session.scalars(query.order_by(row.number).limit(limit))
         return [entry_of(_link(each)) for each in found]
 
-    async def links(self, subscription_id: str, *, after: int, limit: int) -> Sequence[Link]:
+    async def links(self, subscription_id: str, *, after: int, limit: int) -> Sequence[LedgerLink]:
         """The next entries behind number `after`, as they are stored."""
         query = _entries(subscription_id).where(LedgerEntryRow.number > after)
         query = query.order_by(LedgerEntryRow.number).limit(limit)
@@ -163,13 +163,13 @@ class LedgerRepository:
         await self._session.flush()
         return entry
 
-    def _link_behind(self, last: LedgerEntry | None, number: int, content: str) -> Link:
+    def _link_behind(self, last: LedgerEntry | None, number: int, content: str) -> LedgerLink:
         keys = keys_of(self._session)
         if last is not None and last.key_id is not None and not keys:
             raise SecretKeyMissingError(f"Its ledger is signed, and goes on so: {HOW_TO_SET}")
         previous = NOTHING if last is None else last.hash
         hash_ = hash_of(previous, content)
-        return Link(number, content, previous, hash_, *signature_of(keys, hash_))
+        return LedgerLink(number, content, previous, hash_, *signature_of(keys, hash_))
 
     async def short(self) -> Mapping[str, Shortfall]:
         """Of each subscription whose last entry misses some: how many."""
@@ -208,8 +208,8 @@ def _entries(subscription_id: str) -> Select[LedgerEntryRow]:
     return select(LedgerEntryRow).where(LedgerEntryRow.subscription_id == subscription_id)
 
 
-def _link(row: LedgerEntryRow) -> Link:
-    return Link(
+def _link(row: LedgerEntryRow) -> LedgerLink:
+    return LedgerLink(
         row.number, row.content, row.previous, row.hash, key_id=row.key_id, signature=row.signature
     )
 
@@ -219,13 +219,13 @@ def _counted(row: LedgerCountRow) -> Counted:
         partition=row.partition,
         carried=row.carried,
         passed=row.passed,
-        whose=Whose(row.whose),
+        whose=RecordAudience(row.whose),
         messages=row.messages,
         first=row.first,
     )
 
 
-def _discarded(row: LedgerDiscardRow) -> Discarded:
-    return Discarded(
+def _discarded(row: LedgerDiscardRow) -> RecordedDiscards:
+    return RecordedDiscards(
         partition=row.partition, reason=row.reason, status=row.status, messages=row.messages
     )

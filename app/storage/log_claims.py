@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.log_claims import Claim, Intent
+from app.domain.log_claims import Intent, LogClaim
 from app.storage.health_models import LeaseRow as Row
 from app.storage.leases import LeaseRepository
 
@@ -22,7 +22,7 @@ class LogClaimRepository:
         self._session = session
         self._leases = LeaseRepository(session)
 
-    async def take(self, claim: Claim, length: timedelta) -> Claim | None:
+    async def take(self, claim: LogClaim, length: timedelta) -> LogClaim | None:
         """Have it for `length`, with what is left of an earlier claim.
 
         None: somebody else has it, or a deletion is to be ended first.
@@ -39,7 +39,7 @@ class LogClaimRepository:
         claim = replace(claim, left=there.intent)
         return claim if await self._leases.take(name, claim.holder, length) else None
 
-    async def take_over(self, subject: str, token: str, length: timedelta) -> Claim | None:
+    async def take_over(self, subject: str, token: str, length: timedelta) -> LogClaim | None:
         """What somebody began and did not end: the taker ends it. None: there is nothing to end."""
         there = await self._stored(subject)
         if there is None:
@@ -48,18 +48,18 @@ class LogClaimRepository:
         taken = await self._leases.take(_PREFIX + subject, claim.holder, length)
         return claim if taken else None
 
-    async def begin(self, claim: Claim) -> Claim | None:
+    async def begin(self, claim: LogClaim) -> LogClaim | None:
         """Say that what the claim is for has begun; None: somebody else has the subject by now."""
         begun = replace(claim, begun=True)
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
         said = update(Row).where(mine).values(holder=begun.holder).returning(Row.name)
         return begun if await self._session.scalar(said) else None
 
-    async def give_up(self, claim: Claim) -> None:
+    async def give_up(self, claim: LogClaim) -> None:
         """All of it is done, or nothing."""
         await self._leases.give_up(_PREFIX + claim.subject, claim.holder)
 
-    async def abandon(self, claim: Claim, owed: Intent) -> None:
+    async def abandon(self, claim: LogClaim, owed: Intent) -> None:
         """What is `owed` may be half done: whoever takes it over ends it."""
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
         to_end = replace(claim, intent=owed, begun=True)
@@ -72,11 +72,11 @@ class LogClaimRepository:
         names = await self._session.scalars(found.order_by(Row.until).limit(at_most))
         return [name.removeprefix(_PREFIX) for name in names]
 
-    async def _stored(self, subject: str) -> Claim | None:
+    async def _stored(self, subject: str) -> LogClaim | None:
         holder = await self._session.scalar(
             select(Row.holder).where(Row.name == _PREFIX + subject).with_for_update()
         )
-        return None if holder is None else Claim.of(subject, holder)
+        return None if holder is None else LogClaim.of(subject, holder)
 
 
 def _is_over() -> ColumnElement[bool]:

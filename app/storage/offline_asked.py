@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from app.domain.errors import JobNotFoundError, TopicNotFoundError
 from app.domain.job import Claim
 from app.domain.republishing import RepublishRequest
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.domain.topic import Topic
 from app.storage.copying import connected
 from app.storage.models import TopicRow
@@ -68,7 +68,7 @@ def topic_as_it_is(url: str, name: str) -> Topic | None:
 
 
 def begin_parts(
-    url: str, job_id: str, spans: Iterable[Span], *, ends: Mapping[int, int]
+    url: str, job_id: str, spans: Iterable[OffsetSpan], *, ends: Mapping[int, int]
 ) -> Mapping[int, int]:
     """Where to go on in each partition of the source; `ends` are those of the target's now."""
     found = Jsonb({str(index): end for index, end in ends.items()})

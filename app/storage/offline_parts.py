@@ -48,7 +48,7 @@ class Said(NamedTuple):
     problem: str | None = None
 
 
-class Part:
+class OfflinePart:
     """One partition of a task's source topic, for whoever has just taken it.
 
     It is done to before `position`. From `ends` on the target's partitions may have more of it;
@@ -84,7 +84,7 @@ class Part:
 
 
 @contextmanager
-def part_taken(url: str, claim: Claim, partition: int) -> Iterator[Part]:
+def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
     """That part of the job's task, from whoever had it; PartLostError, StorageUnavailableError.
 
     `url` is as psycopg has it.
@@ -92,4 +92,4 @@ def part_taken(url: str, claim: Claim, partition: int) -> Iterator[Part]:
     with connected(url) as connection:
         # What is said is to be there at once.
         connection.autocommit = True
-        yield Part(connection, claim, partition)
+        yield OfflinePart(connection, claim, partition)

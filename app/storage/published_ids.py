@@ -19,7 +19,7 @@ from app.storage.models import PublishedIdRow
 DROP_MAX: Final = 5_000
 
 
-class Claim:
+class IdClaim:
     """Ids that are recorded as published when their transaction ends: `new` ones only."""
 
     def __init__(self, session: AsyncSession, topic: str, new: Collection[str]) -> None:
@@ -47,7 +47,7 @@ class Claim:
 @asynccontextmanager
 async def claimed_ids(
     database: Database, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
-) -> AsyncIterator[Claim]:
+) -> AsyncIterator[IdClaim]:
     """The ids that were not published within `ttl`, kept from everyone else during the block.
 
     With each comes the id that its message has, where that is another one.
@@ -69,7 +69,7 @@ async def claimed_ids(
             new = (await session.scalars(claimed)).all()
         except IntegrityError as exc:
             raise TopicNotFoundError(f"Topic {topic} does not exist") from exc
-        yield Claim(session, topic, new)
+        yield IdClaim(session, topic, new)
 
 
 async def drop_published_ids(database: Database, topic: str, rule: Deduplication) -> int:

@@ -13,7 +13,7 @@ from psycopg import sql
 from app.domain.errors import RetransmissionNotFoundError
 from app.domain.filters import Filter
 from app.domain.job import Claim
-from app.domain.retransmission import Request, Span
+from app.domain.retransmission import OffsetSpan, Request
 from app.domain.subscription import Subscription
 from app.storage.copying import connected
 from app.storage.retransmissions import request_of
@@ -50,7 +50,7 @@ SELECT count(*) FROM retransmission_records WHERE job_id = {job_id} AND attempt 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ChoiceRequest:
     """What a job is to choose, and which messages the subscription wants as it is now."""
 
     id: str
@@ -60,7 +60,7 @@ class Asked:
     filters: tuple[Filter, ...]
 
 
-def asked_for(url: str, job_id: str) -> Asked:
+def asked_for(url: str, job_id: str) -> ChoiceRequest:
     """What that job is to choose; RetransmissionNotFoundError: its subscription is gone."""
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
@@ -69,7 +69,7 @@ def asked_for(url: str, job_id: str) -> Asked:
     subscription_id, topic, request, settings = row
     stored = {"filters": settings.get("filters", [])}
     filters = from_json(Subscription, stored)["filters"]
-    return Asked(
+    return ChoiceRequest(
         id=job_id,
         subscription_id=subscription_id,
         topic=topic,
@@ -78,7 +78,7 @@ def asked_for(url: str, job_id: str) -> Asked:
     )
 
 
-def unrecorded(url: str, streams: Sequence[Span]) -> int:
+def unrecorded(url: str, streams: Sequence[OffsetSpan]) -> int:
     """How many records of those streams are not recorded yet."""
     with connected(url) as connection:
         rows = connection.execute(_RECORDED).fetchall()

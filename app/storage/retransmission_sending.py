@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from app.domain.message import Record
-from app.domain.retransmission import RUN_MAX, RetransmissionState, Run, Sent
+from app.domain.retransmission import RUN_MAX, MessageRun, RetransmissionState, Sent
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
@@ -89,7 +89,7 @@ class SendingRepository:
 
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
-    ) -> Sequence[Run]:
+    ) -> Sequence[MessageRun]:
         """The next that were chosen of that partition: those that end behind `offset`."""
         row = RetransmissionRunRow
         query = (
@@ -150,7 +150,7 @@ class SendingRepository:
         return {row.id: undelivered_of(row) for row in await self._session.scalars(query)}
 
     async def archived(
-        self, sending: Sending, run: Run, *, first: int, limit: int
+        self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]:
         """Of the records of a run the next, from the offset `first` on.
 
@@ -282,8 +282,8 @@ def _sending_of(row: RetransmissionRow) -> Sending:
     )
 
 
-def _run_of(row: RetransmissionRunRow) -> Run:
-    return Run(
+def _run_of(row: RetransmissionRunRow) -> MessageRun:
+    return MessageRun(
         partition=row.partition,
         start=row.start,
         end=row.end,

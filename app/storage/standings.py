@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.monitoring import Severity
 from app.domain.paging import ALL_KEYS, KeyPage
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.subscription import State
 from app.storage.health_models import StandingRow as Row
 from app.storage.leases import LeaseRepository
@@ -25,7 +25,7 @@ ROWS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class HealthQuery:
     """Which subscriptions; what is None, or empty, does not matter."""
 
     owner_source: str | None = None
@@ -42,7 +42,7 @@ class Unhealthy:
     topic: str
     name: str
     severity: Severity
-    standing: Standing
+    standing: SubscriptionHealth
 
 
 class StandingRepository:
@@ -51,7 +51,7 @@ class StandingRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def write(self, standings: Mapping[str, Standing]) -> None:
+    async def write(self, standings: Mapping[str, SubscriptionHealth]) -> None:
         """Store these instead of the ones before, by subscription id."""
         items = sorted(standings.items())
         for at in range(0, len(items), ROWS_MAX):
@@ -64,7 +64,7 @@ class StandingRepository:
                 written.on_conflict_do_update(index_elements=["subscription_id"], set_=replaced)
             )
 
-    async def get(self, subscription_id: str) -> Standing | None:
+    async def get(self, subscription_id: str) -> SubscriptionHealth | None:
         """The last one; None: it has not been looked at."""
         query = select(Row.standing).where(Row.subscription_id == subscription_id)
         stored = await self._session.scalar(query)
@@ -72,7 +72,7 @@ class StandingRepository:
 
     async def looked_at(
         self, subscription_id: str, lease: str, *, within: timedelta
-    ) -> tuple[Standing, datetime] | None:
+    ) -> tuple[SubscriptionHealth, datetime] | None:
         """How it did, and when whoever has `lease` looked last; None: nobody has `within` that."""
         at = await LeaseRepository(self._session).renewed_at(lease)
         standing = await self.get(subscription_id)
@@ -80,7 +80,7 @@ class StandingRepository:
             return None
         return standing, at
 
-    async def unhealthy(self, wanted: Wanted, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
+    async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
         """Those with problems, suspended ones not; by topic and name."""
         there = SubscriptionRow
         query = (
@@ -119,7 +119,7 @@ class StandingRepository:
         await self._session.execute(delete(Row).where(Row.subscription_id.not_in(existing)))
 
 
-def _values(subscription_id: str, standing: Standing) -> dict[str, Any]:
+def _values(subscription_id: str, standing: SubscriptionHealth) -> dict[str, Any]:
     return {
         "subscription_id": subscription_id,
         "unhealthy": bool(standing.problems),
@@ -127,5 +127,5 @@ def _values(subscription_id: str, standing: Standing) -> dict[str, Any]:
     }
 
 
-def _standing_of(stored: Json) -> Standing:
-    return Standing(**from_json(Standing, stored))
+def _standing_of(stored: Json) -> SubscriptionHealth:
+    return SubscriptionHealth(**from_json(SubscriptionHealth, stored))

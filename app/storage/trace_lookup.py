@@ -81,7 +81,7 @@ class _Row(NamedTuple):
     numbers: list[Any]
 
 
-class Known(NamedTuple):
+class KnownTrace(NamedTuple):
     """What one statement says: of packs and losses perhaps only a part.
 
     `discards` are the newest, newest first. `by_rows`: there may be entries that were recorded by
@@ -104,7 +104,7 @@ class TraceLookup:
         self._limit = limit
         self._key = Int4(pack_key(asked.message_id))
 
-    async def known(self) -> Known:
+    async def known(self) -> KnownTrace:
         """What is known at first; TopicNotFoundError, SubscriptionNotFoundError."""
         asked = self._asked
         stored_id = storable(asked.message_id[:MESSAGE_ID_MAX])
@@ -121,7 +121,7 @@ class TraceLookup:
         _require(asked, rows)
         return _known(rows, stored_id)
 
-    async def entries(self, known: Known) -> Sequence[TraceEntry]:
+    async def entries(self, known: KnownTrace) -> Sequence[TraceEntry]:
         """The entries of a message, oldest first.
 
         Those of one topic, if it is given; of its subscriptions, only of one, if that is given.
@@ -141,14 +141,14 @@ class TraceLookup:
                 break
         return sorted(found, key=lambda each: each.at)[: self._limit]
 
-    async def lost(self, known: Known, since: datetime, until: datetime) -> int:
+    async def lost(self, known: KnownTrace, since: datetime, until: datetime) -> int:
         """How many entries, of any message, of that time are known to be missing."""
         losses = known.losses
         if len(losses) < LOSSES_AT_ONCE or losses[-1][0] < since:
             return sum(entries for at, entries in losses if since <= at < until)
         return await lost_entries(self._connection, since, until)
 
-    async def _bodies(self, known: Known) -> AsyncIterator[bytes]:
+    async def _bodies(self, known: KnownTrace) -> AsyncIterator[bytes]:
         """The packs that speak of it, those with the oldest entries first as a rule."""
         bodies = known.bodies
         for offset in itertools.count(PACKS_AT_ONCE, PACKS_AT_ONCE):
@@ -181,10 +181,10 @@ def _require(asked: TraceQuestion, rows: Mapping[int, Sequence[_Row]]) -> None:
         raise no_subscription(asked.topic, asked.subscription)
 
 
-def _known(rows: Mapping[int, Sequence[_Row]], message_id: str) -> Known:
+def _known(rows: Mapping[int, Sequence[_Row]], message_id: str) -> KnownTrace:
     newest = sorted(rows[_DISCARD], key=lambda row: (row.at, row.numbers[0]), reverse=True)
     losses = sorted(rows[_LOSS], key=lambda row: row.at, reverse=True)
-    return Known(
+    return KnownTrace(
         subscription_id=next((row.texts[0] for row in rows[_SUBSCRIPTION]), None),
         bodies=[row.body for row in sorted(rows[_PACK], key=lambda row: row.at)],
         discards=[_discarded(row, message_id) for row in newest],

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
 from app.storage.trace_tables import pack_key
 from app.tracing.finding import pack_about
-from app.tracing.packing import Pack, Row, packed, read_pack
+from app.tracing.packing import Pack, TraceRow, packed, read_pack
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,7 +48,7 @@ def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
     """What a pack says of a message."""
     pack = pack_about(body, message_id)
     if pack is not None:
-        yield from (_entry(Row(*row), pack) for row in pack.rows)
+        yield from (_entry(TraceRow(*row), pack) for row in pack.rows)
 
 
 def places_in(
@@ -76,7 +76,7 @@ def _first_offsets(pack: Pack) -> Mapping[tuple[int, int], int]:
     return firsts
 
 
-def _entry(row: Row, pack: Pack) -> TraceEntry:
+def _entry(row: TraceRow, pack: Pack) -> TraceEntry:
     return TraceEntry(
         source=pack.sources[row.source],
         message_id=row.message_id,

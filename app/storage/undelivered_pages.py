@@ -14,7 +14,7 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.domain.errors import ValidationFailedError
-from app.domain.undelivered import Undelivered, UndeliveredFilter, Whose
+from app.domain.undelivered import TopicOrSubscription, Undelivered, UndeliveredFilter
 from app.storage.models import UndeliveredRow
 from app.storage.texts import storable
 
@@ -108,7 +108,7 @@ def _values(asked: UndeliveredFilter) -> dict[str, Any]:
     }
 
 
-def _named(whose: Whose | None) -> dict[str, str]:
+def _named(whose: TopicOrSubscription | None) -> dict[str, str]:
     if whose is None:
         return {}
     if whose.subscription is None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from psycopg import sql
 
-from app.domain.job import Scope
+from app.domain.job import JobScope
 from app.storage.copying import connected, copied_out
 
 COLUMNS: Final = (
@@ -62,7 +62,7 @@ def ranges(first: int, end: int) -> Sequence[tuple[int, int]]:
 
 
 @contextmanager
-def undelivered_csv(url: str, ids: tuple[int, int], scope: Scope) -> Iterator[io.BufferedReader]:
+def undelivered_csv(url: str, ids: tuple[int, int], scope: JobScope) -> Iterator[io.BufferedReader]:
     """The discards of `scope` in that range of ids, as CSV; StorageUnavailableError."""
     first, end = ids
     query = _ROWS.format(

@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 Append = Callable[[Sequence[NewRecord]], Awaitable[object]]
 
 
-class Attempts(Protocol):
+class OpenAttempts(Protocol):
     """Who began attempts, and knows what to say of one that is still in the air."""
 
     def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - its own
@@ -80,7 +80,7 @@ class TraceBuffer:
         self._behind = False
         # Attempts that nothing has been said of so far; whoever adds the first calls `wake`, and
         # who ends one takes it out.
-        self.in_air: dict[Any, Attempts] = {}
+        self.in_air: dict[Any, OpenAttempts] = {}
         self._looked_at = 0.0
         # What turns monotonic seconds into those since the epoch.
         self.wall = _wall()

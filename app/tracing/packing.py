@@ -24,7 +24,7 @@ _TYPES: Final = (str, int, int, str, list, list)
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
 
 
-class Row(NamedTuple):
+class TraceRow(NamedTuple):
     """One entry: times are microseconds, `at` since the epoch; `status` is a TraceStatus's value.
 
     Hot paths make plain tuples of this shape, which costs a fourth.

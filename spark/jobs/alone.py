@@ -10,11 +10,11 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from app.config import Settings
-from app.domain.job import JobKind, JobResult, Scope
+from app.domain.job import JobKind, JobResult, JobScope
 from app.storage.urls import libpq_url
 from spark import submitted
 from spark.session import submitted_session
-from spark.work import Progress, Work
+from spark.work import Work, WorkProgress
 
 WINDOW_DEFAULT: Final = timedelta(days=1)
 
@@ -54,7 +54,7 @@ def carry_out(
         submitted.carry_out(kind, run, ["--job", given.job])
         return
     end = given.to or datetime.now(UTC)
-    scope = Scope(
+    scope = JobScope(
         start=given.start or end - WINDOW_DEFAULT,
         end=end,
         topic=given.topic,
@@ -69,7 +69,7 @@ def carry_out(
         scope=scope,
         output=given.output.rstrip("/"),
         claim=None,
-        progress=Progress(),
+        progress=WorkProgress(),
     )
     result = run(submitted_session(), work)
     sys.stdout.write(json.dumps(dict(result.counts)) + "\n")

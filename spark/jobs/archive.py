@@ -18,15 +18,15 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from app.domain.archived import Run, without_gaps
+from app.domain.archived import ArchivedRun, without_gaps
 from app.domain.job import Claim, JobKind, JobResult
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
 from app.log.interface import Bounds
 from app.storage.archive_parts import (
     ArchivedTopic,
+    FileRetention,
     Folder,
-    Patience,
     Piece,
     archived_topics,
     archived_until,
@@ -55,7 +55,7 @@ class _New:
     """What of a topic is not archived. `missed`: offsets that the log lost before they were."""
 
     topic: ArchivedTopic
-    spans: tuple[Span, ...]
+    spans: tuple[OffsetSpan, ...]
     missed: int
 
 
@@ -67,12 +67,12 @@ class _Written:
     missed: int
 
 
-def run(session: SparkSession, work: Work, *, patience: Patience | None = None) -> JobResult:
+def run(session: SparkSession, work: Work, *, patience: FileRetention | None = None) -> JobResult:
     """Do it; WorkStoppedError, LogUnavailableError, StorageUnavailableError."""
     if work.claim is None:
         raise ValueError("The archive is written for a job of the database")
     work.progress.step("Removing what was kept long enough", done=0.05, until=0.05)
-    removed = _tidied(session, work, patience or Patience())
+    removed = _tidied(session, work, patience or FileRetention())
     new = _new(work)
     written = [
         _archived(session, work, each, claim=work.claim, part=(number, len(new)))
@@ -115,7 +115,7 @@ def _new_of(
         missed += max(0, bound.start - at)
         start = max(at, bound.start)
         if start < bound.end:
-            spans.append(Span(topic=topic.name, partition=index, start=start, end=bound.end))
+            spans.append(OffsetSpan(topic=topic.name, partition=index, start=start, end=bound.end))
     _tell_missed(work, topic.name, missed)
     return _New(topic=topic, spans=tuple(spans), missed=missed)
 
@@ -147,7 +147,7 @@ def _archived(
     return _Written(pieces=found, missed=missed)
 
 
-def into_files(source: DataFrame, spans: Sequence[Span]) -> DataFrame:
+def into_files(source: DataFrame, spans: Sequence[OffsetSpan]) -> DataFrame:
     """The messages of the spans as they are archived, by a task for each SPAN_MAX of them.
 
     So what is archived every hour of many partitions is not a file of each.
@@ -174,12 +174,12 @@ def _taken(work: Work, new: _New, found: Sequence[Piece]) -> Mapping[int, int]:
     return taken
 
 
-def _last_runs(files: DataFrame, before: Mapping[int, int]) -> Mapping[int, Run]:
+def _last_runs(files: DataFrame, before: Mapping[int, int]) -> Mapping[int, ArchivedRun]:
     some = files.where(F.col("offset") < of_partition(before))
-    return {row[0]: Run(*row[1:]) for row in last_runs(some).collect()}
+    return {row[0]: ArchivedRun(*row[1:]) for row in last_runs(some).collect()}
 
 
-def _require_each_once(spans: Sequence[Span], found: Sequence[Piece]) -> None:
+def _require_each_once(spans: Sequence[OffsetSpan], found: Sequence[Piece]) -> None:
     """ArchiveDamagedError when there is more than was read."""
     for span in spans:
         parts = [piece for piece in found if piece.partition == span.partition]
@@ -193,7 +193,7 @@ def _tell_missed(work: Work, topic: str, missed: int) -> None:
         work.progress.say(f"{missed} messages of {topic} left the log before they were archived")
 
 
-def _tidied(session: SparkSession, work: Work, patience: Patience) -> int:
+def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
     """Remove folders that nobody reads any more; how many are gone."""
     expire_folders(work.database_url)
     gone = 0

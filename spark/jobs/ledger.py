@@ -20,7 +20,7 @@ from spark.jobs.recorded import await_recorded
 from spark.records import discarded
 from spark.sinks import spread_to_database, to_database
 from spark.submitted import carry_out
-from spark.transforms.ledger import Account, counted, discards_by_reason, passed_discards
+from spark.transforms.ledger import LedgerAccount, counted, discards_by_reason, passed_discards
 from spark.work import Work
 
 
@@ -30,7 +30,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
         raise ValueError("An entry of a ledger is made for a job of the database")
     subscription_id, topic, request = ledger_asked_for(work.database_url, work.claim.job_id)
     await_recorded(work, request.streams)
-    account = Account(
+    account = LedgerAccount(
         subscription_id=subscription_id,
         books=tuple(books_of(request)),
         dropped=frozenset(request.dropped),

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from app.domain.errors import LogUnavailableError
 from app.domain.job import Claim, JobKind, JobResult
 from app.domain.republishing import RepublishRequest
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
 from app.storage.offline_asked import (
     begin_parts,
@@ -101,7 +101,7 @@ def in_order(messages: DataFrame, request: RepublishRequest) -> DataFrame:
     return inside.repartition(tasks, "partition").sortWithinPartitions("partition", "offset")
 
 
-def _left(spans: Sequence[Span], positions: Mapping[int, int]) -> Sequence[Span]:
+def _left(spans: Sequence[OffsetSpan], positions: Mapping[int, int]) -> Sequence[OffsetSpan]:
     return [
         replace(span, start=min(span.end, max(span.start, positions[span.partition])))
         for span in spans

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from app.domain.reach import Stretch, Times, merged, reach
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
 from app.storage.archive_parts import KeptFolder, kept_folders
 from spark.archives import archived_messages, of_time
@@ -21,13 +21,13 @@ class Reached:
     An offset is in one of the two: the log has them from the `starts` of its partitions on.
     """
 
-    log: tuple[Span, ...] = ()
-    archived: tuple[Span, ...] = ()
+    log: tuple[OffsetSpan, ...] = ()
+    archived: tuple[OffsetSpan, ...] = ()
     folders: tuple[str, ...] = ()
     starts: Mapping[int, int]
 
 
-def reached(work: Work, topic: str, spans: Sequence[Span]) -> Reached:
+def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
     """Where the spans of that topic are now; LogUnavailableError, StorageUnavailableError."""
     if not kept_folders(work.database_url, topic):
         return Reached(log=tuple(spans), starts={})
@@ -72,7 +72,7 @@ def messages_of(
     return archived.unionByName(in_log)
 
 
-def gone(work: Work, topic: str, spans: Sequence[Span], *, read: Reached) -> int:
+def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) -> int:
     """How many offsets of the spans are not among what was read, and in the log no more.
 
     The log of the job says of which partitions.
@@ -101,7 +101,7 @@ def log_starts(work: Work, topic: str) -> Mapping[int, int]:
     return {index: each.start for index, each in bounds.get(topic, {}).items()}
 
 
-def _has_any(folder: KeptFolder, spans: Sequence[Span]) -> bool:
+def _has_any(folder: KeptFolder, spans: Sequence[OffsetSpan]) -> bool:
     return any(
         stretch.start < span.end and span.start < stretch.end
         for span in spans

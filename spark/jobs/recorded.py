@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.storage.retransmission_choosing import unrecorded
 from spark.work import Work
 
@@ -18,7 +18,7 @@ class NotKnownError(Exception):
     """What became of some messages cannot be said."""
 
 
-def await_recorded(work: Work, streams: Sequence[Span]) -> None:
+def await_recorded(work: Work, streams: Sequence[OffsetSpan]) -> None:
     """Wait for what the streams had to say when it was asked for; NotKnownError."""
     until = time.monotonic() + RECORDED_WITHIN.total_seconds()
     work.progress.step("Waiting for what is recorded", done=0.05, until=0.1)

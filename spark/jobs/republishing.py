@@ -20,8 +20,8 @@ from app.domain.republishing import offset_marked
 from app.domain.topic import Topic
 from app.log.factory import log_at
 from app.log.interface import MessageLog
-from app.schemata.fitting import Fitting, Refused
-from app.storage.offline_parts import Part, Said, part_taken
+from app.schemata.fitting import Fitting, RefusedValue
+from app.storage.offline_parts import OfflinePart, Said, part_taken
 from spark.work import LogPlace
 
 # An append takes no longer; whoever goes on with a partition waits until it is over.
@@ -60,14 +60,16 @@ class Republishing:
         async with opened as log:
             for index, found in groupby(rows, key=_partition_of):
                 with part_taken(self.database_url, self.claim, index) as part:
-                    feed = Feed(log, part, fitting, task_id=self.claim.job_id)
+                    feed = PartitionRepublisher(log, part, fitting, task_id=self.claim.job_id)
                     await feed.run(self.target.name, map(_record_of, found))
 
 
-class Feed:
+class PartitionRepublisher:
     """Publishes one partition of the source, from where that part of the task is."""
 
-    def __init__(self, log: MessageLog, part: Part, fitting: Fitting, *, task_id: str) -> None:
+    def __init__(
+        self, log: MessageLog, part: OfflinePart, fitting: Fitting, *, task_id: str
+    ) -> None:
         self._log = log
         self._part = part
         self._fitting = fitting
@@ -97,7 +99,7 @@ class Feed:
         index, now_ms = self._part.partition, time.time_ns() // 1_000_000
         fitted = [(each.offset, self._fitting.fit(each, index, now_ms=now_ms)) for each in batch]
         records = {at: each for at, each in fitted if isinstance(each, NewRecord)}
-        refused = [(at, each) for at, each in fitted if isinstance(each, Refused)]
+        refused = [(at, each) for at, each in fitted if isinstance(each, RefusedValue)]
         await self._append(target, [each for at, each in records.items() if at not in known])
         problem = next((f"{index}/{at}: {each.problem}" for at, each in refused), None)
         return Said(

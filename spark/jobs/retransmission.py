@@ -15,12 +15,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from app.domain.job import Claim, JobKind, JobResult
-from app.domain.retransmission import Only, Span
+from app.domain.retransmission import OffsetSpan, Only
 from app.storage.analytics_parts import RUNS
 from app.storage.offline_asked import topic_as_it_is
 from app.storage.resent_rows import other_retransmissions
 from app.storage.retransmission_choosing import (
-    Asked,
+    ChoiceRequest,
     Totals,
     asked_for,
     counts_of,
@@ -37,7 +37,7 @@ from spark.records import finished, resent, unsent_discards
 from spark.sinks import spread_to_database
 from spark.submitted import carry_out
 from spark.transforms.retransmission import (
-    Choice,
+    MessageChoice,
     chosen,
     each_once,
     ended,
@@ -77,7 +77,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     return replace(result, counts=counts)
 
 
-def looked_at(work: Work, asked: Asked) -> Sequence[Span]:
+def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
     """The offsets that it chooses messages of; none of discards, which it has; NotKnownError."""
     match asked.request.selection.only:
         case Only.ALL:
@@ -88,11 +88,13 @@ def looked_at(work: Work, asked: Asked) -> Sequence[Span]:
             return _traced(work, asked)
 
 
-def selected(session: SparkSession, work: Work, asked: Asked, *, read: Reached) -> DataFrame:
+def selected(
+    session: SparkSession, work: Work, asked: ChoiceRequest, *, read: Reached
+) -> DataFrame:
     """The messages that are asked for (columns CHOSEN)."""
     request, selection = asked.request, asked.request.selection
     url, whose = work.database_url, asked.subscription_id
-    choice = Choice(
+    choice = MessageChoice(
         topic=asked.topic,
         source=topic_as_it_is(url, asked.topic),
         filters=asked.filters + selection.filters,
@@ -118,7 +120,7 @@ def selected(session: SparkSession, work: Work, asked: Asked, *, read: Reached) 
 
 
 def _not_resent(
-    session: SparkSession, work: Work, asked: Asked, *, left: DataFrame, done: DataFrame
+    session: SparkSession, work: Work, asked: ChoiceRequest, *, left: DataFrame, done: DataFrame
 ) -> DataFrame:
     """What of it no other retransmission of the subscription has sent, or is sending."""
     url = work.database_url
@@ -145,7 +147,7 @@ def _is_archived(place: str, read: Reached) -> Column:
     return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - the same
 
 
-def _traced(work: Work, asked: Asked) -> list[Span]:
+def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
     """What of the spans the traces speak of; NotKnownError when some were lost since then."""
     if lost := lost_traces(work.database_url, asked.request.since):
         message = f"{lost} entries of traces were lost in that time: nobody knows what is missing"
@@ -157,7 +159,7 @@ def _traced(work: Work, asked: Asked) -> list[Span]:
     ]
 
 
-def _untraced(work: Work, asked: Asked, spans: Sequence[Span]) -> int:
+def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> int:
     """How many offsets were asked for, and not looked at; the log of the job says of where."""
     total = 0
     for wanted, traced in zip(asked.request.spans, spans, strict=True):

@@ -26,7 +26,7 @@ from spark.sinks import to_database, to_parquet
 from spark.submitted import carry_out
 from spark.transforms.differing import first_differing
 from spark.transforms.simulation import (
-    Judged,
+    JudgedMessages,
     arrivals,
     by_minute,
     by_second,
@@ -66,8 +66,8 @@ def run(session: SparkSession, work: Work) -> JobResult:
     return JobResult(counts=counts, output=work.output, samples=samples)
 
 
-def _judged(topic: str, request: SimulationRequest) -> Judged:
-    return Judged(
+def _judged(topic: str, request: SimulationRequest) -> JudgedMessages:
+    return JudgedMessages(
         topic=topic,
         since_ms=milliseconds(request.since),
         until_ms=milliseconds(request.until),

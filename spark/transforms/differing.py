@@ -18,7 +18,7 @@ from app.domain.simulation import ID_SHOWN_MAX
 Row = tuple[int, int, bool, int, int, str]
 
 
-class Differing:
+class DifferingSamples:
     """The messages seen so far that differ, at most SAMPLES_MAX of each kind."""
 
     def __init__(self) -> None:

@@ -11,8 +11,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from app.domain.job import Scope
-from app.domain.latency import Figure, Part
+from app.domain.job import JobScope
+from app.domain.latency import Figure, LatencyPart
 
 # A percentile is off by so small a part of the ranks at most; of fewer messages it is exact.
 _ACCURACY: Final = 10_000
@@ -24,7 +24,7 @@ _NAMES: Final = ("topic", "subscription_id", "subscription")
 _COUNTS: Final = ("messages", "delivered", "discarded", "unknown", "resent", "attempts", "within")
 
 
-def fates(entries: DataFrame, scope: Scope) -> DataFrame:
+def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     """What became of each message that was done with in the time of `scope`, in a row of its own.
 
     The first end counts: what comes once more after a crash was delivered before. All up to then is
@@ -48,10 +48,10 @@ def by_subscription(fates_known: DataFrame, slo: timedelta | None) -> DataFrame:
     counts = fates_known.groupBy(*_NAMES).agg(*_counted(slo), *_figures())
     percentiles = [
         F.col(f"{part}_percentiles")[number].alias(f"{part}_{figure}_us")
-        for part in Part
+        for part in LatencyPart
         for number, figure in enumerate(_PERCENTILES)
     ]
-    means = [f"{part}_{figure}_us" for part in Part for figure in (Figure.MEAN, Figure.MAX)]
+    means = [f"{part}_{figure}_us" for part in LatencyPart for figure in (Figure.MEAN, Figure.MAX)]
     return counts.select(*_NAMES, *_COUNTS, *means, *percentiles)
 
 
@@ -83,21 +83,21 @@ def _times() -> Sequence[Column]:
     timed = F.col("delivered") & ~F.col("resent") & F.col("published").isNotNull()
     total = F.col("ended") - F.col("published")
     parts = {
-        Part.TOTAL: total,
-        Part.QUEUED: F.col("queued"),
+        LatencyPart.TOTAL: total,
+        LatencyPart.QUEUED: F.col("queued"),
         # Two workers may have tried at once.
-        Part.WAITED: F.greatest(total - F.col("queued") - F.col("took"), F.lit(0)),
-        Part.CONNECT: F.col("connect"),
-        Part.SUBSCRIBER: F.col("took") - F.col("connect"),
+        LatencyPart.WAITED: F.greatest(total - F.col("queued") - F.col("took"), F.lit(0)),
+        LatencyPart.CONNECT: F.col("connect"),
+        LatencyPart.SUBSCRIBER: F.col("took") - F.col("connect"),
     }
-    return [F.when(timed, parts[part]).alias(part) for part in Part]
+    return [F.when(timed, parts[part]).alias(part) for part in LatencyPart]
 
 
 def _counted(slo: timedelta | None) -> Sequence[Column]:
     own = ~F.col("resent")
     within = F.lit(None).cast("bigint")
     if slo is not None:
-        within = F.count_if(F.col(Part.TOTAL) <= slo // _MICROSECOND)
+        within = F.count_if(F.col(LatencyPart.TOTAL) <= slo // _MICROSECOND)
     return (
         F.count_if(own).alias("messages"),
         F.count_if(own & F.col("delivered")).alias("delivered"),
@@ -113,7 +113,7 @@ def _figures() -> Sequence[Column]:
     shares = list(_PERCENTILES.values())
     return [
         figure
-        for part in Part
+        for part in LatencyPart
         for figure in (
             F.round(F.avg(part)).cast("bigint").alias(f"{part}_{Figure.MEAN}_us"),
             F.max(part).alias(f"{part}_{Figure.MAX}_us"),

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from app.domain.addressed import addressed_to
 from app.domain.commit import Ranges
-from app.domain.ledger import Book, Whose
+from app.domain.ledger import Book, RecordAudience
 from app.domain.message import HEADER_ADDRESSED
 from spark.batches import Batches, batch_of
 from spark.schemas import LEDGER_COUNTS, PLACED_DISCARDS
@@ -31,7 +31,7 @@ _Kind = tuple[int, bool, bool, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class LedgerAccount:
     """Whose ledger it is: its partitions between two looks, and what it has cancelled by then."""
 
     subscription_id: str
@@ -39,7 +39,7 @@ class Account:
     dropped: frozenset[str] = frozenset()
 
 
-def counted(messages: DataFrame, account: Account) -> DataFrame:
+def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
     """The records (columns MESSAGES) that the account is about, counted (LEDGER_COUNTS).
 
     There may be several rows of a kind: each is what one task has found.
@@ -50,7 +50,7 @@ def counted(messages: DataFrame, account: Account) -> DataFrame:
     return narrow.mapInArrow(_counting(account), LEDGER_COUNTS)
 
 
-def passed_discards(discards: DataFrame, account: Account) -> DataFrame:
+def passed_discards(discards: DataFrame, account: LedgerAccount) -> DataFrame:
     """The discards (columns PLACED_DISCARDS) at places that were passed between the looks."""
     return discards.mapInArrow(_keeping(account), PLACED_DISCARDS)
 
@@ -69,7 +69,7 @@ class _Places(NamedTuple):
     unfinished: Sequence[int]
 
 
-def _places(account: Account) -> Mapping[int, _Places]:
+def _places(account: LedgerAccount) -> Mapping[int, _Places]:
     return {
         book.closing.partition: _Places(
             carried=_edges(book.carried()),
@@ -89,7 +89,7 @@ def _within(edges: Sequence[int], offset: int) -> bool:
     return bisect_right(edges, offset) % 2 == 1
 
 
-def _counting(account: Account) -> Callable[[Batches], Batches]:
+def _counting(account: LedgerAccount) -> Callable[[Batches], Batches]:
     def count(batches: Batches) -> Batches:
         places = _places(account)
         found: Counter[_Kind] = Counter()
@@ -118,16 +118,18 @@ def _kind(there: _Places | None, partition: int, offset: int) -> tuple[int, bool
     return partition, carried, not _within(there.unfinished, offset)
 
 
-def _whose(header: bytes | None, account: Account) -> str:
+def _whose(header: bytes | None, account: LedgerAccount) -> str:
     addressed = None if header is None else addressed_to(header)
     if addressed is None:
-        return Whose.EVERYBODY.value
+        return RecordAudience.EVERYBODY.value
     if addressed.subscription_id != account.subscription_id:
-        return Whose.OTHERS.value
-    return (Whose.CANCELLED if addressed.job_id in account.dropped else Whose.RESENT).value
+        return RecordAudience.OTHERS.value
+    return (
+        RecordAudience.CANCELLED if addressed.job_id in account.dropped else RecordAudience.RESENT
+    ).value
 
 
-def _keeping(account: Account) -> Callable[[Batches], Batches]:
+def _keeping(account: LedgerAccount) -> Callable[[Batches], Batches]:
     def keep(batches: Batches) -> Batches:
         places = _places(account)
         for batch in batches:

@@ -27,7 +27,7 @@ _RUNS: Final = to_arrow_schema(RUNS, timezone="UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class MessageChoice:
     """Which messages of a topic: those that pass all of it. An empty tuple stands for all.
 
     Filters look at the JSON of Avro where `source` is the topic as it is.
@@ -40,7 +40,7 @@ class Choice:
     message_ids: tuple[str, ...] = ()
 
 
-def chosen(messages: DataFrame, choice: Choice) -> DataFrame:
+def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
     """The messages (columns CHOSEN) that pass the choice, and were meant for everybody.
 
     What was addressed to one subscription is no message of its own: it was sent before.
@@ -91,7 +91,7 @@ def runs(messages: DataFrame) -> DataFrame:
     return messages.mapInArrow(_joined, RUNS)
 
 
-def _choosing(choice: Choice) -> Callable[[Batches], Batches]:
+def _choosing(choice: MessageChoice) -> Callable[[Batches], Batches]:
     def choose(batches: Batches) -> Batches:
         chain = FilterChain(choice.filters, ParsedBodies())
         ids = frozenset(each.encode() for each in choice.message_ids)

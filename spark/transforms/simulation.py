@@ -21,7 +21,7 @@ from app.filtering.matching import FilterChain
 from app.schemata.messages import reading
 from spark.batches import Batches, batch_of
 from spark.schemas import ARRIVALS
-from spark.transforms.differing import Differing, Row
+from spark.transforms.differing import DifferingSamples, Row
 
 _ARRIVALS: Final = to_arrow_schema(ARRIVALS, timezone="UTC")
 _SUMMED: Final = ("read", "matched", "present", "added", "size")
@@ -29,7 +29,7 @@ _MINUTE: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedMessages:
     """Messages of a topic and a time (ms, the end exclusive), by proposed and present filters.
 
     Filters look at the JSON of Avro where `source` is the topic as it is.
@@ -48,7 +48,7 @@ class Judged:
         return self.proposed != self.present
 
 
-def arrivals(messages: DataFrame, judged: Judged) -> DataFrame:
+def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
     """How many messages of each second are wanted (columns ARRIVALS).
 
     What was addressed to one subscription is no message of its own. There may be several rows of a
@@ -107,7 +107,7 @@ def longest(waiting: DataFrame) -> DataFrame:
     )
 
 
-def _judging(judged: Judged) -> Callable[[Batches], Batches]:
+def _judging(judged: JudgedMessages) -> Callable[[Batches], Batches]:
     def judge(batches: Batches) -> Batches:
         proposed = FilterChain(judged.proposed, ParsedBodies())
         present = FilterChain(judged.present, ParsedBodies())
@@ -115,7 +115,7 @@ def _judging(judged: Judged) -> Callable[[Batches], Batches]:
             present = proposed
         message_of = reading(judged.source) if judged.source else Message
         found: dict[int, list[int]] = defaultdict(lambda: [0] * len(_SUMMED))
-        differing = Differing()
+        differing = DifferingSamples()
         for batch in batches:
             columns = (batch.column(name).to_pylist() for name in _READ)
             for values in zip(*columns, strict=True):
@@ -154,7 +154,7 @@ def _count(
 
 
 def _rows(
-    found: Mapping[int, Sequence[int]], differing: Differing
+    found: Mapping[int, Sequence[int]], differing: DifferingSamples
 ) -> Iterator[tuple[int | Sequence[Row] | None, ...]]:
     """One for each second, the first of them with what differs in all of them."""
     differ: Sequence[Row] | None = differing.rows() or None

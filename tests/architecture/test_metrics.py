@@ -13,7 +13,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.metrics import catalogue
-from app.metrics.catalogue import Kind
+from app.metrics.catalogue import MetricKind
 from app.metrics.documented import described
 from tests.architecture.tree import ROOT
 
@@ -102,7 +102,7 @@ def labels_of() -> Mapping[str, frozenset[str]]:
     found = dict(OWN)
     for metric in catalogue.ALL:
         labels = OF_SCRAPE | frozenset(metric.labels)
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             found[f"{metric.name}_bucket"] = labels | {"le"}
             found |= {f"{metric.name}_{end}": labels for end in ("sum", "count")}
         else:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from app.domain.job import Claim
 from spark.jobs import archive
-from spark.work import Progress, Work
+from spark.work import Work, WorkProgress
 from tests.benchmarks import growth
 from tests.benchmarks.figures import Report
 from tests.spark.archives import SCOPE
@@ -81,6 +81,6 @@ def done(session: SparkSession, url: str, place: Path) -> int:
         output=str(place / "out"),
         archive=str(place / "archive"),
         claim=Claim(job_id=uuid.uuid4().hex, attempt=1),
-        progress=Progress(),
+        progress=WorkProgress(),
     )
     return archive.run(session, work).counts["messages"]

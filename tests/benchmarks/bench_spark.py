@@ -16,7 +16,7 @@ import pytest
 
 from app.domain.filters import Filter, FilterType
 from app.domain.message import NewRecord
-from app.services.simulating import SimulationService, Wanted
+from app.services.simulating import SimulationService, WantedSimulation
 from app.storage.database import Database
 from spark.jobs import simulation
 from tests.benchmarks import growth
@@ -97,7 +97,7 @@ class _Jobs:
     async def _simulated(self, size: int) -> None:
         bench, now = self._bench, datetime.now(UTC)
         service = SimulationService(bench.database, bench.log)
-        wanted = Wanted(since=now - timedelta(hours=6), until=now, filters=(_A_TENTH,))
+        wanted = WantedSimulation(since=now - timedelta(hours=6), until=now, filters=(_A_TENTH,))
         await service.request(TOPIC, bench.subscription.name, wanted)
         job = await bench.taken()
         result = await asyncio.to_thread(simulation.run, bench.spark, bench.work(job))

@@ -15,13 +15,13 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from app.domain.job import JobResult, Scope
+from app.domain.job import JobResult, JobScope
 from app.domain.message import Partition
 from app.domain.trace import TraceSource
 from app.storage.database import Database
-from app.tracing.packing import Pack, Row
+from app.tracing.packing import Pack, TraceRow
 from spark.jobs import latency_analytics, undelivered_analytics
-from spark.work import Progress, Work
+from spark.work import Work, WorkProgress
 from tests.benchmarks import growth
 from tests.benchmarks.figures import Report
 from tests.spark.small import small_session
@@ -57,7 +57,7 @@ async def test_jobs_over_tables_take_time_that_grows_as_they_do(
 ) -> None:
     report = Report("spark-tables", "Spark jobs over tables of PostgreSQL")
     now = datetime.now(UTC)
-    lately = Scope(start=now - timedelta(hours=2), end=now, slo=timedelta(seconds=1))
+    lately = JobScope(start=now - timedelta(hours=2), end=now, slo=timedelta(seconds=1))
     undelivered, latency = dict[int, float](), dict[int, float]()
     traces = _Traces(database, lately)
     with small_session(tmp_path, conf={}, memory="1g") as session:
@@ -78,14 +78,14 @@ class _Jobs:
         self._url = url
         self._place = place
 
-    def timed(self, run: Run, scope: Scope, messages: int) -> float:
+    def timed(self, run: Run, scope: JobScope, messages: int) -> float:
         """How many seconds it takes; it finds so many."""
         work = Work(
             database_url=self._url,
             scope=scope,
             output=f"{self._place}/{run.__module__}",
             claim=None,
-            progress=Progress(),
+            progress=WorkProgress(),
         )
         started = time.perf_counter()
         assert run(self._session, work).counts["messages"] == messages
@@ -102,7 +102,7 @@ def filled(url: str, size: int) -> None:
 class _Traces:
     """Deliveries to ten subscriptions, in equal steps from the start of a scope to its end."""
 
-    def __init__(self, database: Database, scope: Scope) -> None:
+    def __init__(self, database: Database, scope: JobScope) -> None:
         self._store = DatabaseTraces(database, kept=timedelta(days=7), bytes_max=ROOM)
         self._first = int(scope.start.timestamp() * 1e6)
         self._length = (scope.end - scope.start) / timedelta(microseconds=1)
@@ -136,8 +136,8 @@ class _Traces:
         self._there = size
 
     @staticmethod
-    def _delivery(number: int, at: int) -> Row:
-        return Row(
+    def _delivery(number: int, at: int) -> TraceRow:
+        return TraceRow(
             source=number % 10,
             at=at,
             status="SUCCESS",

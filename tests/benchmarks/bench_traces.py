@@ -25,7 +25,7 @@ from app.domain.message import NewRecord, Partition, Record
 from app.domain.trace import TraceSource
 from app.domain.undelivered import UndeliveredFilter
 from app.services.traces import TraceService
-from app.services.undelivered import UndeliveredService, Wanted
+from app.services.undelivered import UndeliveredRequest, UndeliveredService
 from app.storage.database import Database, open_database
 from app.storage.trace_days import TraceDays
 from app.storage.undelivered import UndeliveredRepository
@@ -72,7 +72,7 @@ async def _measured(url: str, report: Report) -> None:
             found = await _recorded(database, store, records, stream=stream)
             report.add(f"recording, {times} entries a message", [found])
         traces, undelivered = TraceService(database), UndeliveredService(database)
-        page = Wanted(asked=UndeliveredFilter(status=400), limit=100)
+        page = UndeliveredRequest(asked=UndeliveredFilter(status=400), limit=100)
 
         async def look_up() -> None:
             await traces.of_message(_dice.choice(_ids))

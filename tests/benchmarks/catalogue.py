@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.health import Indicator, Problem
 from app.domain.owner import Owner
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.storage.changes import ChangeFeed
@@ -144,10 +144,12 @@ async def _add_subscriptions(session: AsyncSession, subscriptions: Sequence[Subs
 
 def _values(statement: str, one_in: int) -> dict[str, object]:
     problem = Problem(code=Indicator.LAGGING, description="The oldest message is 720 s old")
-    bad = Standing(lag=900, lag_time=timedelta(seconds=720), drain=None, problems=(problem,))
+    bad = SubscriptionHealth(
+        lag=900, lag_time=timedelta(seconds=720), drain=None, problems=(problem,)
+    )
     values = {
         "one_in": one_in,
         "bad": orjson.dumps(to_json(bad)).decode(),
-        "good": orjson.dumps(to_json(Standing())).decode(),
+        "good": orjson.dumps(to_json(SubscriptionHealth())).decode(),
     }
     return {name: value for name, value in values.items() if f":{name}" in statement}

@@ -12,7 +12,7 @@ from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy
 from workers.consumer.cursor import Cursor
-from workers.consumer.retries import Job, RetryPark
+from workers.consumer.retries import DeliveryJob, RetryPark
 from workers.delivery.deferral import Deferral
 from workers.delivery.pace import Landed, Pace
 from workers.delivery.share import Share
@@ -108,18 +108,18 @@ class _Line:
         self._cursor = Cursor(Owner(), Partition("t", 0), Progress(subscription_id="s", offset=0))
         self.sent = Sent()
 
-    def next(self, now: float, deferral: Deferral) -> Job | None:
+    def next(self, now: float, deferral: Deferral) -> DeliveryJob | None:
         if self.park.has_put_off(now) and not deferral.tries_another:
             return self.park.take_put_off()
         if self.sent.opened == self._left:
             return self.park.take(now)
         message = Message(Record(self.sent.opened, 0, None, b"", []), self._cursor.partition)
         self.sent.opened += 1
-        job = Job(message, self._cursor, now + self._policy.message_ttl.total_seconds())
+        job = DeliveryJob(message, self._cursor, now + self._policy.message_ttl.total_seconds())
         job.due = now
         return job
 
-    def retry(self, job: Job, after: float, now: float) -> None:
+    def retry(self, job: DeliveryJob, after: float, now: float) -> None:
         asked = timedelta(seconds=after)
         delay = retry_delay(self._policy, backoffs=0, retry_after=asked, jitter=0.5)
         due = now + delay.total_seconds()
@@ -143,7 +143,7 @@ def send(
     pace, deferral, line = Pace(policy, 0.0), Deferral(), _Line(policy, messages)
     pace.share(Share.owned(rate, {0}, 1), 0.0)
     dice, now = random.Random(1), 0.0
-    in_air: list[tuple[float, int, Job, float | None]] = []
+    in_air: list[tuple[float, int, DeliveryJob, float | None]] = []
     while now < seconds:
         wait = max(deferral.wait(now) if deferral.active else 0.0, pace.wait(now))
         job = line.next(now, deferral) if wait <= 0 else None
@@ -166,7 +166,13 @@ def send(
 
 
 def _land(
-    line: _Line, job: Job, asked: float | None, *, now: float, pace: Pace, deferral: Deferral
+    line: _Line,
+    job: DeliveryJob,
+    asked: float | None,
+    *,
+    now: float,
+    pace: Pace,
+    deferral: Deferral,
 ) -> None:
     outcome: Outcome = Delivered(status=200)
     if asked is not None:

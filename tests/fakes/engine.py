@@ -3,7 +3,7 @@
 from threading import Event
 
 from app.domain.job import Job, JobResult
-from spark.work import Progress
+from spark.work import WorkProgress
 
 PATIENCE_S = 60.0
 
@@ -24,7 +24,7 @@ class FakeEngine:
         self.jobs: list[Job] = []
         self.cancels = 0
 
-    def run(self, job: Job, progress: Progress) -> JobResult:
+    def run(self, job: Job, progress: WorkProgress) -> JobResult:
         self.jobs.append(job)
         progress.step("counting", done=0.5, until=0.9)
         self.begun.set()

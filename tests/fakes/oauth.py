@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from app.domain.oauth import OAuthPolicy, OAuthProvider
 from tests.fakes.subscriber import PATIENCE_S, Received, Reply, Subscriber
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 
 POLICY = OAuthPolicy(provider_name="login", scope="orders.write")
 
@@ -47,7 +47,9 @@ class Answers:
         self.waiting: list[asyncio.Future[RawAnswer]] = []
         self._asked = asyncio.Event()
 
-    async def exchange(self, origin: Origin, payload: bytes, *, total_s: float) -> RawAnswer:
+    async def exchange(
+        self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
+    ) -> RawAnswer:
         del origin, total_s
         self.requests.append(payload)
         answer: asyncio.Future[RawAnswer] = asyncio.get_running_loop().create_future()

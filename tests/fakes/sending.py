@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Record
-from app.domain.retransmission import RetransmissionState, Run, Sent
+from app.domain.retransmission import MessageRun, RetransmissionState, Sent
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
@@ -18,7 +18,7 @@ class Kept:
     """One retransmission."""
 
     sending: Sending
-    runs: Sequence[Run] = ()
+    runs: Sequence[MessageRun] = ()
     # Of a partition, what only the archive has.
     archived: Mapping[int, Sequence[Record]] = field(default_factory=dict)
     state: RetransmissionState = RetransmissionState.SENDING
@@ -112,7 +112,7 @@ class WorkerSendings:
 
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
-    ) -> Sequence[Run]:
+    ) -> Sequence[MessageRun]:
         runs = sorted(self._all.kept[sending.id].runs, key=lambda run: run.start)
         found = [run for run in runs if run.partition == partition and run.end > offset]
         return found[:limit]
@@ -121,7 +121,7 @@ class WorkerSendings:
         return {row: self._all.discards[row] for row in rows if row in self._all.discards}
 
     async def archived(
-        self, sending: Sending, run: Run, *, first: int, limit: int
+        self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]:
         records = self._all.kept[sending.id].archived.get(run.partition, ())
         return [each for each in records if first <= each.offset < run.end][:limit]

@@ -35,7 +35,7 @@ from workers.consumer.committer import HOLD_MAX
 from workers.consumer.lines import Endpoints
 from workers.delivery.flight import Landing
 from workers.main import Seams, Worker
-from workers.reading.registered import Registry  # noqa: TC001 - hidden types help nobody
+from workers.reading.registered import RegistryLookup  # noqa: TC001 - hidden types help nobody
 from workers.recorder.traces import StoredStats
 from workers.telemetry.figures import Connections  # noqa: TC001 - hidden types help nobody
 from workers.telemetry.observed import Observer  # noqa: TC001 - the same
@@ -315,7 +315,7 @@ class World:
         self.connections: Connections | None = None
         self.metrics_names_max = 100
         self.spans: SpanBuffer | None = None
-        self.registry: Registry | None = None
+        self.registry: RegistryLookup | None = None
         self.memory = MemoryLog()
         self.log: MessageLog = log or self.memory
         self.plane = ControlPlane()

@@ -10,19 +10,19 @@ from typing import Any
 from sqlalchemy import select, update
 
 from app.domain.archive import OfflineStorage
-from app.domain.job import Job, JobKind, JobResult, Scope
+from app.domain.job import Job, JobKind, JobResult, JobScope
 from app.services.jobs import JobService
 from app.storage.archive_models import KEPT, ArchiveFolderRow, ArchivePieceRow
-from app.storage.archive_parts import Patience
+from app.storage.archive_parts import FileRetention
 from app.storage.topics import TopicRepository
 from spark.archives import read_archived
 from spark.jobs import archive
-from spark.work import Progress
+from spark.work import WorkProgress
 from tests.integration.storage.builders import NOON, TOPIC
 from tests.spark.retransmissions import Bench
 
-SCOPE = Scope(start=NOON - timedelta(hours=1), end=NOON)
-AT_ONCE = Patience(dropped_for=timedelta(0), abandoned_for=timedelta(0))
+SCOPE = JobScope(start=NOON - timedelta(hours=1), end=NOON)
+AT_ONCE = FileRetention(dropped_for=timedelta(0), abandoned_for=timedelta(0))
 
 
 async def archived(bench: Bench, storage: OfflineStorage | None = None) -> None:
@@ -41,7 +41,11 @@ async def asked(bench: Bench) -> Job:
 
 
 async def written(
-    bench: Bench, job: Job, patience: Patience | None = None, *, progress: Progress | None = None
+    bench: Bench,
+    job: Job,
+    patience: FileRetention | None = None,
+    *,
+    progress: WorkProgress | None = None,
 ) -> JobResult:
     """What the job has made, which does not count yet."""
     work = replace(bench.work(job), archive=bench.archive or f"{bench.output}/archive")
@@ -49,7 +53,7 @@ async def written(
     return await asyncio.to_thread(archive.run, bench.spark, work, patience=patience)
 
 
-class Watched(Progress):
+class Watched(WorkProgress):
     """Does something as soon as an archive's job knows what is new of its topic."""
 
     def __init__(self, then: Callable[[], object]) -> None:
@@ -62,7 +66,7 @@ class Watched(Progress):
             self._then()
 
 
-async def done(bench: Bench, patience: Patience | None = None) -> JobResult:
+async def done(bench: Bench, patience: FileRetention | None = None) -> JobResult:
     """Have all that is new archived."""
     job = await asked(bench)
     result = await written(bench, job, patience)

@@ -19,7 +19,7 @@ from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.log.interface import Committed, MessageLog, Position
 from app.services.applied import AppliedChanges
-from app.services.retransmission_spans import Wanted
+from app.services.retransmission_spans import WantedSpans
 from app.services.retransmitting import RetransmissionService
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
@@ -27,7 +27,7 @@ from app.storage.retransmission_models import RetransmissionRunRow
 from app.storage.subscriptions import SubscriptionRepository
 from spark.jobs import retransmission
 from spark.store import DatabaseJobs
-from spark.work import LogPlace, Progress, Work
+from spark.work import LogPlace, Work, WorkProgress
 from tests.contract.harness import Harness
 from tests.contract.logs import a_topic, eventually
 from tests.integration.storage.builders import TOPIC, a_subscription, add_topic, an_undelivered
@@ -99,7 +99,7 @@ class Bench:
             if name in wanted
         }
         settings = {"since": datetime.now(UTC) - AGO, **wanted}
-        asked = Wanted(**settings, selection=Selection(only=only, **selection))
+        asked = WantedSpans(**settings, selection=Selection(only=only, **selection))
         seen = await self.service.request(TOPIC, self.subscription.name, asked)
         return seen.items[0]
 
@@ -118,7 +118,7 @@ class Bench:
             scope=job.scope,
             output=str(self.output),
             claim=job.claim,
-            progress=Progress(),
+            progress=WorkProgress(),
             log=self.place,
         )
 

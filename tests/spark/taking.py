@@ -3,14 +3,14 @@
 from datetime import timedelta
 from typing import Final
 
-from app.domain.job import Job, JobKind, Scope
+from app.domain.job import Job, JobKind, JobScope
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 
 LEASE: Final = timedelta(minutes=5)
 
 
-async def taken(database: Database, kind: JobKind, scope: Scope) -> Job:
+async def taken(database: Database, kind: JobKind, scope: JobScope) -> Job:
     """A job that was asked for, and that a runner has."""
     async with database.transaction() as session:
         jobs = JobRepository(session)

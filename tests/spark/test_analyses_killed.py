@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.config import Settings
-from app.domain.job import Job, JobKind, JobState, Scope
+from app.domain.job import Job, JobKind, JobScope, JobState
 from app.services.analytics import AnalyticsService, Question
-from app.services.simulating import SimulationService, Wanted
+from app.services.simulating import SimulationService, WantedSimulation
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.notices import JOBS, listen
@@ -36,10 +36,10 @@ TABLES = ("analytics_latency", "simulated_minutes")
 async def asked_for(bench: Bench, start: datetime) -> tuple[str, str]:
     """A latency analysis and a simulation."""
     async with bench.database.transaction() as session:
-        scope = Scope(start=start, end=start + HOUR)
+        scope = JobScope(start=start, end=start + HOUR)
         latency = await JobRepository(session).add(JobKind.LATENCY_ANALYTICS, scope)
     now = datetime.now(UTC)
-    wanted = Wanted(since=now - HOUR, until=now + timedelta(seconds=1))
+    wanted = WantedSimulation(since=now - HOUR, until=now + timedelta(seconds=1))
     service = SimulationService(bench.database, bench.log)
     [simulation] = (await service.request(TOPIC, bench.subscription.name, wanted)).jobs
     return latency.id, simulation.id

@@ -13,20 +13,20 @@ from pyspark.sql import SparkSession
 from sqlalchemy import insert
 
 from app.config import Settings
-from app.domain.job import Job, JobKind, Scope
-from app.domain.latency import Figure, Part
+from app.domain.job import Job, JobKind, JobScope
+from app.domain.latency import Figure, LatencyPart
 from app.domain.reach import milliseconds
 from app.services.analytics import AnalyticsService, Question
 from app.storage.database import Database, open_database
 from app.storage.jobs import JobRepository
 from app.storage.latency_rows import SLICES_MAX, first_traced, slices
 from app.storage.trace_tables import TRACE_LOSSES
-from app.tracing.packing import Row
+from app.tracing.packing import TraceRow
 from spark.engine import SparkEngine
 from spark.jobs import latency_analytics
 from spark.store import DatabaseJobs
 from spark.traces import traced
-from spark.work import Progress
+from spark.work import WorkProgress
 from tests.integration.storage.test_traces import a_pack, a_row, micros, record_by_rows, stored
 from tests.spark.taking import taken, taken_again
 
@@ -39,7 +39,7 @@ HOUR = timedelta(hours=1)
 BILLING, AUDIT, PUBLISHED = 0, 1, 2
 
 
-def ended(at: datetime, offset: int, **settings: Any) -> Row:  # noqa: ANN401 - fields of the value
+def ended(at: datetime, offset: int, **settings: Any) -> TraceRow:  # noqa: ANN401 - fields of the value
     """A first attempt that is over: a second in the log, half of one to wait, a tenth to send."""
     times = {"queued": 1_000_000, "waited": 500_000, "took": 100_000}
     return a_row("m", at=micros(at), offset=offset, **{**times, **settings})
@@ -76,19 +76,19 @@ async def test_a_job_says_how_long_messages_took_to_each_subscription(
 ) -> None:
     """Its first runner, which was believed dead, changes nothing."""
     start = datetime.now(UTC).replace(minute=30, second=0, microsecond=0) - 3 * HOUR
-    scope = Scope(start=start, end=start + HOUR, slo=2 * SECOND)
+    scope = JobScope(start=start, end=start + HOUR, slo=2 * SECOND)
     await recorded(database, start)
     engine = SparkEngine(
         Settings(spark_output=str(tmp_path)), database_url=postgres_url, start=lambda _: spark
     )
     lost = await taken(database, JobKind.LATENCY_ANALYTICS, scope)
-    await asyncio.to_thread(engine.run, lost, Progress())
+    await asyncio.to_thread(engine.run, lost, WorkProgress())
     job = await taken_again(database, lost)
-    result = await asyncio.to_thread(engine.run, job, Progress())
+    result = await asyncio.to_thread(engine.run, job, WorkProgress())
     # Only what it hears of its jobs is the notices': this one hears nothing.
     store = DatabaseJobs(database, notices=None, runner="r-2")  # type: ignore[arg-type]  # not used
     assert await store.finish(job.claim, result)
-    await asyncio.to_thread(engine.run, lost, Progress())
+    await asyncio.to_thread(engine.run, lost, WorkProgress())
 
     # Since twenty minutes before.
     covered = {"coveredFrom": milliseconds(start)}
@@ -100,11 +100,11 @@ async def test_a_job_says_how_long_messages_took_to_each_subscription(
     assert (billing.delivered, billing.discarded, billing.unknown) == (22, 0, 1)
     assert (billing.resent, billing.attempts, billing.within) == (1, 23, 20)
     assert billing.attained == 20 / 21
-    total = billing.times[Part.TOTAL]
+    total = billing.times[LatencyPart.TOTAL]
     assert total[Figure.P50] == 1.6 * SECOND
     assert total[Figure.MAX] == 30 * MINUTE + 1.6 * SECOND
-    assert billing.times[Part.WAITED][Figure.MAX] == 30 * MINUTE + 0.4 * SECOND
-    parts = (Part.QUEUED, Part.WAITED, Part.CONNECT, Part.SUBSCRIBER)
+    assert billing.times[LatencyPart.WAITED][Figure.MAX] == 30 * MINUTE + 0.4 * SECOND
+    parts = (LatencyPart.QUEUED, LatencyPart.WAITED, LatencyPart.CONNECT, LatencyPart.SUBSCRIBER)
     means = sum((billing.times[part][Figure.MEAN] for part in parts), timedelta())
     assert abs(means - total[Figure.MEAN]) < timedelta(microseconds=4)
     kept = spark.read.parquet(f"{result.output}/latency").orderBy("subscription")
@@ -116,7 +116,7 @@ async def test_a_job_on_one_subscription_reads_no_other(
 ) -> None:
     start = datetime.now(UTC).replace(minute=30, second=0, microsecond=0) - 3 * HOUR
     await recorded(database, start)
-    audit = Scope(start=start, end=start + HOUR, topic="shop.orders", subscription="audit")
+    audit = JobScope(start=start, end=start + HOUR, topic="shop.orders", subscription="audit")
     found = traced(spark, postgres_url, audit)
     assert [row.offset for row in found.select("offset").collect()] == [31]
     assert traced(spark, postgres_url, replace(audit, topic="shop.returns")).isEmpty()
@@ -155,7 +155,7 @@ def test_a_requested_job_is_done_by_spark_submit(
     monkeypatch.setenv("ANGELIA_DATABASE_URL", postgres_url)
     monkeypatch.setenv("ANGELIA_SPARK_OUTPUT", str(tmp_path))
     end = datetime.now(UTC)
-    job = asyncio.run(requested(postgres_url, Scope(start=end - HOUR, end=end)))
+    job = asyncio.run(requested(postgres_url, JobScope(start=end - HOUR, end=end)))
     with pytest.raises(SystemExit) as ended_with:
         latency_analytics.main(["--job", job.id])
     assert ended_with.value.code == 0
@@ -168,7 +168,7 @@ def test_a_requested_job_is_done_by_spark_submit(
     assert not spark.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - PySpark does not tell
 
 
-async def requested(url: str, scope: Scope) -> Job:
+async def requested(url: str, scope: JobScope) -> Job:
     async with open_database(url) as database, database.transaction() as session:
         return await JobRepository(session).add(JobKind.LATENCY_ANALYTICS, scope)
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from app.domain.job import Scope
-from app.domain.latency import Figure, Part
+from app.domain.job import JobScope
+from app.domain.latency import Figure, LatencyPart
 from spark.schemas import TRACED
 from spark.transforms.latency import by_subscription, fates
 from tests.spark.discards import rows_of
@@ -20,7 +20,7 @@ from tests.spark.plans import plan_of
 pytestmark = pytest.mark.timeout(400)
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-HOUR = Scope(start=NOON, end=NOON + timedelta(hours=1))
+HOUR = JobScope(start=NOON, end=NOON + timedelta(hours=1))
 SECOND = 1_000_000
 AT = 1_767_268_800 * SECOND
 TIMES = ("total", "queued", "waited", "connect", "subscriber")
@@ -200,20 +200,22 @@ def test_figures_are_exact_where_messages_are_few(spark: SparkSession) -> None:
     entries.append(a_discard(1_000, 0, offset=901))
     found = by_subscription(fates(frame(spark, entries), HOUR), None)
 
-    def figures(part: Part) -> tuple[Any, ...]:
+    def figures(part: LatencyPart) -> tuple[Any, ...]:
         [row] = rows_of(found, *(f"{part}_{figure}_us" for figure in Figure))
         return row
 
-    assert figures(Part.QUEUED) == tuple(round(n * SECOND) for n in (100.5, 100, 190, 198, 200))
-    assert figures(Part.TOTAL)[1:] == tuple(n * SECOND + n for n in (100, 190, 198, 200))
-    assert figures(Part.WAITED) == (0, 0, 0, 0, 0)
-    assert figures(Part.CONNECT) == (5, 0, 0, 198, 200)
-    assert figures(Part.SUBSCRIBER) == (96, 95, 185, 193, 195)
+    assert figures(LatencyPart.QUEUED) == tuple(
+        round(n * SECOND) for n in (100.5, 100, 190, 198, 200)
+    )
+    assert figures(LatencyPart.TOTAL)[1:] == tuple(n * SECOND + n for n in (100, 190, 198, 200))
+    assert figures(LatencyPart.WAITED) == (0, 0, 0, 0, 0)
+    assert figures(LatencyPart.CONNECT) == (5, 0, 0, 198, 200)
+    assert figures(LatencyPart.SUBSCRIBER) == (96, 95, 185, 193, 195)
 
 
 def test_a_subscription_of_discards_has_no_times(spark: SparkSession) -> None:
     found = by_subscription(fates(frame(spark, [a_discard(1, 0)]), HOUR), timedelta(seconds=1))
-    figures = [f"{part}_{figure}_us" for part in Part for figure in Figure]
+    figures = [f"{part}_{figure}_us" for part in LatencyPart for figure in Figure]
     assert rows_of(found, *figures) == [(None,) * len(figures)]
 
 

@@ -13,7 +13,7 @@ from app.storage.jobs import JobRepository
 from app.storage.ledger_rows import ledger_asked_for
 from app.storage.undelivered import UndeliveredRepository
 from spark.records import messages
-from spark.transforms.ledger import Account, counted
+from spark.transforms.ledger import LedgerAccount, counted
 from tests.contract.harness import Harness
 from tests.integration.storage.builders import TOPIC
 from tests.spark.archives import archived
@@ -176,7 +176,7 @@ async def test_tasks_share_the_offsets_and_nothing_is_shuffled(books: Books) -> 
     job = await books.asked()
     _, topic, request = ledger_asked_for(books.bench.url, job.id)
     spans = [span for span in spans_of(topic, request) if span.start < span.end]
-    account = Account(subscription_id="s", books=tuple(books_of(request)))
+    account = LedgerAccount(subscription_id="s", books=tuple(books_of(request)))
     work = books.bench.work(job)
     read = messages(books.bench.spark, work.database_url, log=work.log, spans=spans)
     found = counted(read, account)

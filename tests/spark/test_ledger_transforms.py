@@ -9,7 +9,7 @@ from app.domain.addressed import Addressed
 from app.domain.ledger import Book, Mark
 from app.domain.message import HEADER_ADDRESSED
 from spark.schemas import MESSAGES, PLACED_DISCARDS
-from spark.transforms.ledger import Account, counted, discards_by_reason, passed_discards
+from spark.transforms.ledger import LedgerAccount, counted, discards_by_reason, passed_discards
 from tests.spark.discards import rows_of
 from tests.spark.plans import plan_of
 from tests.spark.test_retransmission_transforms import a_message, frame
@@ -28,8 +28,10 @@ def a_book(partition: int = 0) -> Book:
     return Book(opening=opening, closing=closing)
 
 
-def an_account(*books: Book) -> Account:
-    return Account(subscription_id=OURS, books=books or (a_book(),), dropped=frozenset({DROPPED}))
+def an_account(*books: Book) -> LedgerAccount:
+    return LedgerAccount(
+        subscription_id=OURS, books=books or (a_book(),), dropped=frozenset({DROPPED})
+    )
 
 
 def addressed(offset: int, header: bytes | None, **columns: Any) -> dict[str, Any]:  # noqa: ANN401 - any column
@@ -91,15 +93,15 @@ def test_each_partition_counts_for_itself_and_others_for_none(spark: SparkSessio
     assert rows_of(sums, "*") == [(0, True, 1), (1, False, 1), (1, True, 1)]
 
 
-@pytest.mark.parametrize("account", [an_account(), Account(subscription_id=OURS, books=())])
-def test_nothing_is_made_of_nothing(spark: SparkSession, account: Account) -> None:
+@pytest.mark.parametrize("account", [an_account(), LedgerAccount(subscription_id=OURS, books=())])
+def test_nothing_is_made_of_nothing(spark: SparkSession, account: LedgerAccount) -> None:
     assert rows_of(counted(frame(spark, [], MESSAGES), account), "*") == []
     discards = passed_discards(frame(spark, [], PLACED_DISCARDS), account)
     assert rows_of(discards_by_reason(discards), "*") == []
 
 
 def test_what_no_book_is_about_counts_nowhere(spark: SparkSession) -> None:
-    account = Account(subscription_id=OURS, books=())
+    account = LedgerAccount(subscription_id=OURS, books=())
     assert rows_of(counted(frame(spark, [a_message(7)], MESSAGES), account), "*") == []
     discards = frame(spark, [a_discard(7)], PLACED_DISCARDS)
     assert rows_of(passed_discards(discards, account), "*") == []

@@ -15,7 +15,7 @@ from app.domain.addressed import Addressed
 from app.domain.job import Job, JobResult
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord, Record
 from app.domain.republishing import RepublishRequest, RepublishTask
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 from app.services.offline import OfflineService
 from app.storage.database import Database
 from app.storage.notices import JOBS, listen
@@ -124,7 +124,7 @@ async def test_messages_of_a_time_are_published_once_wherever_they_are(
 
 
 def a_request(until: datetime) -> RepublishRequest:
-    spans = tuple(Span(topic=TOPIC, partition=index, start=0, end=100) for index in range(3))
+    spans = tuple(OffsetSpan(topic=TOPIC, partition=index, start=0, end=100) for index in range(3))
     return RepublishRequest(source=TOPIC, target=AGAIN, since=SINCE, until=until, spans=spans)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from app.domain.reach import Times
 from app.domain.republishing import RepublishRequest
-from app.domain.retransmission import SAMPLES_MAX, Span
+from app.domain.retransmission import SAMPLES_MAX, OffsetSpan
 from spark.archives import archived_messages, write_archived
 from spark.jobs.archive import into_files
 from spark.jobs.offline_retransmission import in_order
@@ -19,7 +19,7 @@ from spark.records import SPAN_MAX, messages
 from spark.schemas import CHOSEN, DISCARDS, MESSAGES, PLACES
 from spark.transforms.archive import placed
 from spark.transforms.differing import first_differing
-from spark.transforms.retransmission import Choice, chosen, first_chosen, missing
+from spark.transforms.retransmission import MessageChoice, chosen, first_chosen, missing
 from spark.transforms.simulation import arrivals
 from spark.transforms.undelivered import CLUSTERS_MAX, clustered, described
 from spark.work import LogPlace
@@ -31,7 +31,9 @@ from tests.spark.test_simulation_transforms import HOUR, a_message, frame
 pytestmark = pytest.mark.timeout(400)
 
 LONG = (("0", 3 * SPAN_MAX), ("1", SPAN_MAX + 1), ("2", 1))
-SPANS = tuple(Span(topic="shop.orders", partition=int(n), start=0, end=end) for n, end in LONG)
+SPANS = tuple(
+    OffsetSpan(topic="shop.orders", partition=int(n), start=0, end=end) for n, end in LONG
+)
 IN_LOG = 3 + 2 + 1
 AN_HOUR = RepublishRequest(
     source="shop.orders",
@@ -69,7 +71,7 @@ def test_examples_of_a_simulation_are_chosen_by_the_tasks_that_have_them(log: Da
 
 
 def test_a_dry_run_takes_its_first_messages_out_of_all_tasks(log: DataFrame) -> None:
-    plan = plan_of(first_chosen(chosen(log, Choice(topic="shop.orders"))))
+    plan = plan_of(first_chosen(chosen(log, MessageChoice(topic="shop.orders"))))
     assert f"TakeOrderedAndProject(limit={SAMPLES_MAX}" in plan
     assert "Exchange" not in plan
 
@@ -77,7 +79,7 @@ def test_a_dry_run_takes_its_first_messages_out_of_all_tasks(log: DataFrame) -> 
 def test_what_is_missing_is_found_by_places_and_no_body_is_shuffled(
     spark: SparkSession, log: DataFrame
 ) -> None:
-    candidates = chosen(log, Choice(topic="shop.orders"))
+    candidates = chosen(log, MessageChoice(topic="shop.orders"))
     done = spark.createDataFrame([], PLACES)
     for found in (missing(candidates, done), missing(candidates, done).hint("shuffle_hash")):
         assert set(shuffles(found)) <= {"hashpartitioning(partition, offset, 2)", "SinglePartition"}
@@ -103,7 +105,7 @@ def test_the_archive_is_read_in_its_files_and_not_beyond_what_is_wanted(
 ) -> None:
     rows = [a_message(n) for n in range(10)]
     write_archived(placed(frame(spark, rows, MESSAGES)), f"{tmp_path}/archive")
-    span = Span(topic="shop.orders", partition=0, start=3, end=7)
+    span = OffsetSpan(topic="shop.orders", partition=0, start=3, end=7)
     times = Times(since_ms=HOUR.since_ms)
     found = archived_messages(spark, [f"{tmp_path}/archive"], spans=[span], times=times)
     plan = plan_of(found)

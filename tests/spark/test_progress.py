@@ -21,7 +21,7 @@ from spark.runner import Runner
 from spark.steps import FIRST_SHARE
 from spark.store import DatabaseJobs
 from spark.tasks import SessionJobs
-from spark.work import Progress
+from spark.work import WorkProgress
 from tests.contract.logs import eventually
 from tests.integration.jobs.test_runner import BRISK
 from tests.integration.storage.builders import an_undelivered
@@ -53,7 +53,7 @@ class HeldUp:
 async def test_a_step_is_as_far_as_its_tasks_are_completed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    pipe, progress, jobs = tmp_path / "pipe", Progress(), SessionJobs(spark)
+    pipe, progress, jobs = tmp_path / "pipe", WorkProgress(), SessionJobs(spark)
     os.mkfifo(pipe)
     spark.range(3).count()
     progress.watch(jobs)

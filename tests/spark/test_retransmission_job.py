@@ -11,7 +11,7 @@ from app.domain.addressed import Addressed
 from app.domain.errors import ValidationFailedError
 from app.domain.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
-from app.domain.retransmission import Only, RetransmissionState, Sent, Span
+from app.domain.retransmission import OffsetSpan, Only, RetransmissionState, Sent
 from app.domain.trace import TraceSource, TrackingMode
 from app.log.interface import Position
 from app.storage.jobs import JobRepository
@@ -239,7 +239,7 @@ async def test_a_topic_without_messages_has_none_to_send_again(bench: Bench) -> 
 
 
 def test_long_partitions_are_read_by_several_tasks() -> None:
-    span = Span(topic="t", partition=3, start=5, end=5 + 2 * SPAN_MAX + 1)
+    span = OffsetSpan(topic="t", partition=3, start=5, end=5 + 2 * SPAN_MAX + 1)
     found = parts_of(span)
     assert [(part.start, part.end) for part in found] == [
         (5, 5 + SPAN_MAX), (5 + SPAN_MAX, 5 + 2 * SPAN_MAX), (5 + 2 * SPAN_MAX, span.end),

@@ -15,14 +15,14 @@ from app.domain.schema import ContentType
 from app.domain.topic import Topic
 from app.schemata.versions import first_schema
 from spark.schemas import CHOSEN, MESSAGES, PLACES
-from spark.transforms.retransmission import Choice, chosen, each_once, missing, runs
-from spark.transforms.simulation import Judged, arrivals, by_second
+from spark.transforms.retransmission import MessageChoice, chosen, each_once, missing, runs
+from spark.transforms.simulation import JudgedMessages, arrivals, by_second
 from tests.spark.discards import rows_of
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
-ALL = Choice(topic="shop.orders")
+ALL = MessageChoice(topic="shop.orders")
 
 
 def frame(spark: SparkSession, rows: Sequence[dict[str, Any]], columns: StructType) -> DataFrame:
@@ -89,7 +89,7 @@ def test_filters_keys_and_ids_all_hold(spark: SparkSession) -> None:
         a_message(5),
         a_message(6, key=b"k", headers=[{"key": "id", "value": b"m-1"}]),
     ]
-    choice = Choice(topic="t", filters=(path,), keys=("k",), message_ids=("m-1", "m-4"))
+    choice = MessageChoice(topic="t", filters=(path,), keys=("k",), message_ids=("m-1", "m-4"))
     found = chosen(frame(spark, messages, MESSAGES), choice).orderBy("offset")
     assert rows_of(found, "offset") == [(1,), (6,)]
 
@@ -111,10 +111,12 @@ def test_filters_look_at_the_json_of_avro_and_at_what_was_json_before(spark: Spa
         a_message(3, value=b"\x02", **avro),
         a_message(4, value=b"\x04", **avro),
     ]
-    choice = Choice(topic=topic.name, source=topic, filters=(number,))
+    choice = MessageChoice(topic=topic.name, source=topic, filters=(number,))
     found = chosen(frame(spark, messages, MESSAGES), choice).orderBy("offset")
     assert rows_of(found, "offset", "size") == [(1, 8), (3, 1)]
-    judged = Judged(topic=topic.name, source=topic, since_ms=0, until_ms=10_000, proposed=(number,))
+    judged = JudgedMessages(
+        topic=topic.name, source=topic, since_ms=0, until_ms=10_000, proposed=(number,)
+    )
     sums = by_second(arrivals(frame(spark, messages, MESSAGES), judged))
     assert rows_of(sums, "read", "matched") == [(4, 2)]
 

@@ -20,7 +20,7 @@ from app.storage.database import open_database
 from app.storage.notices import JOBS, listen
 from app.tracing.packing import packed, read_pack
 from spark.engine import SparkEngine
-from spark.runner import Pace, Runner
+from spark.runner import Runner, RunnerPace
 from spark.store import DatabaseJobs
 from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.e2e.chosen import ends_of
@@ -120,7 +120,7 @@ async def a_runner(
         namespace=configuration.get("ANGELIA_NAMESPACE", ""),
     )
     engine = SparkEngine(settings, database_url=url, start=lambda _: spark)
-    stopping, pace = asyncio.Event(), Pace(report_every=timedelta(milliseconds=200))
+    stopping, pace = asyncio.Event(), RunnerPace(report_every=timedelta(milliseconds=200))
     async with (
         open_database(url) as database,
         listen(url, [JOBS]) as notices,

@@ -11,7 +11,7 @@ from app.domain.filters import Filter, FilterType
 from app.domain.job import JobKind, JobResult, JobState
 from app.domain.message import Partition
 from app.domain.simulation import Differing
-from app.services.simulating import SimulationService, Wanted
+from app.services.simulating import SimulationService, WantedSimulation
 from app.storage.jobs import JobRepository
 from spark.jobs import simulation
 from tests.contract.harness import PostgresHarness
@@ -39,7 +39,7 @@ async def test_another_filter_and_rate_are_tried_on_what_was_published(bench: Be
     await bench.publish(*(b'{"n": %d}' % n for n in range(100)), key=b"k")
     now = datetime.now(UTC)
     service = SimulationService(bench.database, bench.log)
-    wanted = Wanted(
+    wanted = WantedSimulation(
         since=now - timedelta(hours=1),
         until=now + timedelta(seconds=1),
         filters=(ODD,),
@@ -95,7 +95,7 @@ async def examples(bench: Bench, samples: Sequence[Differing]) -> dict[bool, lis
 async def simulated(bench: Bench) -> JobResult:
     """The subscription as it is, over the last hour."""
     service, now = SimulationService(bench.database, bench.log), datetime.now(UTC)
-    wanted = Wanted(since=now - timedelta(hours=1), until=now + timedelta(seconds=1))
+    wanted = WantedSimulation(since=now - timedelta(hours=1), until=now + timedelta(seconds=1))
     await service.request(TOPIC, bench.subscription.name, wanted)
     job = await bench.taken()
     result = await asyncio.to_thread(simulation.run, bench.spark, bench.work(job))

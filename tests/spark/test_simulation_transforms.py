@@ -13,7 +13,14 @@ from pyspark.sql.types import StructType
 
 from app.domain.filters import Filter, FilterType
 from spark.schemas import ARRIVALS, MESSAGES
-from spark.transforms.simulation import Judged, arrivals, by_minute, by_second, longest, queued
+from spark.transforms.simulation import (
+    JudgedMessages,
+    arrivals,
+    by_minute,
+    by_second,
+    longest,
+    queued,
+)
 from tests.spark.discards import rows_of
 from tests.spark.plans import plan_of
 
@@ -21,7 +28,7 @@ from tests.spark.plans import plan_of
 pytestmark = pytest.mark.timeout(400)
 
 START = 1_767_268_800  # Noon of 1 January 2026, UTC.
-HOUR = Judged(topic="shop.orders", since_ms=START * 1_000, until_ms=(START + 3_600) * 1_000)
+HOUR = JudgedMessages(topic="shop.orders", since_ms=START * 1_000, until_ms=(START + 3_600) * 1_000)
 ONES = Filter(type=FilterType.JSONPATH, path="$.n", matcher="1.*")
 EVEN = Filter(type=FilterType.JSONPATH, path="$.n", matcher=".*[02468]")
 
@@ -83,7 +90,7 @@ def test_messages_are_judged_by_both_filters_second_by_second(spark: SparkSessio
         a_message(-1),
         a_message(36_000),
     ]
-    judged = Judged(
+    judged = JudgedMessages(
         topic="shop.orders",
         since_ms=HOUR.since_ms,
         until_ms=HOUR.until_ms,

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.analytics import Dimension
-from app.domain.job import Claim, Job, JobKind, JobResult, JobState, Scope
+from app.domain.job import Claim, Job, JobKind, JobResult, JobScope, JobState
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered
 from app.services.analytics import AnalyticsService, Question
@@ -28,7 +28,7 @@ from spark.jobs import undelivered_analytics
 from spark.sources import undelivered
 from spark.store import DatabaseJobs
 from spark.transforms.undelivered import counted, described
-from spark.work import Progress, Work, WorkStoppedError
+from spark.work import Work, WorkProgress, WorkStoppedError
 from tests.contract.logs import eventually
 from tests.integration.storage.builders import NOON, an_undelivered
 from tests.spark import taking
@@ -37,7 +37,7 @@ from tests.spark.plans import plan_of
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
-DAY = Scope(start=NOON - timedelta(days=1), end=NOON + timedelta(days=1))
+DAY = JobScope(start=NOON - timedelta(days=1), end=NOON + timedelta(days=1))
 STREAM = Partition("angelia.undelivered", 0)
 
 # Whatever CSV could trip over, and JSON, and PostgreSQL's NULL.
@@ -56,7 +56,7 @@ async def recorded(database: Database, discards: Sequence[Undelivered]) -> None:
         await UndeliveredRepository(session).record(discards, STREAM, 1_000_000)
 
 
-async def taken(database: Database, scope: Scope = DAY) -> Job:
+async def taken(database: Database, scope: JobScope = DAY) -> Job:
     return await taking.taken(database, JobKind.UNDELIVERED_ANALYTICS, scope)
 
 
@@ -72,7 +72,7 @@ def work_of(job: Job, url: str, output: Path) -> Work:
         scope=job.scope,
         output=str(output),
         claim=job.claim,
-        progress=Progress(),
+        progress=WorkProgress(),
     )
 
 
@@ -154,12 +154,12 @@ async def test_an_attempt_that_was_overtaken_adds_nothing_to_what_is_shown(
     await recorded(database, [an_undelivered(offset) for offset in range(5)])
     engine = engine_of(spark, postgres_url, tmp_path)
     first = await taken(database)
-    await asyncio.to_thread(engine.run, first, Progress())
+    await asyncio.to_thread(engine.run, first, WorkProgress())
     second = await taking.taken_again(database, first)
-    result = await asyncio.to_thread(engine.run, second, Progress())
+    result = await asyncio.to_thread(engine.run, second, WorkProgress())
     await finished(database, second.claim, result)
     # The first runner, which knows of nothing, is not done yet.
-    await asyncio.to_thread(engine.run, first, Progress())
+    await asyncio.to_thread(engine.run, first, WorkProgress())
     _, counts = await AnalyticsService(database).undelivered(Question(limit=10))
     assert [count.messages for count in counts] == [5]
     assert result.output == f"{tmp_path}/undelivered_analytics/{first.id}/2"
@@ -170,7 +170,7 @@ async def test_a_job_that_is_cancelled_in_the_middle_stops_within_seconds(
 ) -> None:
     await recorded(database, [an_undelivered(offset) for offset in range(5)])
     engine = engine_of(spark, postgres_url, tmp_path)
-    job, progress = await taken(database), Progress()
+    job, progress = await taken(database), WorkProgress()
     async with await psycopg.AsyncConnection.connect(postgres_url) as blocking:
         # Its tasks cannot write.
         await blocking.execute("LOCK TABLE analytics_undelivered IN SHARE MODE")
@@ -185,7 +185,7 @@ async def test_a_job_that_is_cancelled_in_the_middle_stops_within_seconds(
         assert (await JobRepository(session).get(job.id)).state is JobState.RUNNING
 
 
-async def stopped(engine: SparkEngine, job: Job, progress: Progress) -> bool:
+async def stopped(engine: SparkEngine, job: Job, progress: WorkProgress) -> bool:
     try:
         await asyncio.to_thread(engine.run, job, progress)
     except Exception as exc:  # noqa: BLE001 - whatever Spark raises for it

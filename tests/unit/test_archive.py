@@ -7,9 +7,9 @@ import pytest
 from app.api.schemas.job import job_body
 from app.api.schemas.topic import changed_topic, new_topic, topic_read
 from app.domain.archive import OfflineStorage, is_due
-from app.domain.archived import Archived, Run, without_gaps
+from app.domain.archived import Archived, ArchivedRun, without_gaps
 from app.domain.errors import ValidationFailedError
-from app.domain.retransmission import Span
+from app.domain.retransmission import OffsetSpan
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TOPIC = {"name": "shop.orders"}
@@ -95,19 +95,19 @@ def test_no_part_of_a_topic_is_archived_alone(given: dict[str, str]) -> None:
     [
         # Retention took nothing of it, or nothing that was not read before.
         (None, None, 2, 0),
-        (6, Run(2, 6, 4), 2, 0),
+        (6, ArchivedRun(2, 6, 4), 2, 0),
         # The first two are gone; a gap in the middle; all that it took; a gap at its end.
-        (6, Run(4, 6, 2), 4, 2),
-        (6, Run(5, 6, 2), 5, 2),
+        (6, ArchivedRun(4, 6, 2), 4, 2),
+        (6, ArchivedRun(5, 6, 2), 5, 2),
         (6, None, 6, 4),
-        (6, Run(2, 5, 3), 6, 1),
+        (6, ArchivedRun(2, 5, 3), 6, 1),
         (10, None, 10, 8),
     ],
 )
 def test_what_retention_took_while_it_was_read_is_not_archived(
-    doubtful: int | None, run: Run | None, start: int, missed: int
+    doubtful: int | None, run: ArchivedRun | None, start: int, missed: int
 ) -> None:
-    span = Span(topic="shop.orders", partition=3, start=2, end=10)
+    span = OffsetSpan(topic="shop.orders", partition=3, start=2, end=10)
     before = {} if doubtful is None else {3: doubtful}
     found = without_gaps(span, before, runs={} if run is None else {3: run})
     assert found == Archived(span=replace(span, start=start), missed=missed)

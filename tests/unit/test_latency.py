@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.domain.errors import ValidationFailedError
-from app.domain.job import Scope
+from app.domain.job import JobScope
 from app.domain.latency import SLO_MAX, SLO_MIN, SubscriptionLatency
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ def test_attained_is_the_share_of_what_is_known(
 
 def test_an_slo_is_between_a_millisecond_and_a_week() -> None:
     for slo in (SLO_MIN, SLO_MAX):
-        assert Scope(start=NOON, end=NOON + HOUR, slo=slo).slo == slo
+        assert JobScope(start=NOON, end=NOON + HOUR, slo=slo).slo == slo
     for slo in (SLO_MIN / 2, SLO_MAX + SLO_MIN, timedelta()):
         with pytest.raises(ValidationFailedError, match=r"sloSeconds must be 0.001 to 604800"):
-            Scope(start=NOON, end=NOON + HOUR, slo=slo)
+            JobScope(start=NOON, end=NOON + HOUR, slo=slo)

@@ -13,13 +13,13 @@ from app.domain.ledger import (
     REASONS_MAX,
     Book,
     Counted,
-    Discarded,
     Doubt,
     Finding,
     LedgerRequest,
     Mark,
+    RecordAudience,
+    RecordedDiscards,
     Sums,
-    Whose,
     common,
     following,
     judged,
@@ -32,8 +32,8 @@ from app.domain.ledger import (
 from app.domain.ledger_chain import (
     NOTHING,
     Check,
-    Known,
-    Link,
+    KnownHash,
+    LedgerLink,
     checked,
     entry_of,
     hash_of,
@@ -61,14 +61,14 @@ def a_count(messages: int, **settings: Any) -> Counted:  # noqa: ANN401 - fields
         "partition": 0,
         "carried": False,
         "passed": True,
-        "whose": Whose.EVERYBODY,
+        "whose": RecordAudience.EVERYBODY,
         "first": 0,
     }
     return Counted(messages=messages, **{**values, **settings})
 
 
-def recorded(messages: int) -> tuple[Discarded, ...]:
-    return (Discarded(partition=0, reason="r", status=400, messages=messages),)
+def recorded(messages: int) -> tuple[RecordedDiscards, ...]:
+    return (RecordedDiscards(partition=0, reason="r", status=400, messages=messages),)
 
 
 def test_what_is_left_of_offsets_and_what_two_sets_have_in_common() -> None:
@@ -97,8 +97,8 @@ def test_both_sides_are_the_same_when_nothing_is_missing() -> None:
             a_count(6, carried=True, first=2),
             a_count(2, carried=True, passed=False),
             a_count(2),
-            a_count(1, whose=Whose.RESENT),
-            a_count(5, whose=Whose.OTHERS),
+            a_count(1, whose=RecordAudience.RESENT),
+            a_count(5, whose=RecordAudience.OTHERS),
             a_count(7, passed=False),
         ),
         discards=recorded(1),
@@ -156,7 +156,7 @@ def test_records_that_are_gone_are_taken_for_messages_of_everybody() -> None:
 
 
 def test_a_cancelled_retransmission_may_hide_as_many_as_did_not_come() -> None:
-    finding = Finding(counted=(a_count(5), a_count(4, whose=Whose.CANCELLED)))
+    finding = Finding(counted=(a_count(5), a_count(4, whose=RecordAudience.CANCELLED)))
     [found] = judged(a_request(a_mark(0, 0), a_mark(9, 9, delivered=6)), finding)
     assert (found.sums.resent, found.sums.cancelled, found.sums.missing) == (4, 3, 0)
     assert found.doubts == {Doubt.CANCELLED}
@@ -216,13 +216,15 @@ def test_a_mark_is_what_the_commit_says() -> None:
 
 def test_reasons_are_added_up_over_partitions_and_the_most_frequent_come_first() -> None:
     discards = [
-        Discarded(partition=index % 2, reason=reason, status=status, messages=messages)
+        RecordedDiscards(partition=index % 2, reason=reason, status=status, messages=messages)
         for index, (reason, status, messages) in enumerate(
             [("a", 400, 1), ("a", 400, 2), ("a", None, 1), ("b", 500, 2)]
         )
     ]
     assert reasons_of(discards) == [("a", 400, 3), ("b", 500, 2), ("a", None, 1)]
-    many = [Discarded(partition=0, reason=f"{n}", status=None, messages=1) for n in range(99)]
+    many = [
+        RecordedDiscards(partition=0, reason=f"{n}", status=None, messages=1) for n in range(99)
+    ]
     assert len(reasons_of(many)) == REASONS_MAX
 
 
@@ -239,7 +241,7 @@ def test_what_is_missing_is_among_what_passed_in_its_partition() -> None:
     assert [each.sums.missing for each in parts] == [6, 0]
     assert missing_among(whole, parts) == [(0, 2, 4), (0, 5, 9), (0, 10, 11)]
     content = written("s-1", whole, finding)
-    entry = entry_of(Link(1, content, NOTHING, hash_of(NOTHING, content)))
+    entry = entry_of(LedgerLink(1, content, NOTHING, hash_of(NOTHING, content)))
     assert entry.among == ((0, 2, 4), (0, 5, 9), (0, 10, 11))
     assert alarming(parts) == 6
     # Where it was moved, what it passed was not to be sent.
@@ -256,16 +258,16 @@ def test_of_ranges_without_end_no_more_are_kept_than_are_shown_and_one() -> None
     assert len(missing_among(request, parts)) == RANGES_MAX + 1
 
 
-def a_chain(length: int, *, keys: Sequence[Keys] = ()) -> list[Link]:
+def a_chain(length: int, *, keys: Sequence[Keys] = ()) -> list[LedgerLink]:
     """Each signed with the first of its keys, if there are any for it."""
-    links: list[Link] = []
+    links: list[LedgerLink] = []
     for number in range(1, length + 1):
         previous = links[-1].hash if links else NOTHING
         request = a_request(a_mark(0, 0), a_mark(0, number, finished=((1, 1),)), number)
         content = written("s-1", request, Finding(discards=recorded(number)))
         hash_ = hash_of(previous, content)
         signature = signature_of(keys[number - 1] if keys else {}, hash_)
-        links.append(Link(number, content, previous, hash_, *signature))
+        links.append(LedgerLink(number, content, previous, hash_, *signature))
     return links
 
 
@@ -285,7 +287,7 @@ def test_a_chain_that_nobody_has_touched_is_intact() -> None:
     whole = Check(entries=3, hash=links[2].hash, unsigned=3)
     assert checked(links) == whole
     assert checked(links[1:], before=checked(links[:1])) == whole
-    assert checked(links, Known(number=2, hash=links[1].hash)) == whole
+    assert checked(links, KnownHash(number=2, hash=links[1].hash)) == whole
     # The oldest are dropped in time.
     assert checked(links[1:]) == Check(entries=2, hash=links[2].hash, unsigned=2)
     assert checked([]) == Check()
@@ -313,7 +315,7 @@ def test_the_first_entry_that_was_changed_is_named() -> None:
         )
         assert check.reason
     # All of them were made anew; who has kept a hash sees it.
-    assert checked(a_chain(4), Known(number=2, hash="0" * 64)).broken == 2
+    assert checked(a_chain(4), KnownHash(number=2, hash="0" * 64)).broken == 2
 
 
 OLD, NEW = {"old": b"o" * 32}, {"new": b"n" * 32}

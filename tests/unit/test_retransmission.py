@@ -24,7 +24,7 @@ from app.domain.retransmission import (
     state_of,
     unfinished,
 )
-from app.domain.retransmission_sending import Pace
+from app.domain.retransmission_sending import RetransmissionPace
 
 OURS = Addressed("a" * 32, "b" * 32)
 THEIRS = Addressed("a" * 32, "c" * 32)
@@ -83,7 +83,7 @@ def test_without_a_commit_nothing_is_finished() -> None:
 
 
 def test_in_no_second_more_is_appended_than_the_share_and_one_burst() -> None:
-    pace, sent, now = Pace(0.5, 0.0), [], 0.0
+    pace, sent, now = RetransmissionPace(0.5, 0.0), [], 0.0
     while now < 10:
         now += 0.1
         count = pace.allowed(rate=400, ahead=0, now=now)
@@ -94,14 +94,14 @@ def test_in_no_second_more_is_appended_than_the_share_and_one_burst() -> None:
 
 
 def test_what_is_not_finished_holds_the_rest_back() -> None:
-    pace = Pace(0.5, 0.0)
+    pace = RetransmissionPace(0.5, 0.0)
     most = ahead_max(400, 0.5)
     assert pace.allowed(rate=400, ahead=most, now=10.0) == 0
     assert pace.allowed(rate=400, ahead=most - 3, now=10.0) == 3
 
 
 def test_a_rest_is_not_made_up_for() -> None:
-    pace = Pace(1.0, 0.0)
+    pace = RetransmissionPace(1.0, 0.0)
     pace.rest(100.0)
     assert pace.allowed(rate=100, ahead=0, now=100.0) == 0
 

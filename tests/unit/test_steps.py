@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from spark.steps import Begun, done_within
-from spark.work import Progress, WorkStoppedError
+from spark.work import WorkProgress, WorkStoppedError
 
 
 class Told:
@@ -56,7 +56,7 @@ def test_a_step_is_never_done_before_its_end_and_never_less_than_before() -> Non
 
 
 def test_a_job_is_as_far_as_its_step_and_its_tasks_say() -> None:
-    spark, progress = Told(), Progress()
+    spark, progress = Told(), WorkProgress()
     progress.watch(spark)
     spark.jobs = 7
     progress.step("reading", done=0.1, until=0.5)
@@ -77,7 +77,7 @@ def test_a_job_is_as_far_as_its_step_and_its_tasks_say() -> None:
 
 
 def test_a_job_that_is_not_on_spark_is_as_far_as_its_step() -> None:
-    progress = Progress()
+    progress = WorkProgress()
     progress.step("waiting", done=0.3, until=0.4)
     progress.look()
     assert progress.now().done == 0.3

@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 Wanted = tuple[Subscription, Partition]
 
 
-class Found(NamedTuple):
+class StartPositions(NamedTuple):
     """Where to start by the log's commits; those that are `unsettled` are to be settled before."""
 
     settled: Mapping[Wanted, Progress]
@@ -47,7 +47,7 @@ class Starts:
         self._log = log
         self._copies = copies
 
-    async def committed(self, wanted: Collection[Wanted]) -> Found:
+    async def committed(self, wanted: Collection[Wanted]) -> StartPositions:
         """The progress of those that have a commit of their own incarnation."""
         committed = await self._committed(wanted)
         settled: dict[Wanted, Progress] = {}
@@ -64,7 +64,7 @@ class Starts:
                 unsettled[subscription, partition] = Unsettled(partition, progress, start)
             else:
                 settled[subscription, partition] = start
-        return Found(settled, unsettled)
+        return StartPositions(settled, unsettled)
 
     async def settle(self, unsettled: Collection[Unsettled]) -> None:
         """Return once what was recorded of these and not committed is void, before they start."""

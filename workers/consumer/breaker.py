@@ -8,7 +8,7 @@ from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.subscription import Subscription
 from workers.consumer.cursor import Cursor
 from workers.consumer.order import Opened
-from workers.consumer.retries import Failing, Job
+from workers.consumer.retries import DeliveryJob, Failing
 from workers.consumer.ttl_clock import TtlClock
 from workers.delivery.batch import MessageBatch
 from workers.delivery.circuit import Circuit
@@ -84,7 +84,7 @@ class Breaker:
             ran_ms = max(0, ran_ms - batch_time // timedelta(milliseconds=1))
         return now_ms - ran_ms
 
-    def failed(self, job: Job, now: float) -> None:
+    def failed(self, job: DeliveryJob, now: float) -> None:
         """`job` has failed, and the circuit knows.
 
         The time to live of one that fails while others arrive goes on, or it would open the circuit
@@ -95,14 +95,14 @@ class Breaker:
         if self.clock.stands and circuit and circuit.circuit.succeeded_at > failing.since:
             failing.spared = self.clock.stood(now)
 
-    def tried_again(self, job: Job, now: float) -> None:
+    def tried_again(self, job: DeliveryJob, now: float) -> None:
         """`job` leaves again: from now on its time to live stands when that of the others does."""
         failing = job.failing
         if failing is not None and failing.spared is not None:
             job.deadline -= self.clock.stood(now) - failing.spared
             failing.spared = None
 
-    def age(self, job: Job, at: float) -> float:
+    def age(self, job: DeliveryJob, at: float) -> float:
         """What the clock will show at that time, which `job` compares with its deadline."""
         if job.failing is not None and job.failing.spared is not None:
             return at - job.failing.spared

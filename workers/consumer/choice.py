@@ -11,7 +11,7 @@ from workers.consumer.clocks import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.defects import Defects
 from workers.consumer.intake import Intake
 from workers.consumer.order import Opened
-from workers.consumer.retries import Job, RetryPark, job_of
+from workers.consumer.retries import DeliveryJob, RetryPark, job_of
 from workers.consumer.room import Room
 from workers.delivery.deferral import Deferral
 
@@ -74,7 +74,7 @@ class Choice:
         """Whether the retry buffer has no room."""
         return len(self._park) >= self.policy.retry_buffer_max
 
-    def take(self, now: float, *, cautious: bool) -> Job | None:
+    def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
         """The next job; `cautious`: the subscriber is or was down."""
         if self._is_for_put_off(now):
             return self._put_off(now)
@@ -84,7 +84,7 @@ class Choice:
         self._new_in_a_row += 1
         return self._next_message(now) or self._retried(now)
 
-    def is_over(self, job: Job, at: float) -> bool:
+    def is_over(self, job: DeliveryJob, at: float) -> bool:
         """Whether its time to live is over at that time, as far as is known."""
         if self.breaker is None:
             return at > job.deadline
@@ -96,7 +96,7 @@ class Choice:
         soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
         return self._park.has_put_off(soon) and not deferral.tries_another
 
-    def _retried(self, now: float) -> Job | None:
+    def _retried(self, now: float) -> DeliveryJob | None:
         self._new_in_a_row = 0
         due = self._retries_due(now)
         # Live deliveries of other subscriptions do not wait for all that fails here at once.
@@ -104,13 +104,13 @@ class Choice:
             return None
         return self._again(self._park.take(due), now)
 
-    def _put_off(self, now: float) -> Job | None:
+    def _put_off(self, now: float) -> DeliveryJob | None:
         # As with other retries, live deliveries of other subscriptions do not wait.
         if not self._park.has_put_off(now) or not self._intake.take_turn():
             return None
         return self._again(self._park.take_put_off(), now)
 
-    def _again(self, job: Job | None, now: float) -> Job | None:
+    def _again(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
         """`job`, which is refused if its time to live is over by now."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
             # It was due in time, and held back by the rate or by what others were told.
@@ -122,7 +122,7 @@ class Choice:
         run = self.policy.on_exhausted is OnExhausted.RUN
         return math.inf if run and self.is_full else now
 
-    def _next_message(self, now: float) -> Job | None:
+    def _next_message(self, now: float) -> DeliveryJob | None:
         """The next message that may be sent now; those that may not yet are parked.
 
         While the park is full that is the one that is given up for it, if any is.
@@ -145,7 +145,7 @@ class Choice:
         """Whether new messages wait for room in the retry buffer."""
         return self._waits_for_room and self.is_full
 
-    def _job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
+    def _job(self, opened: Opened, *, now: float, now_ms: float) -> DeliveryJob:
         if self._is_timed or self.breaker is not None:
             return self._timed_job(opened, now=now, now_ms=now_ms)
         cursor, message, opened_ms, refused, _ = opened
@@ -157,7 +157,7 @@ class Choice:
         job.due, job.refused, job.opened_ms, job.ttl_s = now, refused, opened_ms, self._ttl_s
         return job
 
-    def _broken(self, error: Exception, opened: Opened, now: float) -> Job:
+    def _broken(self, error: Exception, opened: Opened, now: float) -> DeliveryJob:
         """The message as a job that is recorded, and not sent."""
         cursor, message, _, refused, _ = opened
         reason = self._defects.found(error, step="choose", message=message)
@@ -165,7 +165,7 @@ class Choice:
         job.refused = refused or Discarded(reason=reason)
         return job
 
-    def _timed_job(self, opened: Opened, *, now: float, now_ms: float) -> Job:
+    def _timed_job(self, opened: Opened, *, now: float, now_ms: float) -> DeliveryJob:
         cursor, message, opened_ms, refused, _ = opened
         policy, breaker = self.policy, self.breaker
         if breaker is not None:

@@ -24,7 +24,7 @@ from workers.consumer.dead_letters import RETRY_PAUSE
 from workers.consumer.defects import Defects
 from workers.consumer.intake import Intake
 from workers.consumer.line_parts import LineParts
-from workers.consumer.retries import BatchJob, Job, RetryPark
+from workers.consumer.retries import BatchJob, DeliveryJob, RetryPark
 from workers.consumer.suspension import Suspension
 from workers.consumer.tracing import LineTrace  # noqa: TC001 - hidden types help nobody
 from workers.consumer.undelivered import bare_undelivered_of, undelivered_of
@@ -33,12 +33,12 @@ from workers.consumer.undelivered import bare_undelivered_of, undelivered_of
 class Discard(NamedTuple):
     """A job that is given up, and why; `parked`: it was waiting for another attempt."""
 
-    job: Job
+    job: DeliveryJob
     discarded: Discarded
     parked: bool = False
 
 
-class Fate:
+class DiscardHandler:
     """Parks what is tried again, and closes what is not once that is durable elsewhere."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Fate:
         self._choice = choice
         self._suspension = suspension
 
-    def retry(self, job: Job, outcome: Retry) -> Discard | None:
+    def retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
         """Try it again later, if there is a later; returns what is to be recorded instead."""
         now = time.monotonic()
         if outcome.progress is not None:
@@ -91,7 +91,7 @@ class Fate:
             if parked:
                 job.landed()
 
-    def _keep(self, job: Job, due: float) -> Discard | None:
+    def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
         """Park `job` until `due`, or do what is to be done when there is no room."""
         on_exhausted, full = self.subscription.policy.on_exhausted, self._choice.is_full
         if full and on_exhausted is OnExhausted.DISCARD:
@@ -107,14 +107,14 @@ class Fate:
         oldest.started()  # it is not handed over before this has been recorded
         return Discard(oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), parked=True)
 
-    def _given_up(self, job: Job, due: float) -> str | None:
+    def _given_up(self, job: DeliveryJob, due: float) -> str | None:
         """Why there will be no retry at `due`, if there is a reason."""
         retries_max = self.subscription.policy.max_retries
         if retries_max is not None and job.attempts > retries_max:
             return RETRIES_EXHAUSTED
         return TTL_ELAPSED if self._choice.is_over(job, due) else None
 
-    def _delay(self, job: Job, outcome: Retry) -> timedelta:
+    def _delay(self, job: DeliveryJob, outcome: Retry) -> timedelta:
         if outcome.retry_after is None:
             job.backoffs += 1
         return retry_delay(
@@ -130,7 +130,7 @@ class Fate:
                 together.create_task(self._record_alone(single, discarded))
         self._finished(job)
 
-    async def _record_alone(self, job: Job, discarded: Discarded) -> None:
+    async def _record_alone(self, job: DeliveryJob, discarded: Discarded) -> None:
         """Record one message; an error costs no other message of its batch anything."""
         try:
             await self._record(job, discarded)
@@ -138,7 +138,7 @@ class Fate:
             self._defects.found(exc, step="record", message=job.message)
             await self._record_bare(job, discarded)
 
-    async def _record(self, job: Job, discarded: Discarded) -> None:
+    async def _record(self, job: DeliveryJob, discarded: Discarded) -> None:
         if not await self._may_discard(job.cursor):
             return
         record = undelivered_of(job, discarded, self.subscription)
@@ -152,7 +152,7 @@ class Fate:
             self.trace.discarded(job, discarded)
         self._finished(job)
 
-    async def _record_bare(self, job: Job, discarded: Discarded) -> None:
+    async def _record_bare(self, job: DeliveryJob, discarded: Discarded) -> None:
         """Record what can be said of it without looking at it.
 
         Try until it is recorded: it stays unfinished, so nothing is lost meanwhile.
@@ -169,7 +169,7 @@ class Fate:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
         self._finished(job)
 
-    def _finished(self, job: Job) -> None:
+    def _finished(self, job: DeliveryJob) -> None:
         """What comes after it in its order may go."""
         try:
             self._intake.finished(job.cursor, job.message)
@@ -183,7 +183,7 @@ class Fate:
         # Another may have it by now: he sends it again.
         return not cursor.abandoned
 
-    async def _lettered(self, job: Job, discarded: Discarded, record: Undelivered) -> bool:
+    async def _lettered(self, job: DeliveryJob, discarded: Discarded, record: Undelivered) -> bool:
         """Whether its dead-letter topic has it; without one the subscription is suspended."""
         asked = self.subscription
         if asked.dead_letter is None:

@@ -18,12 +18,12 @@ from workers.consumer.choice import Choice
 from workers.consumer.counts import RecentCounts
 from workers.consumer.cursor import Cursor
 from workers.consumer.defects import Defects
-from workers.consumer.fate import Discard, Fate
+from workers.consumer.fate import Discard, DiscardHandler
 from workers.consumer.fetches import Fetches
 from workers.consumer.intake import Intake
 from workers.consumer.latency import Latency
 from workers.consumer.line_parts import BrokenEndpoint, Endpoint, LineParts
-from workers.consumer.retries import Job, RetryPark
+from workers.consumer.retries import DeliveryJob, RetryPark
 from workers.consumer.slot import Slot
 from workers.consumer.suspension import Suspension
 from workers.consumer.tally import Finished, Tally
@@ -62,7 +62,7 @@ class DeliveryLine:
             defects=self.defects,
         )
         self._suspension = Suspension(subscription, parts.suspensions)
-        self._fate = Fate(
+        self._fate = DiscardHandler(
             parts,
             subscription=subscription,
             intake=self._intake,
@@ -251,7 +251,7 @@ class DeliveryLine:
         self._slots.append(slot)
         return slot
 
-    def _take(self) -> Job | None:
+    def _take(self) -> DeliveryJob | None:
         """The next job, counted against the rate; or None, and then a timer or a wake follows."""
         if self._suspension.holds:
             return None
@@ -278,7 +278,7 @@ class DeliveryLine:
             job.refused = job.refused or Discarded(reason=reason)
         return job
 
-    def _begin(self, job: Job, now: float) -> None:
+    def _begin(self, job: DeliveryJob, now: float) -> None:
         if job.failing is not None and self._choice.breaker is not None:
             self._choice.breaker.tried_again(job, now)
         if self._intake.polling is not None and not job.sent_at:
@@ -306,7 +306,7 @@ class DeliveryLine:
 
     # ---- what slots ask and say -----------------------------------------------------------------
 
-    def following(self) -> Job | None:
+    def following(self) -> DeliveryJob | None:
         """What a slot that is through with a job does next."""
         if self._paced_out or self._stopped or self._intake.waits_for_turn:
             return None
@@ -324,7 +324,7 @@ class DeliveryLine:
         self.in_air -= 1
         self._free.append(slot)
 
-    def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
+    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
         """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded.
 
         It never waits: nothing is begun between an outcome and what it means for the others.
@@ -361,21 +361,21 @@ class DeliveryLine:
         """Return when it is recorded."""
         await self._fate.record(discard)
 
-    def over(self, job: Job) -> None:
+    def over(self, job: DeliveryJob) -> None:
         """Nothing more is done for it now."""
         job.landed()
         if self._intake.polling is not None and self._intake.polling.landed(job.message):
             # The next poll may begin, in more than this slot.
             self._pump_soon()
 
-    def _learn(self, job: Job, outcome: Outcome, now: float) -> None:
+    def _learn(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
         full = self.in_air >= self._in_flight_max
         landed = Landed(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
         if self._pacing.landed(landed, now):
             # Not before this outcome is dealt with: it may ask for quiet.
             self._pump_soon()
 
-    def _defer(self, job: Job, outcome: Outcome, now: float) -> None:
+    def _defer(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
         deferral, waited = self._deferral, self._deferral.waits
         if isinstance(outcome, Retry):
             self._put_off(job, outcome, now)
@@ -386,7 +386,7 @@ class DeliveryLine:
         if waited:
             self._pump_soon()
 
-    def _put_off(self, job: Job, outcome: Retry, now: float) -> None:
+    def _put_off(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
         deferral, job.put_off = self._deferral, False
         if outcome.retry_after is None:
             deferral.failed(sent_at=job.sent_at)
@@ -404,7 +404,7 @@ class DeliveryLine:
     def _pump_soon(self) -> None:
         self._loop.call_soon(self.pump)
 
-    async def attempt(self, job: Job) -> Outcome:
+    async def attempt(self, job: DeliveryJob) -> Outcome:
         """Attempt it; whatever goes wrong is an outcome."""
         if self._trace is not None:
             self._trace.opens(job)
@@ -413,12 +413,12 @@ class DeliveryLine:
         except Exception as exc:  # noqa: BLE001 - whatever it is, only this message shall suffer
             return self.defect(exc, job)
 
-    def defect(self, error: Exception, job: Job) -> Outcome:
+    def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
         """What it means for a message that an attempt at it failed by a defect of ours."""
         # It must not stop other subscriptions; this message is retried, then recorded.
         return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
 
-    def broken(self, error: Exception, job: Job) -> Discard | None:
+    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
         """As `Crew.broken`: the message is recorded, unless it was finished before the error."""
         reason = self.defects.found(error, step="outcome", message=job.message)
         self._deferral.failed(sent_at=job.sent_at)

@@ -26,7 +26,7 @@ class Failing:
         self.spared: float | None = None
 
 
-class Job:
+class DeliveryJob:
     """One message on its way: what was read, where, and how often it was tried.
 
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
@@ -113,7 +113,7 @@ class Job:
         """Whether nothing of it is to be tried again here, as its cursors close."""
         return self.cursor.closing
 
-    def singles(self) -> "Iterator[Job]":
+    def singles(self) -> "Iterator[DeliveryJob]":
         """Each message as a job of its own."""
         yield self
 
@@ -123,7 +123,7 @@ class Job:
         return self.cursor.is_open(self.message)
 
 
-class BatchJob(Job):
+class BatchJob(DeliveryJob):
     """A batch on its way: it is tried as one, and finished message by message.
 
     `cursor` is that of its first message.
@@ -174,10 +174,10 @@ class BatchJob(Job):
         """Whether all its cursors close; what is of some that close is forgotten."""
         return self.leave({cursor for cursor in self.message.cursors if cursor.closing})
 
-    def singles(self) -> Iterator[Job]:
+    def singles(self) -> Iterator[DeliveryJob]:
         """Each message as a job of its own, as often tried as the batch."""
         for opened in self.message.opened:
-            job = Job(opened.message, opened.cursor, self.deadline)
+            job = DeliveryJob(opened.message, opened.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status
             job.ttl_s = self.ttl_s
             yield job
@@ -188,9 +188,9 @@ class BatchJob(Job):
         return any(each.cursor.is_open(each.message) for each in self.message.opened)
 
 
-def job_of(message: Message, cursor: Cursor, deadline: float) -> Job:
+def job_of(message: Message, cursor: Cursor, deadline: float) -> DeliveryJob:
     """The job of a message, or of a batch."""
-    kind = BatchJob if isinstance(message, CollectedBatch) else Job
+    kind = BatchJob if isinstance(message, CollectedBatch) else DeliveryJob
     return kind(message, cursor, deadline)
 
 
@@ -199,7 +199,7 @@ class RetryPark:
 
     def __init__(self) -> None:
         # The heaps may name jobs that are gone; these are the ones that wait, with their times.
-        self._waiting: dict[int, tuple[float, Job]] = {}
+        self._waiting: dict[int, tuple[float, DeliveryJob]] = {}
         self._by_due: list[tuple[float, int]] = []
         self._by_age: list[tuple[float, int]] = []
         # Those that are put off, by age.
@@ -222,7 +222,7 @@ class RetryPark:
         return None if number is None else self._waiting[number][0]
 
     @property
-    def oldest(self) -> Job | None:
+    def oldest(self) -> DeliveryJob | None:
         """As `take_oldest`, and it stays."""
         number = self._first(self._by_age)
         return None if number is None else self._waiting[number][1]
@@ -238,7 +238,7 @@ class RetryPark:
         number = self._first(self._put_off) if self._put_off else None
         return None if number is None else self._waiting[number][0]
 
-    def park(self, job: Job, due: float) -> None:
+    def park(self, job: DeliveryJob, due: float) -> None:
         """Keep `job` until `due`."""
         self._sequence += 1
         self._waiting[self._sequence] = (due, job)
@@ -249,25 +249,25 @@ class RetryPark:
         if max(len(self._by_due), len(self._by_age)) > 2 * len(self._waiting) + _GONE_MIN:
             self._tidy()
 
-    def take(self, now: float) -> Job | None:
+    def take(self, now: float) -> DeliveryJob | None:
         """The job that has been due longest."""
         due = self.next_due
         return None if due is None or due > now else self._taken(self._by_due)
 
-    def take_oldest(self) -> Job | None:
+    def take_oldest(self) -> DeliveryJob | None:
         """The job whose first attempt was due first, due again or not."""
         return self._taken(self._by_age)
 
-    def take_put_off(self) -> Job | None:
+    def take_put_off(self) -> DeliveryJob | None:
         """The oldest of those that are put off, due or not."""
         return self._taken(self._put_off)
 
-    def remove(self, unwanted: Callable[[Job], bool]) -> None:
+    def remove(self, unwanted: Callable[[DeliveryJob], bool]) -> None:
         """Forget the jobs that are `unwanted`."""
         self._waiting = {n: kept for n, kept in self._waiting.items() if not unwanted(kept[1])}
         self._tidy()
 
-    def _taken(self, heap: list[tuple[float, int]]) -> Job | None:
+    def _taken(self, heap: list[tuple[float, int]]) -> DeliveryJob | None:
         number = self._first(heap)
         return None if number is None else self._waiting.pop(number)[1]
 

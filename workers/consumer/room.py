@@ -10,7 +10,7 @@ from app.domain.delivery import ROOM_NEEDED, Discarded
 from app.domain.subscription import DeliveryPolicy
 from workers.consumer.breaker import Breaker
 from workers.consumer.intake import Intake
-from workers.consumer.retries import Job, RetryPark
+from workers.consumer.retries import DeliveryJob, RetryPark
 
 # What stands while we look at it is not looked at again at once.
 _LOOK_AGAIN_S: Final = 0.05
@@ -29,7 +29,7 @@ class Room:
         wait = policy.exhausted_wait_max
         self._wait_s = None if wait is None else wait.total_seconds()
 
-    def made(self, now: float, breaker: Breaker | None) -> Job | None:
+    def made(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
         """The oldest message of a full park, which is refused now, if it is time for that."""
         left = self._left(now, breaker)
         if left is None or left > 0 or not self._intake.take_turn():

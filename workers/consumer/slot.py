@@ -7,7 +7,7 @@ from app.domain.delivery import Outcome
 from app.domain.subscription import Subscription
 from workers.consumer.fate import Discard
 from workers.consumer.line_parts import Endpoint
-from workers.consumer.retries import Job
+from workers.consumer.retries import DeliveryJob
 
 
 class Crew(Protocol):
@@ -17,16 +17,16 @@ class Crew(Protocol):
     endpoint: Endpoint
     tasks: asyncio.TaskGroup
 
-    async def attempt(self, job: Job) -> Outcome:
+    async def attempt(self, job: DeliveryJob) -> Outcome:
         """Attempt it; whatever goes wrong is an outcome."""
 
-    def defect(self, error: Exception, job: Job) -> Outcome:
+    def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
         """What it means for a message that an attempt at it failed by a defect of ours."""
 
-    def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
+    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
         """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded."""
 
-    def broken(self, error: Exception, job: Job) -> Discard | None:
+    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
         """Decide what becomes of a job after `landed` raised `error`, as `landed` does."""
 
     def faltered(self, error: Exception) -> None:
@@ -35,10 +35,10 @@ class Crew(Protocol):
     async def record(self, discard: Discard) -> None:
         """Return when it is recorded."""
 
-    def over(self, job: Job) -> None:
+    def over(self, job: DeliveryJob) -> None:
         """Nothing more is done for it now."""
 
-    def following(self) -> Job | None:
+    def following(self) -> DeliveryJob | None:
         """What a slot that is through with a job does next."""
 
     def freed(self, slot: "Slot") -> None:
@@ -58,9 +58,9 @@ class Slot:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._asked = crew.subscription
-        self._job: Job | None = None
+        self._job: DeliveryJob | None = None
 
-    def carry(self, job: Job) -> None:
+    def carry(self, job: DeliveryJob) -> None:
         """Begin with `job`."""
         if not self._begun(job):
             self._crew.tasks.create_task(self._work(job))
@@ -88,7 +88,7 @@ class Slot:
         if job is not None and job.in_air is not None:
             job.in_air.forsake()
 
-    def _begun(self, job: Job) -> bool:
+    def _begun(self, job: DeliveryJob) -> bool:
         """Whether it is in the air, and will be called back."""
         if job.refused is not None:
             return False
@@ -104,7 +104,7 @@ class Slot:
             return False
         return True
 
-    def _go_on(self, job: Job, outcome: Outcome) -> None:
+    def _go_on(self, job: DeliveryJob, outcome: Outcome) -> None:
         crew = self._crew
         discard = self._decided(job, outcome, self._asked)
         # It may wait long for its next attempt: it keeps no request, whose body may be large.
@@ -119,7 +119,7 @@ class Slot:
         elif not self._begun(following):
             crew.tasks.create_task(self._work(following))
 
-    async def _work(self, job: Job, discard: Discard | None = None) -> None:
+    async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
         """Do what must be waited for; `discard`: what is to be recorded in place of the job."""
         crew, flies = self._crew, False
         try:
@@ -133,7 +133,7 @@ class Slot:
             if not flies:
                 crew.freed(self)
 
-    async def _deal_with(self, job: Job, discard: Discard | None) -> None:
+    async def _deal_with(self, job: DeliveryJob, discard: Discard | None) -> None:
         crew = self._crew
         try:
             if discard is None:
@@ -143,13 +143,13 @@ class Slot:
         finally:
             crew.over(job)
 
-    async def _discarded(self, job: Job) -> Discard | None:
+    async def _discarded(self, job: DeliveryJob) -> Discard | None:
         if job.refused is not None:
             return Discard(job, job.refused)
         asked = self._crew.subscription
         return self._decided(job, await self._crew.attempt(job), asked)
 
-    def _decided(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
+    def _decided(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
         """As `Crew.landed`, whatever goes wrong in it."""
         try:
             return self._crew.landed(job, outcome, asked)

@@ -14,7 +14,7 @@ from app.domain.trace import (
     traced_id,
 )
 from app.tracing.buffer import TraceBuffer
-from workers.consumer.retries import Job
+from workers.consumer.retries import DeliveryJob
 from workers.delivery.batch import MessageBatch
 from workers.transport.opening import OPENING, Opening
 
@@ -51,19 +51,19 @@ class LineTrace:
             )
         )
 
-    def began(self, job: Job) -> None:
+    def began(self, job: DeliveryJob) -> None:
         """An attempt begins."""
         in_air = self._in_air
         if not in_air:
             self._buffer.wake()
         in_air[job] = self
 
-    def opens(self, job: Job) -> None:
+    def opens(self, job: DeliveryJob) -> None:
         """The attempt is awaited in this context, and may open a connection first."""
         job.opening = Opening()
         OPENING.set(job.opening)
 
-    def ended(self, job: Job, outcome: Outcome) -> None:
+    def ended(self, job: DeliveryJob, outcome: Outcome) -> None:
         """Its attempt is over, and not counted in `job.attempts` yet."""
         now = time.monotonic()
         self._in_air.pop(job, None)
@@ -79,7 +79,7 @@ class LineTrace:
             self._say_all(job, said)
         job.ended_at, job.opening = now, None
 
-    def still(self, attempt: Job, before: float) -> bool:
+    def still(self, attempt: DeliveryJob, before: float) -> bool:
         """As `Attempts.still`."""
         if attempt.sent_at >= before:
             return False
@@ -87,7 +87,7 @@ class LineTrace:
         self._say_all(attempt, (at, _INFLIGHT, None, "", None))
         return True
 
-    def discarded(self, job: Job, discarded: Discarded) -> None:
+    def discarded(self, job: DeliveryJob, discarded: Discarded) -> None:
         """Its message is durable among the undelivered."""
         reason = discarded.reason[:TEXT_LENGTH_MAX]
         self._say_fate(job.message, _DISCARDED, (job.attempts, discarded.status, reason))
@@ -96,7 +96,7 @@ class LineTrace:
         """The subscription does not want it; `why`: it could not be judged."""
         self._say_fate(message, _FILTERED, (0, None, why[:TEXT_LENGTH_MAX]))
 
-    def _say_all(self, job: Job, said: _Said) -> None:
+    def _say_all(self, job: DeliveryJob, said: _Said) -> None:
         message = job.message
         if not isinstance(message, MessageBatch):
             self._say(job, message, said)
@@ -104,7 +104,7 @@ class LineTrace:
         for each in message.messages:
             self._say(job, each, said)
 
-    def _say(self, job: Job, message: Message, said: _Said) -> None:
+    def _say(self, job: DeliveryJob, message: Message, said: _Said) -> None:
         at, status, code, reason, took = said
         queued, attempts, whole = None, job.attempts, job.message
         if job.ended_at:

@@ -15,7 +15,7 @@ from app.domain.streams import UNDELIVERED
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered, to_record
 from app.log.interface import MessageLog
-from workers.consumer.retries import Job
+from workers.consumer.retries import DeliveryJob
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
@@ -58,13 +58,17 @@ def of_message(undelivered: Undelivered) -> Mapping[str, str]:
     }
 
 
-def undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -> Undelivered:
+def undelivered_of(
+    job: DeliveryJob, discarded: Discarded, subscription: Subscription
+) -> Undelivered:
     """What is kept of the job's message, which `subscription` discards now."""
     bare = bare_undelivered_of(job, discarded, subscription)
     return replace(bare, body=job.message.stored, headers=_shown(job.message))
 
 
-def bare_undelivered_of(job: Job, discarded: Discarded, subscription: Subscription) -> Undelivered:
+def bare_undelivered_of(
+    job: DeliveryJob, discarded: Discarded, subscription: Subscription
+) -> Undelivered:
     """The same without headers, and with the body as the log has it: nothing is looked at."""
     message = job.message
     return Undelivered(

@@ -10,9 +10,9 @@ one arrives. Published figures come from `tests/benchmarks/bench_rate.py`.
 from math import sqrt
 from typing import Final
 
-from app.domain.status import Mode
-from workers.delivery.health import Attempts, Latency
-from workers.delivery.trouble import Judged, Trouble
+from app.domain.status import RateMode
+from workers.delivery.health import Attempts, QueueingDelay
+from workers.delivery.trouble import JudgedAttempts, Trouble
 
 START: Final = 20.0
 FLOOR: Final = 1.0
@@ -63,7 +63,7 @@ class AdaptiveRate:
     def __init__(self, *, limit: float, heartbeat_max: float, now: float) -> None:
         self.limit = limit
         self.heartbeat_max = heartbeat_max
-        self.mode = Mode.NORMAL
+        self.mode = RateMode.NORMAL
         self.reason = "starting"
         self.since = now
         self._rate = min(limit, START)
@@ -72,13 +72,13 @@ class AdaptiveRate:
         # and to all of it after failures that the rate did not cause.
         self._best = self._rate
         self._attempts = Attempts()
-        self._latency = Latency()
+        self._latency = QueueingDelay()
         self._trouble: Trouble | None = None
         # None while nothing that was sent at this rate has landed.
         self._window_start: float | None = None
         self._last_landed = now
         # The last attempts, as long as most of them failed.
-        self._bad: Judged | None = None
+        self._bad: JudgedAttempts | None = None
         self._outage_since = now
         self._probe_at = now
         self._probing = False
@@ -89,7 +89,7 @@ class AdaptiveRate:
     @property
     def rate(self) -> float:
         """Requests per second, at most; in HEARTBEAT `wait` says more."""
-        return min(self.limit, self._rate if self.mode is Mode.NORMAL else FLOOR)
+        return min(self.limit, self._rate if self.mode is RateMode.NORMAL else FLOOR)
 
     @property
     def effective_rate(self) -> float:
@@ -98,7 +98,7 @@ class AdaptiveRate:
 
     @property
     def _down(self) -> bool:
-        return self.mode is Mode.HEARTBEAT
+        return self.mode is RateMode.HEARTBEAT
 
     def wait(self, now: float) -> float:
         """Seconds until a probe may leave; 0.0 when the rate alone decides."""
@@ -122,7 +122,7 @@ class AdaptiveRate:
         """
         if epoch < self._mode_began:
             return False
-        if self.mode is not Mode.NORMAL:
+        if self.mode is not RateMode.NORMAL:
             self._landed_alone(healthy=healthy, retried=retried, now=now)
             self._last_landed = now
             return True
@@ -149,7 +149,7 @@ class AdaptiveRate:
 
     def _decide(self, start: float, now: float) -> None:
         failures, total = self._attempts.failures, self._attempts.total
-        window = Judged(self.rate, failures, total, start, now)
+        window = JudgedAttempts(self.rate, failures, total, start, now)
         queueing = self._latency.roll(now)
         self._restart_window(now)
         if window.mostly_failed:
@@ -174,7 +174,7 @@ class AdaptiveRate:
         self._attempts.clear()
         self._window_start = now
 
-    def _went_well(self, window: Judged) -> None:
+    def _went_well(self, window: JudgedAttempts) -> None:
         if self._trouble is not None and self._trouble.is_disproved(window):
             self._threshold = self._trouble.safe_rate
             self._trouble = None
@@ -188,7 +188,7 @@ class AdaptiveRate:
         self._change(min(self.limit, raised))
         self.reason = "at its limit" if self._rate >= self.limit else "rising"
 
-    def _fall(self, window: Judged) -> None:
+    def _fall(self, window: JudgedAttempts) -> None:
         trouble = self._trouble
         if trouble is None or trouble.is_over:
             safe_rate = max(self._best, self._threshold)
@@ -198,7 +198,7 @@ class AdaptiveRate:
         if trouble.slowly:
             self.reason = f"slowed down a little: {window.failed}, whatever the rate"
 
-    def _most_failed(self, window: Judged) -> None:
+    def _most_failed(self, window: JudgedAttempts) -> None:
         self._bad = bad = window.after(self._bad)
         by_chance = self._trouble is not None and self._trouble.explains(bad)
         if bad.end - bad.start >= DOWN_AFTER_S and not by_chance:
@@ -235,13 +235,13 @@ class AdaptiveRate:
     def _arrived(self, now: float) -> None:
         if self._down:
             self._clean = 0
-            self._enter(Mode.SLOW, "a message arrived after an outage", now)
+            self._enter(RateMode.SLOW, "a message arrived after an outage", now)
             return
         self._clean += 1
         if self._clean >= CLEAN_MIN:
             self._rate = self._best = max(FLOOR, min(self.limit, self._best * RESTART))
             self._restart_window(now)
-            self._enter(Mode.NORMAL, "recovered", now)
+            self._enter(RateMode.NORMAL, "recovered", now)
 
     def _go_down(self, reason: str, now: float) -> None:
         if self._trouble is not None and not self._trouble.is_over:
@@ -250,12 +250,12 @@ class AdaptiveRate:
         self._attempts.clear()
         self._probing = False
         self._probe_at = now + self._gap(now)
-        self._enter(Mode.HEARTBEAT, reason, now)
+        self._enter(RateMode.HEARTBEAT, reason, now)
 
     def _gap(self, now: float) -> float:
         return max(GAP_MIN_S, min(self.heartbeat_max, GAP_OF_OUTAGE * (now - self._outage_since)))
 
-    def _enter(self, mode: Mode, reason: str, now: float) -> None:
+    def _enter(self, mode: RateMode, reason: str, now: float) -> None:
         self.mode, self.reason, self.since = mode, reason, now
         self._epoch += 1
         self._mode_began = self._epoch

@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.egress import Address
 from app.domain.message import Message, Partition
-from workers.delivery.oauth.destination import Header, Landing
-from workers.transport.dialing import Origin
+from workers.delivery.oauth.destination import AttemptListener, Header
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.opening import OPENING, Opening
 
 # Whoever owns the name says how many there are, and each costs a connection and a request for every
@@ -23,7 +23,7 @@ NO_STATUS: Final = 0
 class Way(NamedTuple):
     """Where a request goes, and how many seconds it may take in all."""
 
-    origin: Origin
+    origin: ConnectionOrigin
     total_s: float
 
 
@@ -59,7 +59,7 @@ class BroadcastDestination:
 
     __slots__ = ("_inner", "_unfinished")
 
-    def __init__(self, inner: Addressable, unfinished: "Unfinished") -> None:
+    def __init__(self, inner: Addressable, unfinished: "UnfinishedAddresses") -> None:
         self._inner = inner
         self._unfinished = unfinished
 
@@ -67,7 +67,7 @@ class BroadcastDestination:
         self,
         message: Message,
         retry_count: int,
-        landing: Landing,
+        landing: AttemptListener,
         *,
         authorization: Header | None = None,
     ) -> None:
@@ -143,13 +143,13 @@ class _Post(NamedTuple):
     opening: Opening | None
 
 
-class Progress(dict[Address, Outcome]):
+class AddressOutcomes(dict[Address, Outcome]):
     """What each address that is done with a message has made of it."""
 
     __slots__ = ("__weakref__",)
 
 
-class Unfinished:
+class UnfinishedAddresses:
     """Which addresses are done with messages that others are not.
 
     Of each message as long as somebody holds the outcome that says to try again: whoever gives a
@@ -157,15 +157,17 @@ class Unfinished:
     """
 
     def __init__(self) -> None:
-        self._progress: WeakValueDictionary[tuple[Partition, int], Progress] = WeakValueDictionary()
+        self._progress: WeakValueDictionary[tuple[Partition, int], AddressOutcomes] = (
+            WeakValueDictionary()
+        )
 
     def __len__(self) -> int:
         """Messages that are known."""
         return len(self._progress)
 
-    def progress(self, message: Message) -> Progress:
+    def progress(self, message: Message) -> AddressOutcomes:
         """What is known of it; kept if the caller keeps it."""
-        return self._progress.setdefault((message.partition, message.offset), Progress())
+        return self._progress.setdefault((message.partition, message.offset), AddressOutcomes())
 
     def forget(self, message: Message) -> None:
         """It is not tried again, or as if it never had been."""

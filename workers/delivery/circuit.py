@@ -21,7 +21,7 @@ UNKNOWN_S: Final = 2.0
 _SAME_S: Final = 1e-6
 
 
-class Verdict(Enum):
+class CircuitVerdict(Enum):
     """What an attempt says about a circuit.
 
     FAILURE: it failed of what is listed. OTHER: of something else. UNSENT: nothing was sent.
@@ -33,7 +33,7 @@ class Verdict(Enum):
     UNSENT = auto()
 
 
-def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> Verdict:
+def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
     """What `outcome` says where these types are listed.
 
     An answer for which its message is discarded (most 4xx) is a success: the subscriber works. So
@@ -41,17 +41,17 @@ def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> Verdict:
     """
     match outcome:
         case Delivered():
-            return Verdict.SUCCESS
+            return CircuitVerdict.SUCCESS
         case Discarded():
-            return Verdict.UNSENT if outcome.status is None else Verdict.SUCCESS
+            return CircuitVerdict.UNSENT if outcome.status is None else CircuitVerdict.SUCCESS
         case Retry() if outcome.others_well:
-            return Verdict.SUCCESS
+            return CircuitVerdict.SUCCESS
         case Retry():
             failed_of = error_types(outcome)
             if any(each in listed for each in failed_of):
-                return Verdict.FAILURE
+                return CircuitVerdict.FAILURE
             unsent = outcome.status is None and not failed_of
-            return Verdict.UNSENT if unsent else Verdict.OTHER
+            return CircuitVerdict.UNSENT if unsent else CircuitVerdict.OTHER
         case _:
             assert_never(outcome)
 
@@ -135,10 +135,10 @@ class Circuit:
     def landed(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float) -> bool:
         """The request that left at `sent_at` is over; whether this opened or closed the circuit."""
         said = verdict(outcome, rule.error_types)
-        if said is Verdict.SUCCESS:
+        if said is CircuitVerdict.SUCCESS:
             self.succeeded_at = max(self.succeeded_at, sent_at)
         if self.closed:
-            if said is Verdict.FAILURE and _is_of_few(outcome):
+            if said is CircuitVerdict.FAILURE and _is_of_few(outcome):
                 return False
             tripped = sent_at > self.since - _SAME_S and self._counted(said, rule)
             if tripped:
@@ -148,9 +148,9 @@ class Circuit:
         if self._probe is None or abs(sent_at - self._probe) > _SAME_S:
             return False
         self._probe = None
-        if said is Verdict.UNSENT:
+        if said is CircuitVerdict.UNSENT:
             return False  # the next message is to say how it is
-        if said is Verdict.FAILURE:
+        if said is CircuitVerdict.FAILURE:
             self._trip(f"the message that tried failed: {_reason(outcome)}", rule, now)
         else:
             self._close(now)
@@ -192,13 +192,13 @@ class Circuit:
         self._unknown_until = self._tripped_at = now
         self._open(since=since, opens_at=opens_at, reason=reason)
 
-    def _counted(self, said: Verdict, rule: CircuitBreaker) -> bool:
+    def _counted(self, said: CircuitVerdict, rule: CircuitBreaker) -> bool:
         """Whether that makes too many failures in a row."""
-        if said is Verdict.SUCCESS:
+        if said is CircuitVerdict.SUCCESS:
             self._failures = 0
-        elif said is Verdict.FAILURE:
+        elif said is CircuitVerdict.FAILURE:
             self._failures += 1
-        return said is Verdict.FAILURE and self._failures >= rule.errors_threshold
+        return said is CircuitVerdict.FAILURE and self._failures >= rule.errors_threshold
 
     def _trip(self, reason: str, rule: CircuitBreaker, now: float) -> None:
         self._tripped_at = now

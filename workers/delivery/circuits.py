@@ -14,7 +14,7 @@ from workers.delivery.circuit import Circuit
 _log = structlog.get_logger()
 
 
-class Member(Protocol):
+class CircuitMember(Protocol):
     """Who sends through a circuit."""
 
     def turned(self, circuit: Circuit) -> None:
@@ -34,7 +34,7 @@ class LiveCircuit:
     def __init__(self, name: str, work: asyncio.Event) -> None:
         self.name = name
         self.circuit = Circuit(time.monotonic(), shared=bool(name))
-        self.members: set[Member] = set()
+        self.members: set[CircuitMember] = set()
         self.number = 0
         self._work = work
         # Who sent its one message last.
@@ -72,7 +72,7 @@ class LiveCircuit:
         _log.info("circuit_turned", circuit=self.name, by=by, closed=circuit.closed)
         self._turn()
 
-    def part(self, member: Member, *, by: str) -> None:
+    def part(self, member: CircuitMember, *, by: str) -> None:
         """`member` says nothing any more, also not of messages of `by` that are in the air."""
         self.members.discard(member)
         if self.circuit.probing and self._tried_by == by:
@@ -174,13 +174,13 @@ class Circuits:
         """Those that others may send through, too."""
         return list(self._shared.values())
 
-    def join(self, name: str, member: Member) -> LiveCircuit:
+    def join(self, name: str, member: CircuitMember) -> LiveCircuit:
         """The circuit of that name; without a name one of its own."""
         circuit = self._shared.get(name) or self._begun(name)
         circuit.members.add(member)
         return circuit
 
-    def leave(self, circuit: LiveCircuit, member: Member, *, by: str) -> None:
+    def leave(self, circuit: LiveCircuit, member: CircuitMember, *, by: str) -> None:
         """`member`, who sends for `by`, sends nothing through it any more."""
         circuit.part(member, by=by)
         if not circuit.members:

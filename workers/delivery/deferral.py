@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from app.domain.status import Mode, Output
+from app.domain.status import Output, RateMode
 from workers.delivery.rate import CATCH_UP_S
 
 DECREASE: Final = 0.5
@@ -96,7 +96,9 @@ class Deferral:
     def seen(self, output: Output, now: float) -> Output:
         """What leaves at most, and why: `output`, as far as this lets it."""
         quiet = now < self._asked_until
-        if output.mode is not Mode.NORMAL or not (quiet or self.waits or self.rate < output.rate):
+        if output.mode is not RateMode.NORMAL or not (
+            quiet or self.waits or self.rate < output.rate
+        ):
             return output
         return replace(
             output,

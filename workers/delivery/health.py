@@ -77,7 +77,7 @@ class Attempts:
         return self.successes + self.failures
 
 
-class Latency:
+class QueueingDelay:
     """Whether answers take longer because requests queue up at the subscriber."""
 
     __slots__ = ("_count", "_full", "_medians", "_samples")

@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple, Protocol
 
 from app.domain.delivery import Outcome
-from app.domain.status import Mode, Output
+from app.domain.status import Output, RateMode
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.adaptive import AdaptiveRate
 from workers.delivery.health import is_healthy
@@ -100,7 +100,7 @@ class Pace:
     @property
     def cautious(self) -> bool:
         """Whether the subscriber was down: new messages tell more than those that failed."""
-        return self._adaptive is not None and self._adaptive.mode is not Mode.NORMAL
+        return self._adaptive is not None and self._adaptive.mode is not RateMode.NORMAL
 
     def configure(self, policy: DeliveryPolicy, now: float) -> None:
         """Adapt, or not, by the settings of `policy`."""
@@ -184,7 +184,7 @@ class Pace:
         epoch, outcome, seconds, retried, full = landed
         adaptive.took(seconds, full=full)
         healthy = is_healthy(outcome)
-        if healthy is None and adaptive.mode is not Mode.NORMAL:
+        if healthy is None and adaptive.mode is not RateMode.NORMAL:
             healthy = is_healthy(outcome, ill=True)
         if not adaptive.landed(epoch, healthy=healthy, retried=retried, now=now):
             return False

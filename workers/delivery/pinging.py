@@ -22,9 +22,9 @@ from app.domain.ping import PING_TIMEOUT_MAX, Pong, Security
 from app.domain.schema import ContentType
 from app.domain.subscription import EndpointMode, Subscription
 from workers.delivery.batch import MessageBatch, framing_of
-from workers.delivery.sender import Reach, Sender
+from workers.delivery.sender import NetworkAccess, Sender
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.transport import DeliveryTransport
 
 # What tells a test message from others.
@@ -77,14 +77,16 @@ class _Way(NamedTuple):
 class _SeenTransport(DeliveryTransport):
     """A transport for one request, which remembers what it went by, and its answer."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: NetworkAccess) -> None:
         super().__init__(
             egress=reach.egress, ca_file=reach.ca_file, proxy=reach.proxy, watch=self._connected
         )
         self.way: _Way | None = None
         self.answer: RawAnswer | None = None
 
-    async def exchange(self, origin: Origin, payload: bytes, *, total_s: float) -> RawAnswer:
+    async def exchange(
+        self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
+    ) -> RawAnswer:
         """As any, and it is remembered."""
         self.answer = await super().exchange(origin, payload, total_s=total_s)
         return self.answer

@@ -22,7 +22,7 @@ from app.filtering.budget import BodyError, Budget
 from app.otlp.spans import SpanBuffer
 from app.schemata.messages import UnreadableError
 from workers.delivery.batch import MessageBatch
-from workers.delivery.broadcast import BroadcastDestination, Unfinished, Way
+from workers.delivery.broadcast import BroadcastDestination, UnfinishedAddresses, Way
 from workers.delivery.classification import delivered
 from workers.delivery.flight import Flight, Landing
 from workers.delivery.judge import Judge
@@ -36,7 +36,7 @@ from workers.delivery.shapes import shape_of
 from workers.delivery.signing import Signer
 from workers.delivery.spans import SpannedDestination
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.failures import failure_reason
 from workers.transport.limits import TransportLimits
 from workers.transport.opening import OPENING
@@ -133,7 +133,7 @@ class Destination:
         self._signer = Signer.of(subscription)
         self._shape = shape_of(subscription)
         credentials = Credentials(subscription.client_certificate, subscription.http2)
-        self._origin = Origin.of(url, credentials)
+        self._origin = ConnectionOrigin.of(url, credentials)
         self._target = url.raw_path
         self._start = request_start(b"POST", self._target, self._headers.constant)
         self._plain = self._plain_requests()
@@ -282,7 +282,7 @@ class UnusableDestination:
         return self._outcome
 
 
-class Reach(NamedTuple):
+class NetworkAccess(NamedTuple):
     """Where a transport may go, whom it believes, and through which proxy."""
 
     egress: EgressPolicy
@@ -313,7 +313,9 @@ class Sender:
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
         # By id and endpoint: other settings change nothing in who has what.
-        self._unfinished: WeakValueDictionary[tuple[str, str], Unfinished] = WeakValueDictionary()
+        self._unfinished: WeakValueDictionary[tuple[str, str], UnfinishedAddresses] = (
+            WeakValueDictionary()
+        )
 
     async def __aenter__(self) -> Self:
         """Open for sending."""
@@ -345,9 +347,9 @@ class Sender:
         return self._transport
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> NetworkAccess:
         """How far its transport reaches."""
-        return Reach(self._egress, self._ca_file, self._proxy)
+        return NetworkAccess(self._egress, self._ca_file, self._proxy)
 
     def destination(
         self, subscription: Subscription, *, transport: DeliveryTransport | None = None
@@ -385,7 +387,7 @@ class Sender:
         patience = min(subscription.policy.request_timeout, PATIENCE_MAX)
         return AuthorizedDestination(found, bearer, patience=patience)
 
-    def _unfinished_of(self, subscription: Subscription) -> Unfinished:
+    def _unfinished_of(self, subscription: Subscription) -> UnfinishedAddresses:
         """That of its destination before, as long as it has one."""
         key = subscription.id, subscription.endpoint
-        return self._unfinished.setdefault(key, Unfinished())
+        return self._unfinished.setdefault(key, UnfinishedAddresses())

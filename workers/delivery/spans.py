@@ -12,7 +12,7 @@ from app.domain.subscription import Subscription
 from app.otlp.context import SpanContext, context_in, with_context
 from app.otlp.spans import Attribute, Span, SpanBuffer, SpanKind
 from workers.delivery.batch import MessageBatch
-from workers.delivery.oauth.destination import Authorizable, Flying, Header, Landing
+from workers.delivery.oauth.destination import AttemptListener, Authorizable, Flying, Header
 
 # Of a batch so many messages' traces are linked to.
 LINKS_MAX: Final = 128
@@ -36,7 +36,7 @@ class SpannedDestination:
         self,
         message: Message,
         retry_count: int,
-        landing: Landing,
+        landing: AttemptListener,
         *,
         authorization: Header | None = None,
     ) -> Flying | None:
@@ -161,7 +161,7 @@ class _Landing:
 
     __slots__ = ("_attempt", "_landing")
 
-    def __init__(self, attempt: _Attempt, landing: Landing) -> None:
+    def __init__(self, attempt: _Attempt, landing: AttemptListener) -> None:
         self._attempt = attempt
         self._landing = landing
 

@@ -19,7 +19,7 @@ DUE_MIN: Final = 2.5
 DEVIATIONS_MAX: Final = 3.0
 
 
-class Judged(NamedTuple):
+class JudgedAttempts(NamedTuple):
     """Attempts at one `rate` (requests per second) that ended from `start` to `end` (seconds)."""
 
     rate: float
@@ -44,12 +44,12 @@ class Judged(NamedTuple):
         """How many attempts failed, for users to read."""
         return f"{self.failures} of {self.total} attempts failed"
 
-    def after(self, earlier: "Judged | None") -> "Judged":
+    def after(self, earlier: "JudgedAttempts | None") -> "JudgedAttempts":
         """This and the `earlier` attempts together."""
         if earlier is None:
             return self
         failures, total = earlier.failures + self.failures, earlier.total + self.total
-        return Judged(self.rate, failures, total, earlier.start, self.end)
+        return JudgedAttempts(self.rate, failures, total, earlier.start, self.end)
 
 
 class Trouble:
@@ -57,7 +57,7 @@ class Trouble:
 
     __slots__ = ("_due", "_failed_at", "_failures", "_kept", "_total", "safe_rate", "slowly")
 
-    def __init__(self, first: Judged, *, safe_rate: float) -> None:
+    def __init__(self, first: JudgedAttempts, *, safe_rate: float) -> None:
         # Up to this rate large steps were safe before the trouble.
         self.safe_rate = safe_rate
         # Whether the rate falls slowly: the failures do not depend on it.
@@ -75,7 +75,7 @@ class Trouble:
         """Whether the failures have ended, not only by chance."""
         return self._due >= DUE_MIN
 
-    def lowered(self, window: Judged) -> float:
+    def lowered(self, window: JudgedAttempts) -> float:
         """The next rate, after a window in which too many failed."""
         if not window.mostly_failed:
             self._count(window)
@@ -87,7 +87,7 @@ class Trouble:
         self._failed_at = window.rate
         return max(self._kept, DECREASE * window.rate)
 
-    def is_disproved(self, window: Judged) -> bool:
+    def is_disproved(self, window: JudgedAttempts) -> bool:
         """Whether this window, which went well, shows that the rate is not the cause.
 
         Tell of each window that went well.
@@ -95,17 +95,17 @@ class Trouble:
         self._due += self._due_of(window)
         return self.is_over and window.rate >= self._failed_at
 
-    def explains(self, window: Judged) -> bool:
+    def explains(self, window: JudgedAttempts) -> bool:
         """Whether as many as in this window fail by chance."""
         due = self._due_of(window)
         return self._total > 0 and window.failures <= due + DEVIATIONS_MAX * sqrt(due)
 
-    def _count(self, window: Judged) -> None:
+    def _count(self, window: JudgedAttempts) -> None:
         if self._total and not self.explains(window):
             self._kept = KEPT * window.taken
             self._failures = self._total = 0
         self._failures += window.failures
         self._total += window.total
 
-    def _due_of(self, window: Judged) -> float:
+    def _due_of(self, window: JudgedAttempts) -> float:
         return window.total * (self._failures / self._total if self._total else 1.0)

@@ -13,7 +13,7 @@ from app.schemata.formats import TopicFormats
 from workers.reading.catchup import RETRY_PAUSE, CatchUp, Fed
 from workers.reading.decoding import Decoder
 from workers.reading.feed import Feed, TailReader
-from workers.reading.registered import RegisteredSchemas, Registry
+from workers.reading.registered import RegisteredSchemas, RegistryLookup
 from workers.reading.versions import LOOK_AGAIN, VersionWait
 
 # Cursors that are at most so far apart start together at the hindmost; others catch up for
@@ -32,7 +32,7 @@ class Reader:
         tail: Tail,
         *,
         look_again: timedelta = LOOK_AGAIN,
-        registry: Registry | None = None,
+        registry: RegistryLookup | None = None,
     ) -> None:
         """`registry` is where ids of schemas are looked up that are not known."""
         self._tail = tail

@@ -25,7 +25,7 @@ TOPICS_MAX: Final = 1_000
 _log = structlog.get_logger()
 
 
-class Registry(Protocol):
+class RegistryLookup(Protocol):
     """A schema registry, see `app.registry`."""
 
     async def versions(self, topic: str) -> list[int]:
@@ -44,7 +44,7 @@ class RegisteredSchemas:
 
     def __init__(
         self,
-        registry: Registry | None,
+        registry: RegistryLookup | None,
         formats: TopicFormats,
         *,
         clock: Callable[[], float] = monotonic,
@@ -87,7 +87,7 @@ class RegisteredSchemas:
             if not self._wanted:
                 self._on_wanted.clear()
 
-    async def _look(self, registry: Registry, topic: str) -> None:
+    async def _look(self, registry: RegistryLookup, topic: str) -> None:
         began = self._begun(topic)
         try:
             found = await self._new_versions(registry, topic)
@@ -107,7 +107,7 @@ class RegisteredSchemas:
         self._looked[topic] = self._clock()
         return self._looked[topic]
 
-    async def _new_versions(self, registry: Registry, topic: str) -> list[Registered]:
+    async def _new_versions(self, registry: RegistryLookup, topic: str) -> list[Registered]:
         have = self._formats.versions(topic) | self._unusable.get(topic, set())
         missing = [each for each in await registry.versions(topic) if each not in have]
         found = [await registry.version(topic, each) for each in missing[-TAKEN_OVER_MAX:]]

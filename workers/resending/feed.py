@@ -16,7 +16,7 @@ from app.domain.retransmission import (
     found_sent,
     unfinished,
 )
-from app.domain.retransmission_sending import Pace, Sending
+from app.domain.retransmission_sending import RetransmissionPace, Sending
 from app.domain.subscription import State, Subscription
 from app.log.interface import MessageLog
 from workers.resending.source import Pick, Source
@@ -44,7 +44,7 @@ class FeedLostError(Exception):
     """The retransmission has ended, or is another worker's: nothing more is to be done here."""
 
 
-class Feed:
+class ResendingFeed:
     """Appends its messages at their pace, until all are finished.
 
     What was appended and not recorded, by a worker that died, is read back from the log first, so
@@ -55,7 +55,7 @@ class Feed:
         self._log = log
         self._store = store
         self._sending = sending
-        self._pace = Pace(sending.share, time.monotonic())
+        self._pace = RetransmissionPace(sending.share, time.monotonic())
         self._written = 0
         # The offsets, by partition, of messages that are not known to be finished.
         self._ahead: dict[int, list[int]] = {}

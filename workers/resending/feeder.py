@@ -10,7 +10,7 @@ from app.domain.errors import NotFoundError, UnavailableError
 from app.domain.retransmission import RetransmissionState
 from app.domain.retransmission_sending import Sending
 from app.log.interface import MessageLog
-from workers.resending.feed import LEASE, Feed, FeedLostError
+from workers.resending.feed import LEASE, FeedLostError, ResendingFeed
 from workers.resending.store import SendingStore
 
 TAKE_EVERY: Final = timedelta(seconds=1)
@@ -50,7 +50,7 @@ class Feeder:
     async def _feed(self, sending: Sending) -> None:
         _log.info("retransmitting", retransmission=sending.id, messages=sending.matched)
         try:
-            await Feed(self._log, self._store, sending).run()
+            await ResendingFeed(self._log, self._store, sending).run()
         except FeedLostError:
             _log.info("retransmission_left", retransmission=sending.id)
         except (UnavailableError, TimeoutError) as exc:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.redrive import redrive_record
-from app.domain.retransmission import HEADER_SOURCE, Run, sent_again
+from app.domain.retransmission import HEADER_SOURCE, MessageRun, sent_again
 from app.domain.retransmission_sending import Sending
 from app.log.interface import Chunk, MessageLog
 from workers.resending.store import SendingStore
@@ -42,7 +42,7 @@ class Source:
         self._sending = sending
         self._places = dict(places)
         self._turns = deque(sorted(places))
-        self._runs: dict[int, deque[Run]] = {}
+        self._runs: dict[int, deque[MessageRun]] = {}
         self._chunks: dict[int, Chunk] = {}
 
     async def next(self, at_most: int) -> Sequence[Pick]:
@@ -93,13 +93,13 @@ class Source:
                 picks.append(Pick(partition, run.start, record))
         return picks
 
-    async def _from_archive(self, run: Run, at_most: int) -> Sequence[Pick]:
+    async def _from_archive(self, run: MessageRun, at_most: int) -> Sequence[Pick]:
         first = max(run.start, self._places[run.partition])
         found = await self._store.archived(self._sending, run, first=first, limit=at_most)
         self._places[run.partition] = found[-1].offset + 1 if found else run.end
         return [self._pick(run.partition, record) for record in found]
 
-    async def _from_log(self, run: Run, at_most: int) -> Sequence[Pick]:
+    async def _from_log(self, run: MessageRun, at_most: int) -> Sequence[Pick]:
         first = max(run.start, self._places[run.partition])
         chunk = await self._chunk(run, first)
         found = [each for each in chunk.records if first <= each.offset < run.end][:at_most]
@@ -109,7 +109,7 @@ class Source:
         )
         return [self._pick(run.partition, record) for record in found]
 
-    async def _chunk(self, run: Run, first: int) -> Chunk:
+    async def _chunk(self, run: MessageRun, first: int) -> Chunk:
         known = self._chunks.get(run.partition)
         if known is not None and known.offset <= first < known.next_offset:
             return known

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from app.domain.message import Record
-from app.domain.retransmission import RetransmissionState, Run, Sent
+from app.domain.retransmission import MessageRun, RetransmissionState, Sent
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
@@ -28,10 +28,10 @@ class SendingStore(Protocol):
     ) -> Sequence[int]: ...
     async def runs(  # noqa: D102 - the same
         self, sending: Sending, partition: int, offset: int, *, limit: int
-    ) -> Sequence[Run]: ...
+    ) -> Sequence[MessageRun]: ...
     async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]: ...  # noqa: D102 - the same
     async def archived(  # noqa: D102 - the same
-        self, sending: Sending, run: Run, *, first: int, limit: int
+        self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]: ...
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool: ...  # noqa: D102 - the same
     async def written(self, sending: Sending) -> int: ...  # noqa: D102 - the same
@@ -87,7 +87,7 @@ class DatabaseSending:
 
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
-    ) -> Sequence[Run]:
+    ) -> Sequence[MessageRun]:
         """The next that were chosen of that partition: those that end behind `offset`."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).runs(
@@ -100,7 +100,7 @@ class DatabaseSending:
             return await SendingRepository(session, self._worker).discards(rows)
 
     async def archived(
-        self, sending: Sending, run: Run, *, first: int, limit: int
+        self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]:
         """Some of the records of a run that the log has no more, in order, from `first` on."""
         async with self._database.transaction() as session:

@@ -60,7 +60,7 @@ class KnownLines(Protocol):
         """Those that deliver."""
 
 
-class WorkerState(Protocol):
+class DeliveryState(Protocol):
     """What a worker knows of what it is to deliver."""
 
     @property
@@ -80,7 +80,7 @@ class WorkerState(Protocol):
 class WorkerFigures:
     """The figures of one worker; see `Observed`. Subscriptions beyond `cap` are summed up."""
 
-    state: WorkerState
+    state: DeliveryState
     lines: KnownLines
     log: MessageLog
     traces: TraceBuffer

@@ -14,7 +14,7 @@ from workers.transport.sweep import Sweep
 from workers.transport.tls import tls_problem
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """What a connection tells the pool it belongs to."""
 
     def release(self, connection: "Connection") -> None:
@@ -44,7 +44,9 @@ class Connection(asyncio.Protocol):
         "tls",
     )
 
-    def __init__(self, owner: Owner, sweep: Sweep, usual: UsualAnswer | None = None) -> None:
+    def __init__(
+        self, owner: ConnectionOwner, sweep: Sweep, usual: UsualAnswer | None = None
+    ) -> None:
         self._owner = owner
         self._sweep = sweep
         self._answer = AnswerReader(usual)

@@ -24,7 +24,7 @@ _TLS_SHUTDOWN_S: Final = 1.0
 Watch = Callable[[asyncio.BaseTransport], None]
 
 
-class Origin(NamedTuple):
+class ConnectionOrigin(NamedTuple):
     """Where a connection leads, and as whom: connections are shared within one origin only.
 
     `address` is the one of the host's addresses that is meant; None: whichever can be reached.
@@ -37,7 +37,7 @@ class Origin(NamedTuple):
     address: Address | None = None
 
     @classmethod
-    def of(cls, url: httpx.URL, credentials: Credentials = PLAIN) -> "Origin":
+    def of(cls, url: httpx.URL, credentials: Credentials = PLAIN) -> "ConnectionOrigin":
         """The origin of `url`; httpx.UnsupportedProtocol when it is not an HTTP URL with a host.
 
         Without TLS there are no credentials.
@@ -74,7 +74,9 @@ class Dialer:
         self._contexts = TlsContexts(ca_file)
         self._tunneler = tunneler
 
-    async def dial(self, origin: Origin, connection: asyncio.Protocol, *, deadline: float) -> None:
+    async def dial(
+        self, origin: ConnectionOrigin, connection: asyncio.Protocol, *, deadline: float
+    ) -> None:
         """Connect `connection` to `origin` by `deadline` (loop's clock), TLS handshake included.
 
         Raises httpx.ConnectTimeout, httpx.ProxyError, httpx.ConnectError or, as one of these,
@@ -95,7 +97,7 @@ class Dialer:
         except (OSError, ValueError) as exc:
             raise _unconnected(exc, origin) from exc
 
-    async def addresses(self, origin: Origin, *, deadline: float) -> Sequence[Address]:
+    async def addresses(self, origin: ConnectionOrigin, *, deadline: float) -> Sequence[Address]:
         """All that its host stands for, the preferred ones first, by `deadline` (loop's clock).
 
         Without those of a kind (IPv4, IPv6) that this machine cannot reach, where it can the other.
@@ -109,7 +111,7 @@ class Dialer:
             raise _unconnected(exc, origin) from exc
         return of_reachable_kinds(found, self._reaches)
 
-    async def learn(self, origin: Origin, tls: ssl.SSLObject | None) -> None:
+    async def learn(self, origin: ConnectionOrigin, tls: ssl.SSLObject | None) -> None:
         """An answer has come by `tls`: the next connections to its origin may resume its session.
 
         Not sooner: with TLS 1.3 a server gives what is needed for that after the handshake.
@@ -130,7 +132,7 @@ class Dialer:
         by_proxy = self._tunneler is not None and self._tunneler.leads_to((address,))
         return by_proxy or self._has_route(address)
 
-    async def _connected(self, origin: Origin, deadline: float) -> socket:
+    async def _connected(self, origin: ConnectionOrigin, deadline: float) -> socket:
         async with asyncio.timeout_at(deadline):
             # An address is looked up as a name is, so that it is checked, too.
             named = origin.host if origin.address is None else str(origin.address)
@@ -140,7 +142,7 @@ class Dialer:
         return await self._tunneler.open(addresses, origin.port, deadline=deadline)
 
     async def _speak(
-        self, origin: Origin, connection: asyncio.Protocol, connected: socket
+        self, origin: ConnectionOrigin, connection: asyncio.Protocol, connected: socket
     ) -> asyncio.BaseTransport:
         loop = asyncio.get_running_loop()
         if origin.scheme == "http":
@@ -164,7 +166,7 @@ class Dialer:
         return made
 
 
-def _unconnected(error: OSError | ValueError, origin: Origin) -> httpx.TransportError:
+def _unconnected(error: OSError | ValueError, origin: ConnectionOrigin) -> httpx.TransportError:
     """Why there is no connection; ValueError: a host that cannot be a name (an overlong label)."""
     if isinstance(error, TimeoutError):
         return httpx.ConnectTimeout(f"no connection to {origin.host}:{origin.port} in time")

@@ -47,7 +47,7 @@ _FAREWELL_S: Final = 1.0
 _STATUS: Final = re.compile(rb"[2-9][0-9][0-9]")
 
 
-class Owner(Protocol):
+class Http2ConnectionOwner(Protocol):
     """What a connection tells the pool it belongs to."""
 
     def released(self, connection: "Http2Connection") -> None:
@@ -65,7 +65,7 @@ class Http2Connection(asyncio.Protocol):
     It is in the sweep for its idle expiry.
     """
 
-    def __init__(self, owner: Owner, sweep: Sweep) -> None:
+    def __init__(self, owner: Http2ConnectionOwner, sweep: Sweep) -> None:
         self._owner = owner
         self._sweep = sweep
         self._loop = asyncio.get_running_loop()

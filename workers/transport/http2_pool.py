@@ -10,7 +10,7 @@ from typing import Final
 import httpx
 
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Dialer, Origin
+from workers.transport.dialing import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_stream import NotProcessedError
@@ -32,16 +32,16 @@ class Choices:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._until: OrderedDict[Origin, float] = OrderedDict()
+        self._until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
 
-    def chose_http1(self, origin: Origin) -> None:
+    def chose_http1(self, origin: ConnectionOrigin) -> None:
         """It has, for the time being."""
         self._until[origin] = self._loop.time() + _ASKED_EVERY_S
         self._until.move_to_end(origin)
         if len(self._until) > _CHOICES_MAX:
             self._until.popitem(last=False)
 
-    def is_http1(self, origin: Origin) -> bool:
+    def is_http1(self, origin: ConnectionOrigin) -> bool:
         """Whether HTTP/2 need not be asked for."""
         return self._loop.time() < self._until.get(origin, 0.0)
 
@@ -56,13 +56,13 @@ class Http2Pool:
 
     def __init__(
         self,
-        origin: Origin,
+        origin: ConnectionOrigin,
         *,
         dialer: Dialer,
         sweep: Sweep,
         limits: TransportLimits,
         choices: Choices,
-        on_empty: Callable[[Origin], None],
+        on_empty: Callable[[ConnectionOrigin], None],
     ) -> None:
         self._origin = origin
         self._dialer = dialer

@@ -12,7 +12,7 @@ class NotProcessedError(httpx.RemoteProtocolError):
     """The other side says that it has not looked at the request: it may be sent again."""
 
 
-class Owner(Protocol):
+class StreamConnection(Protocol):
     """The connection, as its requests know it."""
 
     peer: str
@@ -40,7 +40,9 @@ class Stream:
         "unsent",
     )
 
-    def __init__(self, owner: Owner, exchange: Exchanged, *, number: int, begun_at: float) -> None:
+    def __init__(
+        self, owner: StreamConnection, exchange: Exchanged, *, number: int, begun_at: float
+    ) -> None:
         self._owner = owner
         self.exchange = exchange
         self.id = number

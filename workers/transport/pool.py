@@ -10,7 +10,7 @@ import httpx
 
 from workers.transport.answer import RawAnswer, UsualAnswer
 from workers.transport.connection import Connection
-from workers.transport.dialing import Dialer, Origin
+from workers.transport.dialing import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.limits import TransportLimits
 from workers.transport.opening import goes_by
@@ -52,12 +52,12 @@ class OriginPool:
 
     def __init__(
         self,
-        origin: Origin,
+        origin: ConnectionOrigin,
         *,
         dialer: Dialer,
         sweep: Sweep,
         limits: TransportLimits,
-        on_empty: Callable[[Origin], None],
+        on_empty: Callable[[ConnectionOrigin], None],
     ) -> None:
         self._origin = origin
         self._dialer = dialer

@@ -11,7 +11,7 @@ import httpx
 from app.domain.egress import Address, EgressPolicy
 from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Dialer, Origin, Watch
+from workers.transport.dialing import ConnectionOrigin, Dialer, Watch
 from workers.transport.exchange import Exchanged
 from workers.transport.http2_pool import Choices, Http2Pool
 from workers.transport.limits import TransportLimits
@@ -66,8 +66,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
             Resolver(egress), ca_file, Tunneler(proxy) if proxy else None, watch=watch
         )
         self._choices = Choices()
-        self._pools: dict[Origin, OriginPool | Http2Pool] = {}
-        self._origins: dict[tuple[bytes, bytes, int | None], Origin] = {}
+        self._pools: dict[ConnectionOrigin, OriginPool | Http2Pool] = {}
+        self._origins: dict[tuple[bytes, bytes, int | None], ConnectionOrigin] = {}
         self._closed = False
 
     @property
@@ -124,7 +124,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
                 await self._sweep.drained()
 
     def exchange(
-        self, origin: Origin, payload: bytes, *, total_s: float
+        self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
     ) -> Coroutine[Any, Any, RawAnswer]:
         """Send `payload`, a request as bytes, and return its answer; all else is as above.
 
@@ -136,11 +136,11 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         # Not awaited here: each coroutine on the way costs.
         return self._pool(origin).send(payload, self._loop.time() + total_s)
 
-    async def addresses(self, origin: Origin, *, total_s: float) -> Sequence[Address]:
+    async def addresses(self, origin: ConnectionOrigin, *, total_s: float) -> Sequence[Address]:
         """All that its host stands for and that may be dialled, within `total_s`; as all else."""
         return await self._dialer.addresses(origin, deadline=self._loop.time() + total_s)
 
-    def begin(self, origin: Origin, exchange: Exchanged) -> bool:
+    def begin(self, origin: ConnectionOrigin, exchange: Exchanged) -> bool:
         """Send it, if that takes no waiting: whether it has been sent, and will have an end.
 
         For who needs no future. Whoever begins without waiting takes nobody's turn: while a request
@@ -149,13 +149,13 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         pool = self._pools.get(origin)
         return pool is not None and not self._closed and pool.begin(exchange)
 
-    def _origin(self, url: httpx.URL) -> Origin:
+    def _origin(self, url: httpx.URL) -> ConnectionOrigin:
         key = (url.raw_scheme, url.raw_host, url.port)
         origin = self._origins.get(key)
         if origin is None:
             if len(self._origins) >= _ORIGINS_KNOWN_MAX:
                 self._origins.clear()
-            origin = self._origins[key] = Origin.of(url)
+            origin = self._origins[key] = ConnectionOrigin.of(url)
         return origin
 
     def _total_s(self, request: httpx.Request) -> float:
@@ -163,13 +163,13 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         total: float | None = timeout.get("read") if timeout else None
         return self._timeout_s if total is None else total
 
-    def _pool(self, origin: Origin) -> OriginPool | Http2Pool:
+    def _pool(self, origin: ConnectionOrigin) -> OriginPool | Http2Pool:
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = self._new_pool(origin)
         return pool
 
-    def _new_pool(self, origin: Origin) -> OriginPool | Http2Pool:
+    def _new_pool(self, origin: ConnectionOrigin) -> OriginPool | Http2Pool:
         dialer, sweep, limits = self._dialer, self._sweep, self._limits
         if origin.credentials.http2:
             return Http2Pool(
@@ -182,7 +182,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
             )
         return OriginPool(origin, dialer=dialer, sweep=sweep, limits=limits, on_empty=self._drop)
 
-    def _drop(self, origin: Origin) -> None:
+    def _drop(self, origin: ConnectionOrigin) -> None:
         # Subscriptions come and go; what they leave behind would add up.
         self._pools.pop(origin, None)
 

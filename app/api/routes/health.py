@@ -15,7 +15,7 @@ from app.api.schemas.health import AlertRead, ForecastRead, HealthRead, Unhealth
 from app.domain.access import Role
 from app.domain.errors import ValidationFailedError
 from app.domain.monitoring import Severity
-from app.storage.standings import Wanted
+from app.storage.standings import HealthQuery
 
 router = APIRouter(tags=["health"])
 
@@ -60,12 +60,12 @@ async def _wanted(
             " unless they are given"
         ),
     ] = True,
-) -> Wanted:
+) -> HealthQuery:
     asked = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
     if any(_NUL in each for each in asked):
         # No name has one, and the database takes none in a question.
         raise ValidationFailedError.of("query", "must be without zero characters")
-    return Wanted(
+    return HealthQuery(
         owner_source=ownerSourceName,
         owner_id=ownerId,
         severities=_SEVERE if respectMonitoringSeverity else (),
@@ -87,7 +87,7 @@ async def list_unhealthy(
     request: Request,
     services: ServicesOf,
     *,
-    wanted: Annotated[Wanted, Depends(_wanted)],
+    wanted: Annotated[HealthQuery, Depends(_wanted)],
     page: KeyPageOf,
 ) -> Response:
     """Subscriptions that are not healthy, by topic and name, all or page by page.

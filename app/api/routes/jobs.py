@@ -29,7 +29,7 @@ from app.api.schemas.job import (
 from app.api.schemas.moments import instant_of
 from app.domain.access import Caller, Role
 from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
-from app.domain.job import JobKind, Scope
+from app.domain.job import JobKind, JobScope
 from app.services.access import Target
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=RepeatableRoute)
@@ -103,11 +103,11 @@ async def cancel_job(job: JobId, services: ServicesOf, caller: CallerOf) -> Resp
     return answer(cancelled)
 
 
-def _scope(body: JobBody, now: datetime) -> Scope:
+def _scope(body: JobBody, now: datetime) -> JobScope:
     end = instant_of(body.to, path="to") or now
     start = instant_of(body.from_, path="from") or end - WINDOW_DEFAULT
     slo = None if body.slo_seconds is None else timedelta(seconds=body.slo_seconds)
-    return Scope(start=start, end=end, topic=body.topic, subscription=body.subscription, slo=slo)
+    return JobScope(start=start, end=end, topic=body.topic, subscription=body.subscription, slo=slo)
 
 
 async def _require_owner(services: Services, caller: Caller, topic: str | None) -> None:

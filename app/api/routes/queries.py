@@ -24,7 +24,7 @@ from app.domain.owner import Owner
 from app.domain.query import Query as Asked
 from app.domain.query import parsed_query
 from app.domain.topic import Topic
-from app.services.catalogue import Found, Page, Stated
+from app.services.catalogue import FoundPage, Page, Stated
 from app.services.catalogue_figures import Described
 from app.storage.catalogue import Key
 from app.storage.turns import made_of
@@ -251,7 +251,7 @@ def _next(request: Request, after: Key | None) -> AnswerNotes:
     return AnswerNotes(extra=next_link(request, "/".join(after)) if after else {})
 
 
-def _described(request: Request, found: Found[Described], form: HermesForm | None) -> Response:
+def _described(request: Request, found: FoundPage[Described], form: HermesForm | None) -> Response:
     link = next_link(request, "/".join(found.after)) if found.after else {}
     items = list(found.items) if form is None else [form.of(each) for each in found.items]
     return answer(items, notes=AnswerNotes(extra=link))

@@ -36,7 +36,7 @@ from app.api.schemas.retransmission import (
     places_of,
     seek_body,
 )
-from app.api.schemas.retransmission_fields import Way, require_fitting, way_of
+from app.api.schemas.retransmission_fields import RetransmissionWay, require_fitting, way_of
 from app.api.schemas.retransmissions import SpanRead
 from app.domain.access import Role
 from app.domain.errors import JobQueueFullError, LogUnavailableError, MessageTooLargeError
@@ -164,14 +164,14 @@ async def redrive(
     """
     asked, named = await dated_request(request), (topic, name)
     match way_of(asked.body):
-        case Way.DATE:
+        case RetransmissionWay.DATE:
             moved = await _moved(services, named, asked, dry_run=dry_run)
             notes = AnswerNotes(ignored=_ignored(asked), applied=moved.applied)
             return answer(offsets_by_partition(moved), notes=notes)
-        case Way.SEEK:
+        case RetransmissionWay.SEEK:
             moved = await _sought(services, named, asked.body, dry_run=dry_run)
             return answer(offsets_by_partition(moved), notes=AnswerNotes(applied=moved.applied))
-        case Way.ALL | Way.UNDELIVERED | Way.MISSING:
+        case RetransmissionWay.ALL | RetransmissionWay.UNDELIVERED | RetransmissionWay.MISSING:
             return await requested(services, named, asked.body, dry_run=dry_run)
         case _:
             return await _redriven(services, named, asked.body, dry_run=dry_run)
@@ -201,7 +201,7 @@ def _redrive_filter(body: RedriveBody) -> RedriveFilter:
 async def _moved(
     services: Services, named: tuple[str, str], asked: JsonRequest, *, dry_run: bool
 ) -> Moved:
-    require_fitting(asked.body, Way.DATE)
+    require_fitting(asked.body, RetransmissionWay.DATE)
     rules = Rules(others=OtherFields(), strict=asked.strict)
     wanted = parse(RetransmissionBody, asked.body, rules)
     moment = moment_of(wanted.retransmission_date, now=datetime.now(UTC), path=FIELD)

@@ -22,7 +22,7 @@ from app.api.schemas.retransmissions import (
     spans_read,
 )
 from app.domain.access import Role
-from app.services.retransmission_spans import Wanted
+from app.services.retransmission_spans import WantedSpans
 
 router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])
 
@@ -103,9 +103,9 @@ async def cancel_retransmission(
     return answer(found)
 
 
-def _wanted(asked: JsonObject, *, dry_run: bool) -> Wanted:
+def _wanted(asked: JsonObject, *, dry_run: bool) -> WantedSpans:
     body, now = retransmit_body(asked), datetime.now(UTC)
-    return Wanted(
+    return WantedSpans(
         since=None if body.from_ is None else moment_of(body.from_, now=now, path="from"),
         until=instant_of(body.to, path="to"),
         offsets=offsets_of(body),

@@ -15,7 +15,7 @@ from app.api.schemas.moments import instant_of
 from app.api.schemas.undelivered import UndeliveredRead, undelivered_answered
 from app.domain.access import Role
 from app.domain.undelivered import Undelivered, UndeliveredFilter
-from app.services.undelivered import Wanted
+from app.services.undelivered import UndeliveredRequest
 
 router = APIRouter(tags=["undelivered"])
 
@@ -35,7 +35,7 @@ _QUERY: Final = asks(
 )
 
 
-async def _wanted(request: Request) -> Wanted:
+async def _wanted(request: Request) -> UndeliveredRequest:
     given = request.query_params.get
     status, key = given("status"), given("key")
     asked = UndeliveredFilter(
@@ -46,10 +46,10 @@ async def _wanted(request: Request) -> Wanted:
         key=None if key is None else key.encode("utf-8", "replace"),
         message_id=given("messageId"),
     )
-    return Wanted(asked=asked, limit=limit_of(given("limit")), after=given("after"))
+    return UndeliveredRequest(asked=asked, limit=limit_of(given("limit")), after=given("after"))
 
 
-WantedOf = Annotated[Wanted, Depends(_wanted)]
+WantedOf = Annotated[UndeliveredRequest, Depends(_wanted)]
 
 
 @router.get(

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.api.schemas.base import Schema
-from app.storage.catalogue import Counted, Hits, SubscriptionHit, TopicHit
+from app.storage.catalogue import CatalogueCounts, Hits, SubscriptionHit, TopicHit
 
 
 class QueryBody(Schema):
@@ -117,7 +117,7 @@ class StatsRead(Schema):
     subscription_stats: SubscriptionStatsRead
 
     @classmethod
-    def of(cls, counted: Counted) -> "StatsRead":
+    def of(cls, counted: CatalogueCounts) -> "StatsRead":
         """The answer for `counted`."""
         return cls(
             topic_stats=TopicStatsRead(

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from app.api.schemas.base import OwnSchema, Schema, Text, parse_own
 from app.domain.errors import ValidationFailedError
-from app.domain.job import Job, JobState, Scope
+from app.domain.job import Job, JobScope, JobState
 from app.domain.latency import SLO_MAX, SLO_MIN
 from app.services.jobs import JobsSeen
 
@@ -132,7 +132,7 @@ def _job_read(job: Job, *, runner_live: bool, with_log: bool) -> JobRead:
     )
 
 
-def scope_read(scope: Scope) -> ScopeRead:
+def scope_read(scope: JobScope) -> ScopeRead:
     """The answer for a scope."""
     # By name: `from` is none that a call can give.
     return ScopeRead.model_validate(

@@ -9,7 +9,7 @@ from pydantic import Field
 from app.api.schemas.base import Schema
 from app.api.schemas.job import ScopeRead, scope_read
 from app.domain.job import Job
-from app.domain.latency import Figure, Part, SubscriptionLatency
+from app.domain.latency import Figure, LatencyPart, SubscriptionLatency
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -91,11 +91,11 @@ def _latency_read(latency: SubscriptionLatency) -> SubscriptionLatencyRead:
         attempts=latency.attempts,
         within=latency.within,
         attained=None if attained is None else round(attained, 6),
-        total=_times_read(latency.times.get(Part.TOTAL)),
-        queued=_times_read(latency.times.get(Part.QUEUED)),
-        waited=_times_read(latency.times.get(Part.WAITED)),
-        connect=_times_read(latency.times.get(Part.CONNECT)),
-        subscriber=_times_read(latency.times.get(Part.SUBSCRIBER)),
+        total=_times_read(latency.times.get(LatencyPart.TOTAL)),
+        queued=_times_read(latency.times.get(LatencyPart.QUEUED)),
+        waited=_times_read(latency.times.get(LatencyPart.WAITED)),
+        connect=_times_read(latency.times.get(LatencyPart.CONNECT)),
+        subscriber=_times_read(latency.times.get(LatencyPart.SUBSCRIBER)),
     )
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from app.api.schemas.base import JsonObject, Schema
 from app.domain.errors import ValidationFailedError
 from app.domain.ledger import LedgerEntry, PartitionSums, Sums
-from app.domain.ledger_chain import Check, Known
+from app.domain.ledger_chain import Check, KnownHash
 from app.domain.ledger_missing import RANGES_MAX
 from app.domain.ledger_window import Ledger
 
@@ -137,7 +137,7 @@ def check_read(check: Check) -> LedgerCheckRead:
     )
 
 
-def known_of(number: int | None, hash_: str | None) -> Known | None:
+def known_of(number: int | None, hash_: str | None) -> KnownHash | None:
     """The query parameters `number` and `hash`; ValidationFailedError."""
     if number is None and hash_ is None:
         return None
@@ -145,7 +145,7 @@ def known_of(number: int | None, hash_: str | None) -> Known | None:
         raise ValidationFailedError.of(
             "hash" if hash_ is None else "number", "number and hash belong together"
         )
-    return Known(number=number, hash=hash_.lower())
+    return KnownHash(number=number, hash=hash_.lower())
 
 
 def _entry(entry: LedgerEntry) -> JsonObject:

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text
-from app.api.schemas.retransmission_fields import Way, parsed
+from app.api.schemas.retransmission_fields import RetransmissionWay, parsed
 from app.domain.errors import ValidationFailedError
 from app.domain.operations import DATACENTER
 from app.services.seeking import Moved
@@ -61,7 +61,7 @@ class PartitionOffsetRead(Schema):
 
 def seek_body(body: JsonObject) -> SeekBody:
     """What a body asks for, all of which has an effect; ValidationFailedError."""
-    asked = parsed(SeekBody, body, Way.SEEK)
+    asked = parsed(SeekBody, body, RetransmissionWay.SEEK)
     if (asked.from_ is None) == (asked.offsets is None):
         raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
     return asked

@@ -11,7 +11,7 @@ from app.api.schemas.base import OwnT, parse_own
 from app.domain.errors import FieldProblem, ValidationFailedError
 
 
-class Way(StrEnum):
+class RetransmissionWay(StrEnum):
     """A way to send messages again, in the words of who asks for it."""
 
     ALL = "only: all"
@@ -24,27 +24,27 @@ class Way(StrEnum):
 
 _SENT: Final = frozenset({"only", "mode", "from", "to", "messageIds", "dryRun"})
 _PACED: Final = _SENT | {"filter", "keys", "share"}
-TAKEN: Final[Mapping[Way, frozenset[str]]] = {
-    Way.ALL: _PACED | {"offsets"},
-    Way.UNDELIVERED: _PACED | {"statusCodes", "reason"},
-    Way.MISSING: _PACED | {"offsets"},
-    Way.DISCARDED: _SENT | {"statusCodes", "reason", "again"},
-    Way.SEEK: frozenset({"mode", "only", "from", "offsets", "dryRun"}),
-    Way.DATE: frozenset({"retransmissionDate", "dryRun"}),
+TAKEN: Final[Mapping[RetransmissionWay, frozenset[str]]] = {
+    RetransmissionWay.ALL: _PACED | {"offsets"},
+    RetransmissionWay.UNDELIVERED: _PACED | {"statusCodes", "reason"},
+    RetransmissionWay.MISSING: _PACED | {"offsets"},
+    RetransmissionWay.DISCARDED: _SENT | {"statusCodes", "reason", "again"},
+    RetransmissionWay.SEEK: frozenset({"mode", "only", "from", "offsets", "dryRun"}),
+    RetransmissionWay.DATE: frozenset({"retransmissionDate", "dryRun"}),
 }
 
 
-def way_of(body: Mapping[str, Any]) -> Way | None:
+def way_of(body: Mapping[str, Any]) -> RetransmissionWay | None:
     """How it asks for messages; None: it does not say so."""
     if "retransmissionDate" in body:
-        return Way.DATE
+        return RetransmissionWay.DATE
     if body.get("mode") == "seek":
-        return Way.SEEK
+        return RetransmissionWay.SEEK
     only = body.get("only")
-    return next((way for way in Way if f"only: {only}" == way), None)
+    return next((way for way in RetransmissionWay if f"only: {only}" == way), None)
 
 
-def parsed(model: type[OwnT], body: Mapping[str, Any], way: Way | None) -> OwnT:
+def parsed(model: type[OwnT], body: Mapping[str, Any], way: RetransmissionWay | None) -> OwnT:
     """`body`, all of which has an effect, as `model`; ValidationFailedError with every problem."""
     misplaced = list(_misplaced(body, way))
     elsewhere = _elsewhere(body, way)
@@ -58,19 +58,21 @@ def parsed(model: type[OwnT], body: Mapping[str, Any], way: Way | None) -> OwnT:
     return asked
 
 
-def require_fitting(body: Mapping[str, Any], way: Way) -> None:
+def require_fitting(body: Mapping[str, Any], way: RetransmissionWay) -> None:
     """Refuse what would choose messages in another way; ValidationFailedError."""
     if misplaced := list(_misplaced(body, way)):
         raise ValidationFailedError(misplaced)
 
 
-def _misplaced(body: Mapping[str, Any], way: Way | None) -> Iterator[FieldProblem]:
+def _misplaced(body: Mapping[str, Any], way: RetransmissionWay | None) -> Iterator[FieldProblem]:
     for name, ways in _elsewhere(body, way).items():
         if body[name] is not None:
             yield FieldProblem(path=name, message=f"belongs to {_listed(ways)}, not to {way}")
 
 
-def _elsewhere(body: Mapping[str, Any], way: Way | None) -> Mapping[str, list[Way]]:
+def _elsewhere(
+    body: Mapping[str, Any], way: RetransmissionWay | None
+) -> Mapping[str, list[RetransmissionWay]]:
     """Its fields that belong to other ways."""
     if way is None:
         return {}
@@ -81,7 +83,7 @@ def _elsewhere(body: Mapping[str, Any], way: Way | None) -> Mapping[str, list[Wa
     return {name: ways for name, ways in others.items() if ways}
 
 
-def _listed(ways: list[Way]) -> str:
+def _listed(ways: list[RetransmissionWay]) -> str:
     """Such as `only: all and missing, or mode: seek`."""
     kinds = [each.removeprefix("only: ") for each in ways if each.startswith("only: ")]
     others = [each.value for each in ways if not each.startswith("only: ")]

@@ -15,7 +15,7 @@ from app.domain.job import Job, JobState
 from app.domain.retransmission import SAMPLES_MAX
 from app.domain.simulation import ID_SHOWN_MAX, Differing, Minute
 from app.domain.subscription import IN_FLIGHT_MAX, RATE_MAX
-from app.services.simulating import SimulationSeen, Wanted
+from app.services.simulating import SimulationSeen, WantedSimulation
 
 WINDOW_DEFAULT: Final = timedelta(days=1)
 
@@ -111,7 +111,7 @@ class SimulationRead(Schema):
     reason: str | None = Field(default=None, description="why it FAILED")
 
 
-def wanted_of(body: JsonObject, *, now: datetime) -> Wanted:
+def wanted_of(body: JsonObject, *, now: datetime) -> WantedSimulation:
     """What a body asks for; ValidationFailedError."""
     asked = parse_own(SimulateBody, body)
     until = now if asked.to is None else moment_of(asked.to, now=now, path="to")
@@ -119,7 +119,7 @@ def wanted_of(body: JsonObject, *, now: datetime) -> Wanted:
     if asked.from_ is not None:
         since = moment_of(asked.from_, now=now, path="from")
     took = asked.request_millis
-    return Wanted(
+    return WantedSimulation(
         since=since,
         until=until,
         filters=None if asked.filters is None else filters_of(asked.filters),

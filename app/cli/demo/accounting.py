@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.cli.demo.subscribers import Seen, digest
+from app.cli.demo.subscribers import SubscriberRecord, digest
 
 _NAMED_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discard:
+class ListedDiscard:
     """A discarded message as the service lists it; `digest` is None where it has no body."""
 
     message_id: str
@@ -19,7 +19,7 @@ class Discard:
     digest: bytes | None
 
     @classmethod
-    def of(cls, listed: Mapping[str, Any]) -> "Discard":
+    def of(cls, listed: Mapping[str, Any]) -> "ListedDiscard":
         """From an entry of the API's list of undelivered messages."""
         body = listed.get("message")
         return cls(
@@ -61,10 +61,10 @@ class Account:
 def account_of(
     subscriber: str,
     published: Mapping[str, bytes],
-    seen: Seen,
+    seen: SubscriberRecord,
     *,
     sent: int,
-    discards: Iterable[Discard],
+    discards: Iterable[ListedDiscard],
     reported: Reported,
 ) -> Account:
     """The account for `published` (message id → digest of its body), which were `sent` events.
@@ -100,7 +100,7 @@ def _unpublished(sent: int, published: int) -> Iterator[str]:
         yield f"{sent} events were sent, {published} have an id of their own"
 
 
-def _altered(published: Mapping[str, bytes], seen: Seen) -> list[str]:
+def _altered(published: Mapping[str, bytes], seen: SubscriberRecord) -> list[str]:
     return [
         each
         for each, digested in seen.digests.items()
@@ -108,7 +108,7 @@ def _altered(published: Mapping[str, bytes], seen: Seen) -> list[str]:
     ]
 
 
-def _bodiless(published: Mapping[str, bytes], listed: Mapping[str, Discard]) -> list[str]:
+def _bodiless(published: Mapping[str, bytes], listed: Mapping[str, ListedDiscard]) -> list[str]:
     return [each for each, discard in listed.items() if discard.digest != published[each]]
 
 

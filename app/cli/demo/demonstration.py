@@ -10,13 +10,13 @@ from typing import Final
 from angelia_client import AsyncAngelia, ClientError
 from app.cli import output
 from app.cli.bodies import subscription_settings, topic_settings
-from app.cli.demo.accounting import Account, Discard, Reported, account_of
+from app.cli.demo.accounting import Account, ListedDiscard, Reported, account_of
 from app.cli.demo.events import shop_events
 from app.cli.demo.publishing import Publishing
-from app.cli.demo.show import Tally, Update, showing
+from app.cli.demo.show import SubscriberTally, Update, showing
 from app.cli.demo.subscribers import Flaky, Subscriber, broken, healthy
 from app.cli.errors import CliError
-from app.cli.receiver import Answer, Received, receiving
+from app.cli.receiver import Received, ReceiverAnswer, receiving
 
 _PER_SECOND_MIN: Final = 100.0
 _PUBLISHING_S: Final = 15.0
@@ -63,7 +63,7 @@ class Demonstration:
                     settled = group.create_task(self._settled(update))
             return settled.result()
 
-    def _answer(self, received: Received) -> Answer:
+    def _answer(self, received: Received) -> ReceiverAnswer:
         return self._subscribers[received.path.strip("/")].handle(received)
 
     @asynccontextmanager
@@ -112,9 +112,9 @@ class Demonstration:
         seen = (each.seen.finished for each in self._subscribers.values())
         return min(len(self._publishing.published), *seen) >= self._messages
 
-    def _tallies(self) -> Sequence[Tally]:
+    def _tallies(self) -> Sequence[SubscriberTally]:
         return [
-            Tally(
+            SubscriberTally(
                 name=each.name,
                 delivered=len(each.seen.taken),
                 retried=each.seen.retries,
@@ -135,6 +135,6 @@ class Demonstration:
             self._publishing.published,
             subscriber.seen,
             sent=self._messages,
-            discards=map(Discard.of, listed),
+            discards=map(ListedDiscard.of, listed),
             reported=Reported.of(metrics.raw),
         )

@@ -18,7 +18,7 @@ _LINES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class SubscriberTally:
     """How far one subscriber is."""
 
     name: str
@@ -27,7 +27,7 @@ class Tally:
     discarded: int
 
 
-Update = Callable[[int, Sequence[Tally]], None]
+Update = Callable[[int, Sequence[SubscriberTally]], None]
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def _bars(progress: Progress, total: int, names: Sequence[str]) -> Update:
         name: progress.add_task(name, total=total, note="") for name in names
     }
 
-    def update(count: int, tallies: Sequence[Tally]) -> None:
+    def update(count: int, tallies: Sequence[SubscriberTally]) -> None:
         progress.update(published, completed=count)
         for each in tallies:
             done = each.delivered + each.discarded
@@ -68,7 +68,7 @@ def _bars(progress: Progress, total: int, names: Sequence[str]) -> Update:
 def _lines(total: int) -> Update:
     shown = -1
 
-    def update(count: int, tallies: Sequence[Tally]) -> None:
+    def update(count: int, tallies: Sequence[SubscriberTally]) -> None:
         nonlocal shown
         done = min([count, *(each.delivered + each.discarded for each in tallies)])
         step = _LINES * done // total
@@ -81,7 +81,7 @@ def _lines(total: int) -> Update:
     return update
 
 
-def _note(tally: Tally) -> str:
+def _note(tally: SubscriberTally) -> str:
     return f"{tally.delivered} delivered, {tally.retried} retried, {tally.discarded} discarded"
 
 

@@ -8,11 +8,11 @@ from hashlib import blake2b
 from typing import Final
 
 from app.cli.demo.events import REFUSED_TYPE
-from app.cli.receiver import Answer, Received
+from app.cli.receiver import Received, ReceiverAnswer
 
 OK: Final = 200
 # While it is overloaded the flaky subscriber asks for a pause, as a busy server does.
-_OVERLOADED: Final = Answer(status=503, headers={"Retry-After": "1"})
+_OVERLOADED: Final = ReceiverAnswer(status=503, headers={"Retry-After": "1"})
 _OVERLOADED_FOR_S: Final = 0.3
 _OVERLOADS: Final = 4
 # Every 125th first attempt fails without a word: rare enough not to look like an outage.
@@ -22,7 +22,7 @@ _FAILS_AT: Final = 7
 _ALTERED: Final = b""
 
 # What a subscriber answers to event `sequence` of type `type`, on its first attempt or a later one.
-Behaviour = Callable[["Attempt"], Answer]
+Behaviour = Callable[["Attempt"], ReceiverAnswer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Seen:
+class SubscriberRecord:
     """What one subscriber was sent, by message id."""
 
     attempts: Counter[str] = field(default_factory=Counter)
@@ -60,11 +60,11 @@ class Subscriber:
 
     def __init__(self, name: str, behaviour: Behaviour, *, clock: Callable[[], float]) -> None:
         self.name = name
-        self.seen = Seen()
+        self.seen = SubscriberRecord()
         self._behaviour = behaviour
         self._clock = clock
 
-    def handle(self, received: Received) -> Answer:
+    def handle(self, received: Received) -> ReceiverAnswer:
         """Take note of one request, and answer it."""
         event = json.loads(received.body)
         message_id = received.message_id
@@ -89,14 +89,14 @@ class Subscriber:
             self.seen.refused.add(message_id)
 
 
-def healthy(_: Attempt) -> Answer:
+def healthy(_: Attempt) -> ReceiverAnswer:
     """Take everything."""
-    return Answer()
+    return ReceiverAnswer()
 
 
-def broken(attempt: Attempt) -> Answer:
+def broken(attempt: Attempt) -> ReceiverAnswer:
     """Refuse one type of event, whatever happens."""
-    return Answer(status=400) if attempt.type == REFUSED_TYPE else Answer()
+    return ReceiverAnswer(status=400) if attempt.type == REFUSED_TYPE else ReceiverAnswer()
 
 
 class Flaky:
@@ -109,16 +109,16 @@ class Flaky:
         self._overloads = {events * nth // (_OVERLOADS + 1) for nth in range(1, _OVERLOADS + 1)}
         self._overloaded_until = 0.0
 
-    def __call__(self, attempt: Attempt) -> Answer:
+    def __call__(self, attempt: Attempt) -> ReceiverAnswer:
         """The answer to one attempt."""
         if not attempt.first:
-            return Answer()
+            return ReceiverAnswer()
         if attempt.sequence in self._overloads:
             self._overloaded_until = attempt.now + _OVERLOADED_FOR_S
         if attempt.now < self._overloaded_until:
             return _OVERLOADED
         failing = attempt.sequence % _FAILS_EVERY == _FAILS_AT
-        return Answer(status=500) if failing else Answer()
+        return ReceiverAnswer(status=500) if failing else ReceiverAnswer()
 
 
 def digest(body: bytes) -> bytes:

@@ -30,11 +30,11 @@ from app.log.kafka.compression import Compression
 from app.log.kafka.coordinators import Coordinators, FoundGroups, found_groups
 from app.log.kafka.lines import Located
 from app.log.kafka.names import NamedTail, Names
-from app.log.kafka.ownership import Member, Membership
-from app.log.kafka.places import Found, Places
+from app.log.kafka.ownership import KafkaMember, Membership
+from app.log.kafka.places import PartitionLeaders, Places
 from app.log.kafka.producer import Producer
 from app.log.kafka.published import Published
-from app.log.kafka.reader import CALL_TIMEOUT_S, Reader
+from app.log.kafka.reader import CALL_TIMEOUT_S, KafkaReader
 from app.log.kafka.tail import KafkaTail
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class KafkaLog:
         self._committing = Committing(self._coordinators, may_commit=self._may_commit)
         self._parts.callback(self._committing.close)
         self._admin = Admin(self._control, self._control_client, replication=replication)
-        self._reader = Reader(
+        self._reader = KafkaReader(
             self._places, io=self._control, client=self._control_client, stats=self._stats
         )
         self._parts.callback(self._reader.close)
@@ -158,8 +158,8 @@ class KafkaLog:
         membership = Membership(io, self._names.prefix)
         client = await self._client(f"member-{member}")
 
-        async def join() -> Member:
-            return Member(
+        async def join() -> KafkaMember:
+            return KafkaMember(
                 io,
                 client,
                 self._control_client,
@@ -283,11 +283,11 @@ class KafkaLog:
     def _located(self, leaders: Leaders) -> Located:
         return Located(leaders, self._control_client.addresses())
 
-    async def _look(self, names: Collection[str]) -> Found:
+    async def _look(self, names: Collection[str]) -> PartitionLeaders:
         """Where the topics of these full names are, asked anew."""
 
-        async def look() -> Found:
-            return Found(await self._locating.refresh(names), self._locating.addresses())
+        async def look() -> PartitionLeaders:
+            return PartitionLeaders(await self._locating.refresh(names), self._locating.addresses())
 
         return await self._control.run(look, seconds=CALL_TIMEOUT_S)
 

@@ -14,11 +14,11 @@ import structlog
 
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.in_flight import InFlight
-from app.log.kafka.lines import Batch
+from app.log.kafka.lines import AppendBatch
 from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected
 from app.log.kafka.produce_wire import ANSWER_BYTES_MAX, Answers, read_answer
 from app.log.kafka.wire import MalformedAnswerError
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 
 # A broker answers the requests of a connection one after the other: one is with it, and the next
 # is there already when it is done. What comes meanwhile goes together.
@@ -29,16 +29,16 @@ RECONNECT_AFTER_S: Final = 0.05
 _log = structlog.get_logger(__name__)
 
 
-class Owner(Protocol):
+class RequestListener(Protocol):
     """Hears what becomes of requests."""
 
     def opened(self) -> None:
         """A broker can be sent to."""
 
-    def answered(self, batches: Sequence[Batch], answers: Answers) -> None:
+    def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
         """The broker's word on these."""
 
-    def lost(self, batches: Sequence[Batch], error: LogUnavailableError) -> None:
+    def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
         """A connection is gone: these, if any, may be stored or not."""
 
     def unreachable(self, node: int) -> None:
@@ -53,16 +53,21 @@ class Broker:
     """
 
     def __init__(
-        self, node: int, owner: Owner, *, tasks: asyncio.TaskGroup, answer_timeout: timedelta
+        self,
+        node: int,
+        owner: RequestListener,
+        *,
+        tasks: asyncio.TaskGroup,
+        answer_timeout: timedelta,
     ) -> None:
         self._node = node
         self._owner = owner
         self._tasks = tasks
-        self._connect_patience = Patience(CONNECT_TIMEOUT)
+        self._connect_patience = CallDeadline(CONNECT_TIMEOUT)
         self._link: Link | None = None
         self._transport: Transport | None = None
         self._connecting = False
-        self._in_flight: InFlight[Sequence[Batch]] = InFlight(answer_timeout, self._too_late)
+        self._in_flight: InFlight[Sequence[AppendBatch]] = InFlight(answer_timeout, self._too_late)
         self._preparing = 0
 
     @property
@@ -90,7 +95,7 @@ class Broker:
         """The place that was kept may be taken."""
         self._preparing -= 1
 
-    def send(self, frame: Callable[[int], bytes], batches: Sequence[Batch]) -> None:
+    def send(self, frame: Callable[[int], bytes], batches: Sequence[AppendBatch]) -> None:
         """Send the frame that it makes of a correlation id; only while it `is_open`."""
         correlation = self._in_flight.begin(batches)
         if self._transport is not None:

@@ -14,7 +14,7 @@ from app.log.kafka.client import NotSentError
 from app.log.kafka.in_flight import InFlight
 from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected
 from app.log.kafka.wire import MalformedAnswerError
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 
 # A partition's first batch comes whole, however large: a topic may allow that much.
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -27,7 +27,7 @@ Frame = Callable[[int], bytes]
 """Makes a request, with its length in front, of a correlation id."""
 
 
-class Caller:
+class BrokerCaller:
     """Asks, and hands out the answers, which come in the order of the requests.
 
     A connection that says nothing for as long as an answer may take is closed: then its requests
@@ -39,7 +39,7 @@ class Caller:
     ) -> None:
         self._node = node
         self._address = address
-        self._connect_patience = Patience(CONNECT_TIMEOUT)
+        self._connect_patience = CallDeadline(CONNECT_TIMEOUT)
         self._opening = asyncio.Lock()
         self._tries = 0
         self._link: Link | None = None
@@ -145,15 +145,15 @@ class Callers:
         """`address` says where a broker is, by its number."""
         self._address = address
         self._answer_timeout = answer_timeout
-        self._callers: dict[int, Caller] = {}
+        self._callers: dict[int, BrokerCaller] = {}
         self.closed = False
 
-    def of(self, node: int) -> Caller:
+    def of(self, node: int) -> BrokerCaller:
         """The broker's."""
         caller = self._callers.get(node)
         if caller is None:
             address = partial(self._address, node)
-            caller = Caller(node, address, answer_timeout=self._answer_timeout)
+            caller = BrokerCaller(node, address, answer_timeout=self._answer_timeout)
             self._callers[node] = caller
             if self.closed:
                 caller.close()

@@ -23,7 +23,7 @@ from app.log.kafka.client import (
 from app.log.kafka.commit_wire import at_once, commit_frame, read_commit
 from app.log.kafka.coordinators import Coordinators
 from app.log.kafka.wire import MalformedAnswerError
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 
 COMMIT_TIMEOUT: Final = timedelta(seconds=3)
 # Once some are decided, they wait no longer than this for the next of the others: whoever commits
@@ -57,7 +57,7 @@ class Committing:
         self._coordinators = coordinators
         self._timeout = timeout
         self._may_commit = may_commit
-        self._patience = Patience(OTHERS_WAIT)
+        self._patience = CallDeadline(OTHERS_WAIT)
         self._callers = Callers(coordinators.address, answer_timeout=timeout)
 
     async def commit(self, groups: Mapping[str, Offsets]) -> Failures:
@@ -83,7 +83,7 @@ class _Commit:
         callers: Callers,
         groups: Mapping[str, Offsets],
         *,
-        patience: Patience,
+        patience: CallDeadline,
     ) -> None:
         """`patience` is with those that are left, once others are decided."""
         self._coordinators = coordinators

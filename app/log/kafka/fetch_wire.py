@@ -52,7 +52,7 @@ class FetchRequest:
     forgotten: Collection[Partition] = ()
 
 
-class Part(NamedTuple):
+class FetchedPart(NamedTuple):
     """What is answered of a partition; `error_code` 0: whole record batches, perhaps none."""
 
     partition: Partition
@@ -65,7 +65,7 @@ class FetchAnswer(NamedTuple):
 
     error_code: int
     session_id: int
-    parts: list[Part]
+    parts: list[FetchedPart]
 
 
 def fetch_frame(correlation: int, asked: FetchRequest, *, client: str) -> bytes:
@@ -103,7 +103,7 @@ def read_fetch(frame: bytes) -> FetchAnswer:
 def _answer(frame: bytes) -> FetchAnswer:
     _, _, error_code, session_id, topics = _ANSWER.unpack_from(frame)
     at = _ANSWER.size
-    parts: list[Part] = []
+    parts: list[FetchedPart] = []
     for _ in range(topics):
         name, at = text(frame, at)
         (count,) = COUNT.unpack_from(frame, at)
@@ -114,7 +114,7 @@ def _answer(frame: bytes) -> FetchAnswer:
     return FetchAnswer(error_code, session_id, parts)
 
 
-def _part(frame: bytes, at: int, topic: str) -> tuple[Part, int]:
+def _part(frame: bytes, at: int, topic: str) -> tuple[FetchedPart, int]:
     index, error_code, _, _, _, aborted = _PART_ANSWER.unpack_from(frame, at)
     at += _PART_ANSWER.size + max(aborted, 0) * _ABORTED_BYTES
     _, length = _RECORDS.unpack_from(frame, at)
@@ -122,4 +122,4 @@ def _part(frame: bytes, at: int, topic: str) -> tuple[Part, int]:
     end = at + max(length, 0)
     if end > len(frame):
         raise IndexError("records run over the end of the answer")
-    return Part(Partition(topic, index), error_code, frame[at:end]), end
+    return FetchedPart(Partition(topic, index), error_code, frame[at:end]), end

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from app.log.kafka.wire import MalformedAnswerError, correlation_of
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class InFlight(Generic[T]):
     """
 
     def __init__(self, answer_timeout: timedelta, too_late: Callable[[], object]) -> None:
-        self._patience = Patience(answer_timeout)
+        self._patience = CallDeadline(answer_timeout)
         self._too_late = too_late
         self._requests: deque[_Request[T]] = deque()
         self._correlation = 0

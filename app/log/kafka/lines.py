@@ -22,7 +22,7 @@ BATCH_BYTES_MAX: Final = 1_000_000
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class KafkaAppend:
     """One call of `append`: `done` is set once none of its `positions` is missing.
 
     What is not under way when it is `over` never will be.
@@ -41,10 +41,10 @@ class Call:
         return self.done.done()
 
 
-class Item(NamedTuple):
+class AppendItem(NamedTuple):
     """One record of a call, on its way."""
 
-    call: Call
+    call: KafkaAppend
     place: int
     record: EncodedRecord
 
@@ -53,18 +53,18 @@ class Item(NamedTuple):
 class Line:
     """The records waiting for one partition, and whether a batch of it is under way."""
 
-    waiting: deque[Item] = field(default_factory=deque)
+    waiting: deque[AppendItem] = field(default_factory=deque)
     under_way: bool = False
     batch_bytes: int = BATCH_BYTES_MAX
 
-    def put_back(self, items: Sequence[Item]) -> None:
+    def put_back(self, items: Sequence[AppendItem]) -> None:
         """They go first, in their order."""
         self.waiting.extendleft(reversed(items))
 
 
-def take(waiting: deque[Item], bytes_max: int) -> list[Item]:
+def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
     """What fits one batch, at least one if there is one; nothing that is over."""
-    items: list[Item] = []
+    items: list[AppendItem] = []
     room = bytes_max - BATCH_OVERHEAD
     while waiting:
         item = waiting[0]
@@ -78,7 +78,7 @@ def take(waiting: deque[Item], bytes_max: int) -> list[Item]:
 
 
 @dataclass(slots=True)
-class Topic:
+class AppendTopic:
     """One topic: where its partitions are, and what waits for them.
 
     `unplaced` waits until that is known; `spare` goes to any partition.
@@ -88,8 +88,8 @@ class Topic:
     leaders: Leaders = field(default_factory=dict)
     known_at: float = -math.inf
     locating: bool = False
-    unplaced: deque[Call] = field(default_factory=deque)
-    spare: deque[Item] = field(default_factory=deque)
+    unplaced: deque[KafkaAppend] = field(default_factory=deque)
+    spare: deque[AppendItem] = field(default_factory=deque)
     lines: dict[int, Line] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     turn: int = 0
@@ -111,10 +111,10 @@ class Topic:
         while count and self.unplaced:
             call = self.unplaced.popleft()
             for place, record in enumerate(call.records):
-                item = Item(call, place, encode_record(record, now_ms))
+                item = AppendItem(call, place, encode_record(record, now_ms))
                 self._queue(record.key, count).append(item)
 
-    def _queue(self, key: bytes | None, count: int) -> deque[Item]:
+    def _queue(self, key: bytes | None, count: int) -> deque[AppendItem]:
         # All that goes to one partition keeps its order there.
         if count == 1:
             return self._line(self.order[0]).waiting
@@ -122,7 +122,7 @@ class Topic:
             return self.spare
         return self._line(partition_of(key, count)).waiting
 
-    def batches(self, ready: Callable[[int], bool]) -> Iterator["Batch"]:
+    def batches(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
         """A batch of each partition that has something to send, if its leader is `ready` for it.
 
         Each is under way from here on.
@@ -132,7 +132,7 @@ class Topic:
                 yield from self._batch(partition, line.waiting)
         yield from self._batches_of_spare(ready)
 
-    def _batches_of_spare(self, ready: Callable[[int], bool]) -> Iterator["Batch"]:
+    def _batches_of_spare(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
         count, start = len(self.order), self.turn
         for place in range(start, start + count):
             if not self.spare:
@@ -147,11 +147,11 @@ class Topic:
         leader = self.leaders.get(partition, NO_LEADER)
         return leader != NO_LEADER and not self._line(partition).under_way and ready(leader)
 
-    def _batch(self, partition: int, waiting: deque[Item]) -> Iterator["Batch"]:
+    def _batch(self, partition: int, waiting: deque[AppendItem]) -> Iterator["AppendBatch"]:
         line = self._line(partition)
         if items := take(waiting, line.batch_bytes):
             line.under_way = True
-            yield Batch(self, partition, self.leaders[partition], items)
+            yield AppendBatch(self, partition, self.leaders[partition], items)
 
     def wanted(self) -> set[int]:
         """The brokers that what waits needs, NO_LEADER among them when one is not known."""
@@ -180,7 +180,7 @@ class Topic:
         for line in self.lines.values():
             line.waiting = _still_wanted(line.waiting)
 
-    def clear(self) -> list[Call]:
+    def clear(self) -> list[KafkaAppend]:
         """Give up all that waits; the calls that it is of."""
         items = [*self.spare, *(item for line in self.lines.values() for item in line.waiting)]
         calls = {id(call): call for call in (*self.unplaced, *(item.call for item in items))}
@@ -195,13 +195,13 @@ class Topic:
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
+class AppendBatch:
     """Records of one partition, on their way to its leader."""
 
-    topic: Topic
+    topic: AppendTopic
     partition: int
     leader: int
-    items: list[Item]
+    items: list[AppendItem]
 
     @property
     def line(self) -> Line:
@@ -219,7 +219,7 @@ class Batch:
         return BATCH_OVERHEAD + sum(item.record.size for item in self.items)
 
     @property
-    def calls(self) -> Iterable[Call]:
+    def calls(self) -> Iterable[KafkaAppend]:
         """Of which its records are."""
         return {id(item.call): item.call for item in self.items}.values()
 
@@ -234,5 +234,5 @@ class Located(NamedTuple):
     addresses: Addresses
 
 
-def _still_wanted(items: Iterable[Item]) -> deque[Item]:
+def _still_wanted(items: Iterable[AppendItem]) -> deque[AppendItem]:
     return deque(item for item in items if not item.call.over)

@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 import structlog
 
 from app.log.kafka.wire import MalformedAnswerError, frames
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 
 Address = tuple[str, int]
 """Host and port."""
@@ -68,7 +68,7 @@ class Link(asyncio.Protocol):
         self._listener.disconnected(self, exc)
 
 
-async def connected(link: Link, address: Address, *, node: int, patience: Patience) -> bool:
+async def connected(link: Link, address: Address, *, node: int, patience: CallDeadline) -> bool:
     """Connect `link` to the broker `node`, within `patience`: whether it is."""
     loop = asyncio.get_running_loop()
     try:

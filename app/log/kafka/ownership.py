@@ -42,7 +42,7 @@ _API_VERSION: Final = (3, 7)
 _log = structlog.get_logger(__name__)
 
 
-class Joined(Protocol):
+class JoinedMember(Protocol):
     """What a membership asks of its member."""
 
     @property
@@ -63,7 +63,7 @@ class Membership:
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
         # By those who follow the events: what they were told of so far.
         self._held: set[Partition] = set()
-        self.member: Joined | None = None
+        self.member: JoinedMember | None = None
 
     @property
     def is_sure(self) -> bool:
@@ -123,7 +123,7 @@ class Membership:
         return frozenset(Partition(topic[cut:], index) for topic, index in partitions)
 
 
-class Member:
+class KafkaMember:
     """One member of the group. Everything here runs on the I/O thread."""
 
     def __init__(
@@ -169,7 +169,7 @@ class Member:
 
     @property
     def heard_at(self) -> float:
-        """As `Joined.heard_at`, from any thread.
+        """As `JoinedMember.heard_at`, from any thread.
 
         Counted from when a heartbeat was sent: its answer may lie unread for long.
         """

@@ -11,14 +11,14 @@ Led = Mapping[int, Sequence[Partition]]
 """Partitions by the broker that leads them."""
 
 
-class Found(NamedTuple):
+class PartitionLeaders(NamedTuple):
     """The leaders of the topics that exist, and all brokers."""
 
     leaders: Mapping[str, Leaders]
     addresses: Mapping[int, Address]
 
 
-Look = Callable[[Collection[str]], Awaitable[Found]]
+Look = Callable[[Collection[str]], Awaitable[PartitionLeaders]]
 """Asks for topics by their full names. Raises one of FAILED_TRY, LogUnavailableError."""
 
 

@@ -28,9 +28,9 @@ from app.log.kafka.broker import Broker
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, STALE_LEADER_CODES, reason
 from app.log.kafka.compression import Compression
 from app.log.kafka.encoding import BatchBody, batch_body, whole_batch
-from app.log.kafka.lines import Batch, Call, Located, Topic
+from app.log.kafka.lines import AppendBatch, AppendTopic, KafkaAppend, Located
 from app.log.kafka.produce_wire import Answers, request_frame
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 
 # Who publishes is answered long before, by the API. This ends what nobody waits for, and a
 # connection that is stuck; a broker that only takes its time is not given up.
@@ -67,11 +67,11 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._stats = stats
         self._compression = compression
         self._tasks = asyncio.TaskGroup()
-        self._patience = Patience(APPEND_TIMEOUT)
-        self._inbox: deque[Call] = deque()
-        self._topics: dict[str, Topic] = {}
+        self._patience = CallDeadline(APPEND_TIMEOUT)
+        self._inbox: deque[KafkaAppend] = deque()
+        self._topics: dict[str, AppendTopic] = {}
         # Those with something that waits, the longest first.
-        self._waiting: dict[str, Topic] = {}
+        self._waiting: dict[str, AppendTopic] = {}
         self._brokers: dict[int, Broker] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._closed = False
@@ -108,7 +108,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             raise _closed()
         missing = len(records)
         done: asyncio.Future[Sequence[Position]] = self._loop.create_future()
-        call = Call(topic, records, _ACKS[ack], done, [None] * missing, missing)
+        call = KafkaAppend(topic, records, _ACKS[ack], done, [None] * missing, missing)
         if not self._inbox:
             # After all that is ready to run now: their appends go together.
             self._loop.call_soon(self._drain)
@@ -121,7 +121,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def learn(self, topic: str, located: Located) -> None:
         """Take over what is known of a topic, so that its first message need not wait for it."""
-        state = self._topics.setdefault(topic, Topic(topic))
+        state = self._topics.setdefault(topic, AppendTopic(topic))
         self._found(state, located)
         for node in set(located.leaders.values()) - {NO_LEADER}:
             self._open(node)
@@ -138,7 +138,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         """As `Owner.opened`."""
         self._pump()
 
-    def answered(self, batches: Sequence[Batch], answers: Answers) -> None:
+    def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
         """As `Owner.answered`."""
         stale = {
             batch.topic.name: batch.topic for batch in batches if not self._settled(batch, answers)
@@ -147,7 +147,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._stale(state)
         self._done_with(batches)
 
-    def lost(self, batches: Sequence[Batch], error: LogUnavailableError) -> None:
+    def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
         """As `Owner.lost`."""
         self._fail(batches, error)
         # Its partitions may have other leaders by now.
@@ -172,7 +172,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         while self._inbox:
             call = self._inbox.popleft()
             state = self._topics.get(call.topic) or self._topics.setdefault(
-                call.topic, Topic(call.topic)
+                call.topic, AppendTopic(call.topic)
             )
             state.unplaced.append(call)
             self._waiting[call.topic] = state
@@ -182,7 +182,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _pump(self) -> None:
         """Send what can be sent, in one request to each broker for each kind of ack."""
-        requests: dict[tuple[int, int], list[Batch]] = {}
+        requests: dict[tuple[int, int], list[AppendBatch]] = {}
         room = _Room(self._brokers)
         now_ms = time.time_ns() // 1_000_000
         for state in tuple(self._waiting.values()):
@@ -194,7 +194,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         for (node, acks), batches in requests.items():
             self._send(self._brokers[node], acks, batches)
 
-    def _still_waiting(self, state: Topic) -> None:
+    def _still_waiting(self, state: AppendTopic) -> None:
         """See to it that what still waits of the topic can be sent some time."""
         # In line again behind the others, or not at all.
         del self._waiting[state.name]
@@ -216,7 +216,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         if not self._closed:
             broker.open(lambda: self._addresses.get(node))
 
-    def _send(self, broker: Broker, acks: int, batches: Sequence[Batch]) -> None:
+    def _send(self, broker: Broker, acks: int, batches: Sequence[AppendBatch]) -> None:
         size = sum(batch.size for batch in batches)
         if self._compression is not Compression.NONE and size > _COMPRESSED_HERE_BYTES_MAX:
             broker.hold()
@@ -229,7 +229,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         else:
             broker.send(self._framed(acks, batches, encoded), batches)
 
-    async def _send_packed(self, broker: Broker, acks: int, batches: Sequence[Batch]) -> None:
+    async def _send_packed(self, broker: Broker, acks: int, batches: Sequence[AppendBatch]) -> None:
         try:
             # Only what leaves the interpreter to others: this loop would wait for all else.
             bodies = [_body(batch) for batch in batches]
@@ -246,7 +246,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             batch.line.put_back(batch.items)
         self._done_with(batches)
 
-    def _broke(self, batches: Sequence[Batch]) -> None:
+    def _broke(self, batches: Sequence[AppendBatch]) -> None:
         _log.exception("kafka_batch_broke", topics=sorted({batch.topic.name for batch in batches}))
         self._fail(batches, LogUnavailableError("The messages could not be written as a batch"))
         # Not at once: this may be within the very turn in which others are sent.
@@ -256,7 +256,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         return [whole_batch(body, self._compression) for body in bodies]
 
     def _framed(
-        self, acks: int, batches: Sequence[Batch], encoded: Sequence[bytes]
+        self, acks: int, batches: Sequence[AppendBatch], encoded: Sequence[bytes]
     ) -> Callable[[int], bytes]:
         topics: dict[str, dict[int, bytes]] = {}
         for batch, raw in zip(batches, encoded, strict=True):
@@ -268,7 +268,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     # ---- answers --------------------------------------------------------------------------------
 
-    def _settled(self, batch: Batch, answers: Answers) -> bool:
+    def _settled(self, batch: AppendBatch, answers: Answers) -> bool:
         """Whether that is all for the batch; else it waits again, for a leader to be found."""
         answer = answers.get((self._prefix + batch.topic.name, batch.partition))
         if answer is None:
@@ -282,7 +282,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._refused(batch, answer.error_code)
         return True
 
-    def _stored(self, batch: Batch, base_offset: int) -> None:
+    def _stored(self, batch: AppendBatch, base_offset: int) -> None:
         partition = Partition(batch.topic.name, batch.partition)
         for offset, (call, place, _) in enumerate(batch.items, base_offset):
             call.positions[place] = Position(partition, offset)
@@ -292,7 +292,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                 if not call.over:
                     call.done.set_result([each for each in call.positions if each is not None])
 
-    def _refused(self, batch: Batch, code: int) -> None:
+    def _refused(self, batch: AppendBatch, code: int) -> None:
         """A batch over the topic's limit is split; all else fails its calls."""
         if code not in _TOO_LARGE_CODES:
             self._fail([batch], LogUnavailableError(f"Kafka refused the messages: {reason(code)}"))
@@ -303,7 +303,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             batch.line.batch_bytes = batch.size // 2
             batch.line.put_back(batch.items)
 
-    def _done_with(self, batches: Iterable[Batch]) -> None:
+    def _done_with(self, batches: Iterable[AppendBatch]) -> None:
         """Their partitions are free for the next ones."""
         for batch in batches:
             line, state = batch.line, batch.topic
@@ -315,17 +315,17 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     # ---- where topics are -----------------------------------------------------------------------
 
-    def _stale(self, state: Topic) -> None:
+    def _stale(self, state: AppendTopic) -> None:
         state.unknown()
         self._waiting[state.name] = state
         self._locate(state, after_s=RETRY_S)
 
-    def _locate(self, state: Topic, *, after_s: float = 0.0) -> None:
+    def _locate(self, state: AppendTopic, *, after_s: float = 0.0) -> None:
         if not state.locating and not self._closed:
             state.locating = True
             self._tasks.create_task(self._locating(state, after_s))
 
-    async def _locating(self, state: Topic, after_s: float) -> None:
+    async def _locating(self, state: AppendTopic, after_s: float) -> None:
         """Ask for the topic's leaders until they are known, or nobody waits for them any more."""
         pause_s, tries = after_s, 0
         try:
@@ -339,7 +339,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             state.locating = False
         self._pump()
 
-    async def _try_to_locate(self, state: Topic, tries: int) -> bool:
+    async def _try_to_locate(self, state: AppendTopic, tries: int) -> bool:
         """Whether the topic needs to be looked for no more, found or certainly not there."""
         try:
             found = await self._locate_topic(self._prefix + state.name)
@@ -356,20 +356,20 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._found(state, found)
         return NO_LEADER not in state.wanted()
 
-    def _found(self, state: Topic, located: Located) -> None:
+    def _found(self, state: AppendTopic, located: Located) -> None:
         """Take over where the topic is."""
         self._addresses.update(located.addresses)
         state.located(located.leaders, time.monotonic())
         state.place(time.time_ns() // 1_000_000)
 
-    def _awaited(self, state: Topic) -> bool:
+    def _awaited(self, state: AppendTopic) -> bool:
         """Drop what is over by now; whether anything is left."""
         state.drop_over()
         return state.waits
 
     # ---- ends -----------------------------------------------------------------------------------
 
-    def _reject(self, state: Topic) -> None:
+    def _reject(self, state: AppendTopic) -> None:
         """The topic does not exist: tell all that wait for it, and remember nothing of it."""
         error = TopicNotFoundError(f"topic {state.name} does not exist in Kafka")
         for call in state.clear():
@@ -385,7 +385,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._inbox.clear()
         self._waiting.clear()
 
-    def _fail(self, batches: Iterable[Batch], error: AngeliaError) -> None:
+    def _fail(self, batches: Iterable[AppendBatch], error: AngeliaError) -> None:
         for batch in batches:
             for call in batch.calls:
                 _fail_call(call, error)
@@ -404,16 +404,16 @@ class _Room:
         taken = self._bytes.get(node, 0)
         return broker is not None and broker.ready and taken < _REQUEST_BYTES_MAX
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: AppendBatch) -> None:
         """It goes with the others to its broker."""
         self._bytes[batch.leader] = self._bytes.get(batch.leader, 0) + batch.size
 
 
-def _body(batch: Batch) -> BatchBody:
+def _body(batch: AppendBatch) -> BatchBody:
     return batch_body([item.record for item in batch.items])
 
 
-def _fail_call(call: Call, error: AngeliaError) -> None:
+def _fail_call(call: KafkaAppend, error: AngeliaError) -> None:
     if not call.over:
         call.done.set_exception(error)
 

@@ -13,7 +13,7 @@ from app.log.interface import Bounds, Chunk, LogStats
 from app.log.kafka.bridge import IoThread
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, Client, NotSentError, reason
 from app.log.kafka.decoding import CorruptBatchError
-from app.log.kafka.fetch_wire import FetchRequest, Part
+from app.log.kafka.fetch_wire import FetchedPart, FetchRequest
 from app.log.kafka.fetching import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
 from app.log.kafka.listing import EARLIEST, LATEST, list_offsets
 from app.log.kafka.places import Places
@@ -29,7 +29,7 @@ FAILED_FETCH: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
 _TURN_MS: Final = 100
 
 
-class Reader:
+class KafkaReader:
     """Reads for anybody, each call for itself. Takes and gives names with the prefix."""
 
     def __init__(self, places: Places, *, io: IoThread, client: Client, stats: LogStats) -> None:
@@ -107,7 +107,7 @@ class Reader:
             self._places.forget([partition.topic])
             await paused(end, cause)
 
-    async def _ask(self, partition: Partition, request: FetchRequest) -> Part:
+    async def _ask(self, partition: Partition, request: FetchRequest) -> FetchedPart:
         """The partition's part of the answer of its leader; TopicNotFoundError, or FAILED_FETCH."""
         node = await self._leader(partition)
         fetcher = self._waiting if request.wait_ms else self.fetcher

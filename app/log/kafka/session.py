@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import structlog
 
 from app.domain.message import Partition
-from app.log.kafka.fetch_wire import FetchRequest, Part
+from app.log.kafka.fetch_wire import FetchedPart, FetchRequest
 from app.log.kafka.fetching import Fetcher
 
 CHUNK_BYTES_MAX: Final = 1024 * 1024
@@ -26,7 +26,7 @@ class Followed:
     offset: int
 
 
-class Reading(Protocol):
+class SessionOwner(Protocol):
     """Who reads by sessions."""
 
     polls: Fetcher
@@ -38,7 +38,7 @@ class Reading(Protocol):
         """Place them anew, with fresh leaders, after a pause."""
 
     async def arrived(
-        self, asked: Mapping[Partition, Followed], parts: Iterable[Part]
+        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> list[Followed]:
         """Hand over what a fetch brought and move on; returns those that it says are wrong here."""
 
@@ -52,7 +52,7 @@ class Session:
     A poll costs by what moved since the last one, however many members there are.
     """
 
-    def __init__(self, reading: Reading, node: int) -> None:
+    def __init__(self, reading: SessionOwner, node: int) -> None:
         self._reading = reading
         self._node = node
         self._members: dict[Partition, Followed] = {}
@@ -119,7 +119,9 @@ class Session:
             forgotten=gone,
         )
 
-    def _note_moved(self, asked: Mapping[Partition, Followed], parts: Iterable[Part]) -> None:
+    def _note_moved(
+        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
+    ) -> None:
         """Only what was answered can have moved."""
         for part in parts:
             followed = asked.get(part.partition)

@@ -16,10 +16,10 @@ import structlog
 from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
 from app.log.kafka.decoding import CorruptBatchError
-from app.log.kafka.fetch_wire import FetchRequest, Part
+from app.log.kafka.fetch_wire import FetchedPart, FetchRequest
 from app.log.kafka.fetching import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
 from app.log.kafka.places import Places
-from app.log.kafka.reader import FAILED_FETCH, Reader
+from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
 # What may wait for `chunks()`; beyond it no more is fetched.
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     """`Tail`, in the block and on its event loop. Names have the prefix."""
 
-    def __init__(self, places: Places, reader: Reader, stats: LogStats) -> None:
+    def __init__(self, places: Places, reader: KafkaReader, stats: LogStats) -> None:
         """`reader` is shared: it reads what a long poll would delay."""
         self.polls = Fetcher(places)
         self._places = places
@@ -105,7 +105,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._loop.call_later(seconds, self._join_all, followed)
 
     async def arrived(
-        self, asked: Mapping[Partition, Followed], parts: Iterable[Part]
+        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> list[Followed]:
         """As `Reading.arrived`."""
         self._stats.fetches += 1
@@ -128,7 +128,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     # ---- arriving -------------------------------------------------------------------------------
 
     async def _chunk_of(
-        self, followed: Followed, part: Part, wrong: list[Followed]
+        self, followed: Followed, part: FetchedPart, wrong: list[Followed]
     ) -> Chunk | None:
         """What arrived of one partition, if it did; one that failed is added to `wrong`."""
         partition, offset = followed.partition, followed.offset

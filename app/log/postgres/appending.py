@@ -15,7 +15,7 @@ import structlog
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
 from app.log.interface import LogStats, Position
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 from app.log.postgres.codec import packed, partition_of_key
 from app.log.postgres.connection import (
     CALL_SECONDS_MAX,
@@ -81,7 +81,7 @@ Place = tuple[int, int]
 """Topic id and partition."""
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """A record to be stored; its offset is allocated when it is."""
 
     topic_id: int
@@ -93,10 +93,10 @@ class Row(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class PostgresAppend:
     """One call of append: its rows, and where the offsets go, None if the topic is no more."""
 
-    rows: list[Row]
+    rows: list[LogRow]
     size: int
     offsets: asyncio.Future[list[int] | None]
 
@@ -108,11 +108,11 @@ class Appender:
         self._connector = connector
         self._stats = stats
         self._connection: Connection | None = None
-        self._calls: deque[Call] = deque()
+        self._calls: deque[PostgresAppend] = deque()
         self._pending_bytes = 0
         self._some = asyncio.Event()
         self._turns = count()
-        self._patience = Patience(APPEND_TIMEOUT)
+        self._patience = CallDeadline(APPEND_TIMEOUT)
 
     async def append(
         self, topic: str, known: KnownTopic, records: Sequence[NewRecord]
@@ -152,25 +152,25 @@ class Appender:
             while calls := self._take():
                 self._fail(calls, LogUnavailableError("the log is closed"))
 
-    def _enqueued(self, known: KnownTopic, records: Sequence[NewRecord]) -> Call:
+    def _enqueued(self, known: KnownTopic, records: Sequence[NewRecord]) -> PostgresAppend:
         if self._pending_bytes > PENDING_BYTES_MAX:
             raise LogUnavailableError("too many records wait to be appended")
         now_ms = time.time_ns() // 1_000_000
         rows = [self._row(known, record, now_ms) for record in records]
         size = sum(len(row.value) + len(row.headers) for row in rows)
-        call = Call(rows, size, asyncio.get_running_loop().create_future())
+        call = PostgresAppend(rows, size, asyncio.get_running_loop().create_future())
         self._pending_bytes += size
         self._calls.append(call)
         self._some.set()
         return call
 
-    def _row(self, known: KnownTopic, record: NewRecord, now_ms: int) -> Row:
+    def _row(self, known: KnownTopic, record: NewRecord, now_ms: int) -> LogRow:
         if record.key is None:
             partition = next(self._turns) % known.partitions
         else:
             partition = partition_of_key(record.key, known.partitions)
         timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
-        return Row(
+        return LogRow(
             known.id, partition, timestamp_ms, record.key, record.value, packed(record.headers)
         )
 
@@ -194,7 +194,7 @@ class Appender:
             self._fail(calls, LogUnavailableError("the log was closed"))
             raise
 
-    async def _write(self, connection: Connection, calls: Sequence[Call]) -> None:
+    async def _write(self, connection: Connection, calls: Sequence[PostgresAppend]) -> None:
         rows = [row for call in calls for row in call.rows]
         if len(rows) < COPY_RECORDS_MIN:
             first = await _inserted(connection, rows)
@@ -210,16 +210,16 @@ class Appender:
             stored = [offset for _, offset in zip(call.rows, offsets, strict=False)]
             self._answer(call, stored)
 
-    def _answer(self, call: Call, stored: list[int | None]) -> None:
+    def _answer(self, call: PostgresAppend, stored: list[int | None]) -> None:
         offsets = [offset for offset in stored if offset is not None]
         self._stats.appended_records += len(offsets)
         if not call.offsets.done():
             # A topic loses all its partitions at once: all are stored or none is.
             call.offsets.set_result(offsets if len(offsets) == len(stored) else None)
 
-    def _take(self) -> list[Call]:
+    def _take(self) -> list[PostgresAppend]:
         """The calls of the next transaction: at least one, if any still waits for its answer."""
-        taken: list[Call] = []
+        taken: list[PostgresAppend] = []
         records = size = 0
         while self._calls:
             call = self._calls[0]
@@ -237,7 +237,7 @@ class Appender:
         self._some.clear()
         return taken
 
-    def _fail(self, calls: Sequence[Call], error: LogUnavailableError) -> None:
+    def _fail(self, calls: Sequence[PostgresAppend], error: LogUnavailableError) -> None:
         for call in calls:
             if not call.offsets.done():
                 call.offsets.set_exception(error)
@@ -255,7 +255,7 @@ class Appender:
             await connection.close()
 
 
-def _places(rows: Sequence[Row]) -> list[int]:
+def _places(rows: Sequence[LogRow]) -> list[int]:
     """The place of each row among the rows of its partition."""
     places: Counter[Place] = Counter()
     found = []
@@ -265,7 +265,7 @@ def _places(rows: Sequence[Row]) -> list[int]:
     return found
 
 
-def _wanted(rows: Sequence[Row]) -> dict[str, list[int]]:
+def _wanted(rows: Sequence[LogRow]) -> dict[str, list[int]]:
     counts = Counter(row[:2] for row in rows)
     return {
         "topics": [topic_id for topic_id, _ in counts],
@@ -274,7 +274,7 @@ def _wanted(rows: Sequence[Row]) -> dict[str, list[int]]:
     }
 
 
-async def _inserted(connection: Connection, rows: Sequence[Row]) -> dict[Place, int]:
+async def _inserted(connection: Connection, rows: Sequence[LogRow]) -> dict[Place, int]:
     """Store `rows` in one statement; the first offset of each partition that exists."""
     topics, partitions, timestamps, keys, values, headers = zip(*rows, strict=True)
     columns = {
@@ -291,7 +291,7 @@ async def _inserted(connection: Connection, rows: Sequence[Row]) -> dict[Place, 
     return {(topic, partition): first for topic, partition, first, _ in await cursor.fetchall()}
 
 
-async def _copied(connection: psycopg.AsyncConnection, rows: Sequence[Row]) -> dict[Place, int]:
+async def _copied(connection: psycopg.AsyncConnection, rows: Sequence[LogRow]) -> dict[Place, int]:
     """Store `rows` by COPY; the first offset of each partition that exists."""
     async with connection.transaction():
         cursor = connection.cursor(binary=True)

@@ -8,7 +8,7 @@ from app.domain.message import Partition
 from app.log.rendezvous import rendezvous
 
 
-class Slot(NamedTuple):
+class PartitionSlot(NamedTuple):
     """A partition of a topic as it is now: one of the same name created anew has another id."""
 
     topic_id: int
@@ -22,7 +22,7 @@ class Slot(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberOffer:
     """What a member offers."""
 
     capacity: float
@@ -33,28 +33,28 @@ class Member:
 class View:
     """The living members by id, and the owner, if any, of each slot we care for."""
 
-    members: Mapping[int, Member]
-    owners: Mapping[Slot, int | None]
+    members: Mapping[int, MemberOffer]
+    owners: Mapping[PartitionSlot, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to do: `lost` is no longer ours, `revoke` shall be another's, `take` is free."""
 
-    lost: frozenset[Slot]
-    revoke: frozenset[Slot]
-    take: frozenset[Slot]
+    lost: frozenset[PartitionSlot]
+    revoke: frozenset[PartitionSlot]
+    take: frozenset[PartitionSlot]
 
 
 class Shares:
     """Shares by rendezvous hashing, kept until the members change."""
 
     def __init__(self) -> None:
-        self._members: Mapping[int, Member] = {}
+        self._members: Mapping[int, MemberOffer] = {}
         self._sharing: dict[str, dict[str, float]] = {}
-        self._winners: dict[Slot, int | None] = {}
+        self._winners: dict[PartitionSlot, int | None] = {}
 
-    def winner(self, slot: Slot, members: Mapping[int, Member]) -> int | None:
+    def winner(self, slot: PartitionSlot, members: Mapping[int, MemberOffer]) -> int | None:
         """The member that should own `slot`; None if nobody subscribes to its topic."""
         if members != self._members:
             self._members = members
@@ -77,7 +77,12 @@ class Shares:
 
 
 def planned(
-    view: View, me: int, *, held: Collection[Slot], revoking: Collection[Slot], shares: Shares
+    view: View,
+    me: int,
+    *,
+    held: Collection[PartitionSlot],
+    revoking: Collection[PartitionSlot],
+    shares: Shares,
 ) -> Plan:
     """What `me`, who holds `held` and is giving up `revoking` of it, has to do in this view."""
     wanted = {slot for slot in view.owners if shares.winner(slot, view.members) == me}

@@ -122,7 +122,7 @@ class Backoff:
         await asyncio.sleep(seconds)
 
 
-class Connections:
+class PostgresConnections:
     """At most POOL_SIZE_MAX connections, opened when needed and kept for the next call."""
 
     def __init__(self, connector: Connector) -> None:

@@ -22,10 +22,10 @@ from app.log.interface import (
     Tail,
 )
 from app.log.postgres.appending import Appender
-from app.log.postgres.connection import Connection, Connections, Connector, running
+from app.log.postgres.connection import Connection, Connector, PostgresConnections, running
 from app.log.postgres.offsets import Offsets
-from app.log.postgres.ownership import Membership, PostgresOwnership
-from app.log.postgres.reading import Reader
+from app.log.postgres.ownership import MemberIdentity, PostgresOwnership
+from app.log.postgres.reading import PostgresReader
 from app.log.postgres.retention import Retention
 from app.log.postgres.tail import PostgresTail
 from app.log.postgres.topics import Topics
@@ -64,13 +64,13 @@ class PostgresLog:
 
     def __init__(self, connector: Connector, namespace: str) -> None:
         self.stats = LogStats()
-        self.connections = Connections(connector)
+        self.connections = PostgresConnections(connector)
         self.wakeups = Wakeups(connector, namespace)
         self.topics = Topics(self.connections, namespace)
         self.appender = Appender(connector, self.stats)
         self._connector = connector
         self._namespace = namespace
-        self._reader = Reader(namespace)
+        self._reader = PostgresReader(namespace)
         self._offsets = Offsets(self.connections, namespace, self.stats)
 
     async def append(
@@ -130,7 +130,7 @@ class PostgresLog:
         return self._tail()
 
     @asynccontextmanager
-    async def _ownership(self, membership: Membership) -> AsyncIterator[PostgresOwnership]:
+    async def _ownership(self, membership: MemberIdentity) -> AsyncIterator[PostgresOwnership]:
         ownership = PostgresOwnership(self._connector, membership)
         try:
             with self.wakeups.heard_by(ownership.hear):
@@ -147,7 +147,7 @@ class PostgresLog:
         revoke_timeout: timedelta = timedelta(seconds=5),
     ) -> AbstractAsyncContextManager[Ownership]:
         """A member on a connection of its own."""
-        membership = Membership(
+        membership = MemberIdentity(
             member=member,
             capacity=capacity,
             namespace=self._namespace,

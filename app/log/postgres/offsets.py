@@ -5,7 +5,7 @@ from typing import Final
 
 from app.domain.message import Partition
 from app.log.interface import Committed, LogStats
-from app.log.postgres.connection import Connection, Connections
+from app.log.postgres.connection import Connection, PostgresConnections
 
 METADATA_BYTES_MAX: Final = 4_096
 
@@ -43,7 +43,7 @@ Place = tuple[str, Partition]
 class Offsets:
     """The commits of the groups of one namespace."""
 
-    def __init__(self, connections: Connections, namespace: str, stats: LogStats) -> None:
+    def __init__(self, connections: PostgresConnections, namespace: str, stats: LogStats) -> None:
         self._connections = connections
         self._namespace = namespace
         self._stats = stats

@@ -17,14 +17,14 @@ import structlog
 
 from app.domain.errors import LogUnavailableError
 from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
-from app.log.postgres.assignment import Member, Plan, Shares, Slot, View, planned
+from app.log.postgres.assignment import MemberOffer, PartitionSlot, Plan, Shares, View, planned
 from app.log.postgres.connection import (
     CALL_SECONDS_MAX,
     CONNECTION_ERRORS,
     Backoff,
     Connection,
-    Connections,
     Connector,
+    PostgresConnections,
     bounded,
 )
 from app.log.postgres.wakeups import CHANNEL, MEMBERS, Appended, Notice
@@ -87,13 +87,13 @@ class RemovedError(Exception):
 class Revocation:
     """Slots that were revoked, until they are released or the time is up (loop seconds)."""
 
-    slots: frozenset[Slot]
+    slots: frozenset[PartitionSlot]
     deadline: float
     released: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
+class MemberIdentity:
     """As whom we join."""
 
     member: str
@@ -110,13 +110,13 @@ class Membership:
 class PostgresOwnership:
     """One member: a task on a connection of its own, one round after the other."""
 
-    def __init__(self, connector: Connector, membership: Membership) -> None:
+    def __init__(self, connector: Connector, membership: MemberIdentity) -> None:
         self._connector = connector
         self._membership = membership
         self._id = 0
         self._topics: frozenset[str] = frozenset()
         self._topics_told: frozenset[str] = frozenset()
-        self._held: set[Slot] = set()
+        self._held: set[PartitionSlot] = set()
         self._revocations: list[Revocation] = []
         self._shares = Shares()
         # At most one event per slot and change of hands: bounded by what we are given and lose.
@@ -152,7 +152,7 @@ class PostgresOwnership:
             self._revocations.clear()
             await backoff.wait()
 
-    async def leave(self, connections: Connections) -> None:
+    async def leave(self, connections: PostgresConnections) -> None:
         """Give everything back at once, or leave it to the others to find out."""
         self._events.put_nowait(None)
 
@@ -233,7 +233,7 @@ class PostgresOwnership:
     async def _viewed(self, connection: Connection) -> View:
         cursor = await connection.execute(_MEMBERS, [self._membership.group])
         members = {
-            member_id: Member(capacity, frozenset(map(self._unnamed, topics)))
+            member_id: MemberOffer(capacity, frozenset(map(self._unnamed, topics)))
             for member_id, capacity, topics in await cursor.fetchall()
         }
         # What we hold of topics that we no longer subscribe to is looked at as well, to be revoked.
@@ -241,13 +241,13 @@ class PostgresOwnership:
         cursor = await connection.execute(_SLOTS, [self._named(names)])
         return View(members, self._owners(await cursor.fetchall()))
 
-    def _owners(self, rows: list[tuple[Any, ...]]) -> Mapping[Slot, int | None]:
+    def _owners(self, rows: list[tuple[Any, ...]]) -> Mapping[PartitionSlot, int | None]:
         return {
-            Slot(topic_id, index, self._unnamed(name)): owner
+            PartitionSlot(topic_id, index, self._unnamed(name)): owner
             for topic_id, index, name, owner in rows
         }
 
-    def _lose(self, slots: frozenset[Slot]) -> None:
+    def _lose(self, slots: frozenset[PartitionSlot]) -> None:
         if slots:
             self._held -= slots
             self._events.put_nowait(Lost(frozenset(slot.partition for slot in slots)))
@@ -300,5 +300,5 @@ class PostgresOwnership:
         return name.removeprefix(self._membership.namespace)
 
 
-def _columns(slots: Collection[Slot]) -> tuple[list[int], list[int]]:
+def _columns(slots: Collection[PartitionSlot]) -> tuple[list[int], list[int]]:
     return [slot.topic_id for slot in slots], [slot.number for slot in slots]

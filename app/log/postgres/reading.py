@@ -78,7 +78,7 @@ JOIN log_partitions p ON p.topic_id = t.id AND p.partition = w.partition
 """.encode()  # noqa: S608 - constants
 
 
-class Reader:
+class PostgresReader:
     """Reads the partitions of one namespace, on whichever connection it is given."""
 
     def __init__(self, namespace: str) -> None:

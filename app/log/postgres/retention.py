@@ -8,7 +8,7 @@ from typing import Any, Final
 import structlog
 
 from app.domain.errors import LogUnavailableError
-from app.log.postgres.connection import Connection, Connections
+from app.log.postgres.connection import Connection, PostgresConnections
 from app.log.postgres.wakeups import Missed, Notice, TopicsChanged
 
 Params = Mapping[str, Any] | Sequence[Any]
@@ -67,7 +67,7 @@ DELETE FROM log_topics t WHERE id = %s AND name IS NULL
 class Retention:
     """Drops what is past its time, every `interval` and when a topic was deleted."""
 
-    def __init__(self, connections: Connections, interval: timedelta) -> None:
+    def __init__(self, connections: PostgresConnections, interval: timedelta) -> None:
         self._connections = connections
         self._interval = interval
         self._due = asyncio.Event()

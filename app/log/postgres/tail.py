@@ -17,7 +17,7 @@ from app.log.postgres.connection import (
     Connector,
     bounded,
 )
-from app.log.postgres.reading import Reader
+from app.log.postgres.reading import PostgresReader
 from app.log.postgres.wakeups import Appended, Missed, Notice
 
 logger = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ class PostgresTail:
     each gets its turn.
     """
 
-    def __init__(self, connector: Connector, reader: Reader, stats: LogStats) -> None:
+    def __init__(self, connector: Connector, reader: PostgresReader, stats: LogStats) -> None:
         self._connector = connector
         self._reader = reader
         self._stats = stats

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from app.domain.errors import LogUnavailableError, TopicNotFoundError
 from app.domain.message import Partition
 from app.log.interface import LogTopic
-from app.log.postgres.connection import CALL_SECONDS_MAX, Connection, Connections
+from app.log.postgres.connection import CALL_SECONDS_MAX, Connection, PostgresConnections
 from app.log.postgres.wakeups import CHANNEL, TOPICS, Missed, Notice, TopicsChanged
 
 _KNOWN_SECONDS_MAX: Final = 5.0
@@ -60,7 +60,7 @@ class KnownTopic:
 class Topics:
     """The topics of one namespace."""
 
-    def __init__(self, connections: Connections, namespace: str) -> None:
+    def __init__(self, connections: PostgresConnections, namespace: str) -> None:
         self._connections = connections
         self._namespace = namespace
         self._known: dict[str, KnownTopic] = {}

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.domain.errors import RetransmissionNotFoundError
-from app.domain.job import JobKind, Scope
+from app.domain.job import JobKind, JobScope
 from app.domain.message import NewRecord
 from app.domain.retransmission import RetransmissionState
 from app.storage.database import Database
@@ -107,7 +107,7 @@ async def test_history_that_nobody_may_wait_for_creates_nothing(
     del topic
     index = await trimmed(log, start=60, end=100)
     await archive(database, {index: (0, 60)}, times=(ago(5), ago(1)))
-    scope = Scope(start=NOON, end=NOON + timedelta(hours=1))
+    scope = JobScope(start=NOON, end=NOON + timedelta(hours=1))
     async with database.transaction() as session:
         for _ in range(WAITING_MAX):
             await JobRepository(session).add(JobKind.ARCHIVE, scope)

@@ -7,7 +7,7 @@ import pytest
 
 from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.message import Partition
-from app.domain.status import AttemptCounts, CursorStatus, Mode, Output, SubscriptionLoad
+from app.domain.status import AttemptCounts, CursorStatus, Output, RateMode, SubscriptionLoad
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.storage.database import Database
@@ -54,7 +54,7 @@ def a_circuit(state: str) -> CircuitReading:
 
 
 def a_down_output() -> Output:
-    down = Output(rate=0.5, mode=Mode.HEARTBEAT, reason="it is down", since=NOON)
+    down = Output(rate=0.5, mode=RateMode.HEARTBEAT, reason="it is down", since=NOON)
     return replace(down, circuit=a_circuit("OPEN"))
 
 

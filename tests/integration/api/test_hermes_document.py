@@ -21,7 +21,7 @@ from app.log.interface import MessageLog
 from app.storage.database import Database
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.undelivered import UndeliveredRepository
-from app.tracing.packing import Pack, Row
+from app.tracing.packing import Pack, TraceRow
 from workers.recorder.traces import DatabaseTraces
 
 TOPIC = "group.topic-name"
@@ -163,7 +163,7 @@ async def traced(database: Database) -> None:
     store = DatabaseTraces(database, kept=timedelta(days=7), bytes_max=1 << 30)
     await store.positions()
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
-    row = Row(0, now - 90_000, "SUCCESS", MESSAGE, -1, -1, 0, None, "", None, None, None,
+    row = TraceRow(0, now - 90_000, "SUCCESS", MESSAGE, -1, -1, 0, None, "", None, None, None,
               2_000, "", "", "")  # fmt: skip
     attempt = row._replace(source=1, partition=5, offset=171165098, attempt=1)
     failed = attempt._replace(at=now - 50_000, status="FAILED", reason=TIMED_OUT)

@@ -4,7 +4,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.domain.job import JobKind, JobResult, Scope
+from app.domain.job import JobKind, JobResult, JobScope
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.spark_runners import SparkRunnerRepository
@@ -106,7 +106,7 @@ async def test_a_job_that_does_not_exist_is_not_found(api: httpx.AsyncClient, me
 
 
 async def test_no_more_than_a_hundred_jobs_wait(api: httpx.AsyncClient, database: Database) -> None:
-    scope = Scope(start=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC))
+    scope = JobScope(start=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC))
     async with database.transaction() as session:
         for _ in range(100):
             await JobRepository(session).add(JobKind.UNDELIVERED_ANALYTICS, scope)

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from app.config import Settings
 from app.domain.audit import Action, Change
 from app.domain.errors import StorageUnavailableError
-from app.domain.log_claims import Claim, Intent
+from app.domain.log_claims import Intent, LogClaim
 from app.domain.message import Partition
 from app.log.interface import Committed, LogTopic
 from app.log.kafka import kafka_log
@@ -187,7 +187,7 @@ async def test_a_deletion_that_was_claimed_and_not_begun_deletes_nothing_later(
     await log.create_topic(FOREIGN)
     async with open_database(postgres_url) as database, database.transaction() as session:
         # Its process dies before it has seen that the topic is none of ours.
-        claim = Claim(subject=f"topic {FOREIGN.name}", intent=Intent.DELETE, token="t")
+        claim = LogClaim(subject=f"topic {FOREIGN.name}", intent=Intent.DELETE, token="t")
         assert await LogClaimRepository(session).take(claim, timedelta())
     await _settle_all(postgres_url, log)
     assert FOREIGN.name in log.topics

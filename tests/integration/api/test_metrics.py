@@ -14,12 +14,12 @@ from app.config import Settings
 from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.forecast import Loss, LossCause
 from app.domain.health import Indicator, Problem
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.status import (
     AttemptCounts,
     CursorStatus,
-    Mode,
     Output,
+    RateMode,
     SubscriptionLoad,
     WorkerStatus,
 )
@@ -86,7 +86,7 @@ async def report(
         await StatusRepository(session).write(cursors, loads)
 
 
-async def look(database: Database, stored: Subscription, standing: Standing) -> None:
+async def look(database: Database, stored: Subscription, standing: SubscriptionHealth) -> None:
     """As if a process had looked at how it does a moment ago, and no other did soon."""
     async with database.transaction() as session:
         await session.execute(text("DELETE FROM leases"))
@@ -174,8 +174,8 @@ async def test_what_workers_do_now_is_summed_up_and_the_worst_of_their_states_sh
 ) -> None:
     opened = CircuitReading(state=CircuitState.OPEN, since=NOON, reason="it fails")
     loads = [
-        a_load(stored, "w-1", Output(rate=10, mode=Mode.NORMAL)),
-        a_load(stored, "w-2", Output(rate=0.5, mode=Mode.HEARTBEAT, circuit=opened)),
+        a_load(stored, "w-1", Output(rate=10, mode=RateMode.NORMAL)),
+        a_load(stored, "w-2", Output(rate=0.5, mode=RateMode.HEARTBEAT, circuit=opened)),
     ]
     await report(database, loads=loads)
     async with database.transaction() as session:
@@ -209,7 +209,7 @@ async def test_how_it_does_and_what_it_will_lose_is_that_of_the_last_look(
 ) -> None:
     loss = Loss(cause=LossCause.RETENTION, at=datetime.now(UTC) + HOUR, messages=7, rate=5.0)
     problem = Problem(code=Indicator.LAGGING, description="it lags")
-    standing = Standing(
+    standing = SubscriptionHealth(
         lag=9, lag_time=timedelta(seconds=90), drain=None, losses=(loss,), problems=(problem,)
     )
     await look(database, stored, standing)
@@ -222,7 +222,7 @@ async def test_how_it_does_and_what_it_will_lose_is_that_of_the_last_look(
 async def test_what_goes_well_drains_and_loses_nothing(
     postgres_url: str, stored: Subscription, database: Database
 ) -> None:
-    await look(database, stored, Standing(drain=timedelta(seconds=4)))
+    await look(database, stored, SubscriptionHealth(drain=timedelta(seconds=4)))
     async with an_api(postgres_url) as api:
         read = await scraped(api)
     assert [read.named(OF + name) for name in ("unhealthy", "lag_seconds")] == [[0], [0]]

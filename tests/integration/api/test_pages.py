@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from app.config import Settings
 from app.domain.alerts import Alert, AlertKind
 from app.domain.health import Indicator, Problem
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.storage.alerts import AlertRepository
 from app.storage.database import Database
 from app.storage.standings import StandingRepository
@@ -61,7 +61,9 @@ async def all_fail(database: Database) -> None:
     async with database.transaction() as session:
         for number, (topic, name) in enumerate((t, n) for t in TOPICS for n in NAMES):
             found = await SubscriptionRepository(session).get(topic, name)
-            await StandingRepository(session).write({found.id: Standing(problems=(problem,))})
+            await StandingRepository(session).write(
+                {found.id: SubscriptionHealth(problems=(problem,))}
+            )
             raised = [
                 Alert(
                     id=f"{kind.value}-{number}",

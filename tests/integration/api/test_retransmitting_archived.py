@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from app.domain.job import JobResult
 from app.domain.message import NewRecord, Partition
-from app.domain.retransmission import RetransmissionState, Run
+from app.domain.retransmission import MessageRun, RetransmissionState
 from app.domain.retransmission_sending import Sending
 from app.services.pruning import Pruner
 from app.storage.archive_models import KEPT, WRITING, ArchiveFolderRow, ArchivePieceRow
@@ -162,7 +162,7 @@ async def test_records_are_read_in_their_order_and_a_megabyte_at_a_time(
     async with database.transaction() as session:
         repository = SendingRepository(session, "w-1")
         [run] = await repository.runs(taken, 0, 0, limit=10)
-        assert run == Run(partition=0, start=0, end=10, messages=10, size=70, archived=True)
+        assert run == MessageRun(partition=0, start=0, end=10, messages=10, size=70, archived=True)
         found = await repository.archived(taken, run, first=0, limit=2)
         first = found[0]
         assert (first.timestamp_ms, first.key, first.value) == (1_000, b"k", b"0")

@@ -16,7 +16,7 @@ from app.services.publish_tracing import DUPLICATE
 from app.storage.database import Database, open_database
 from app.storage.subscriptions import SubscriptionRepository
 from app.storage.undelivered import UndeliveredRepository
-from app.tracing.packing import Pack, Row, unpacked
+from app.tracing.packing import Pack, TraceRow, unpacked
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import until
 from workers.recorder.traces import DatabaseTraces
@@ -44,15 +44,15 @@ def micros_ago(milliseconds: float) -> int:
     return (span - timedelta(milliseconds=milliseconds)) // timedelta(microseconds=1)
 
 
-def a_row(source: int, at: int, status: str = "SUCCESS", **settings: Any) -> Row:  # noqa: ANN401 - fields of the value
-    row = Row(
+def a_row(source: int, at: int, status: str = "SUCCESS", **settings: Any) -> TraceRow:  # noqa: ANN401 - fields of the value
+    row = TraceRow(
         source, at, status, "m-1", 1, 7, 1, 200, "", 1_500, 250, None, 2_000, "", "", "",
     )  # fmt: skip
     return row._replace(**settings)
 
 
 async def recorded(
-    database: Database, sources: list[TraceSource], *rows: Row, lost: int = 0
+    database: Database, sources: list[TraceSource], *rows: TraceRow, lost: int = 0
 ) -> None:
     store = DatabaseTraces(database, kept=timedelta(days=7), bytes_max=GIB)
     await store.positions()
@@ -201,12 +201,12 @@ async def stream_in(log: MemoryLog) -> None:
     )
 
 
-async def rows_in(log: MemoryLog, count: int) -> list[Row]:
+async def rows_in(log: MemoryLog, count: int) -> list[TraceRow]:
     """Wait until so many entries are in the stream; all that are."""
 
-    def rows() -> list[Row]:
+    def rows() -> list[TraceRow]:
         packs = [unpacked(record) for record in log.records(TRACES)]
-        return [Row(*row) for pack in packs if pack for row in pack.rows]
+        return [TraceRow(*row) for pack in packs if pack for row in pack.rows]
 
     await until(log.changed, lambda: len(rows()) >= count)
     return rows()

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.domain.message import HEADER_RECEIPT, NewRecord
-from app.domain.receipt import Address, Fate, Receipt, address_of
+from app.domain.receipt import Fate, Receipt, ReceiptAddress, address_of
 from app.domain.topic import Ack
 from app.log.interface import Position
 from app.storage.database import Database
@@ -24,7 +24,7 @@ class AskingLog(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: asyncio.Queue[Address | None] = asyncio.Queue()
+        self.asked: asyncio.Queue[ReceiptAddress | None] = asyncio.Queue()
 
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
@@ -35,7 +35,7 @@ class AskingLog(MemoryLog):
             self.asked.put_nowait(None if header is None else address_of(header))
         return positions
 
-    async def address(self) -> Address:
+    async def address(self) -> ReceiptAddress:
         """Who waits for the next record."""
         async with asyncio.timeout(PATIENCE_S):
             address = await self.asked.get()
@@ -55,7 +55,7 @@ class Worker:
         self._database = database
         self._topic = topic
 
-    async def tell(self, to: Address, name: str, fate: Fate, *why: Any) -> None:  # noqa: ANN401 - status and reason
+    async def tell(self, to: ReceiptAddress, name: str, fate: Fate, *why: Any) -> None:  # noqa: ANN401 - status and reason
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(self._topic, name)
             receipt = Receipt(to.number, found.id, fate, *why)

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from app.cli.errors import CliError
-from app.cli.receiver import Answer, Received, receiving
+from app.cli.receiver import Received, ReceiverAnswer, receiving
 
 
 async def post(url: str, body: bytes, **headers: str) -> httpx.Response:
@@ -15,9 +15,9 @@ async def post(url: str, body: bytes, **headers: str) -> httpx.Response:
 async def test_a_request_is_handed_over_whole_and_answered_as_told() -> None:
     seen: list[Received] = []
 
-    def handler(received: Received) -> Answer:
+    def handler(received: Received) -> ReceiverAnswer:
         seen.append(received)
-        return Answer(status=503, headers={"Retry-After": "1"})
+        return ReceiverAnswer(status=503, headers={"Retry-After": "1"})
 
     headers = {"Hermes-Message-Id": "m1", "Hermes-Retry-Count": "2"}
     async with receiving(handler, host="127.0.0.1") as url:
@@ -33,10 +33,10 @@ async def test_a_retry_count_that_is_no_number_counts_as_none() -> None:
 
 
 async def test_a_port_that_is_taken_is_said() -> None:
-    async with receiving(lambda _: Answer(), host="127.0.0.1") as url:
+    async with receiving(lambda _: ReceiverAnswer(), host="127.0.0.1") as url:
         port = int(url.rpartition(":")[2])
         with pytest.raises(CliError, match=f"127.0.0.1:{port}"):
-            async with receiving(lambda _: Answer(), host="127.0.0.1", port=port):
+            async with receiving(lambda _: ReceiverAnswer(), host="127.0.0.1", port=port):
                 pass
 
 
@@ -44,10 +44,10 @@ async def test_a_sender_that_leaves_in_the_middle_is_not_handed_over() -> None:
     seen: list[Received] = []
     done = asyncio.Event()
 
-    def handler(received: Received) -> Answer:
+    def handler(received: Received) -> ReceiverAnswer:
         seen.append(received)
         done.set()
-        return Answer()
+        return ReceiverAnswer()
 
     async with receiving(handler, host="127.0.0.1") as url:
         port = int(url.rpartition(":")[2])

@@ -14,7 +14,7 @@ from app.domain.status import AttemptCounts, Output
 from app.domain.subscription import State
 from app.services.health import HealthService, Look
 from app.storage.database import Database
-from app.storage.standings import Wanted
+from app.storage.standings import HealthQuery
 from tests.integration.health.watched import FAILING, Watched, at_start
 from tests.integration.storage.builders import NOON, TOPIC
 
@@ -49,11 +49,11 @@ async def test_one_that_fails_is_unhealthy_until_it_is_suspended(watched: Watche
     assert look.health is Health.UNHEALTHY
     assert [problem.code for problem in look.problems] == [Indicator.MALFUNCTIONING]
     service = HealthService(watched.database)
-    assert [each.name for each in await service.unhealthy(Wanted())] == ["billing"]
+    assert [each.name for each in await service.unhealthy(HealthQuery())] == ["billing"]
     await watched.set_state(subscription, State.SUSPENDED)
     look = await looked_up(watched.database)
     assert (look.health, look.problems) == (Health.HEALTHY, ())
-    assert await service.unhealthy(Wanted()) == []
+    assert await service.unhealthy(HealthQuery()) == []
 
 
 async def test_what_a_watch_wrote_long_ago_is_not_known_any_more(watched: Watched) -> None:

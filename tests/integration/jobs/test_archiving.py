@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import update
 
 from app.domain.archive import OfflineStorage
-from app.domain.job import Job, JobKind, JobResult, Scope
+from app.domain.job import Job, JobKind, JobResult, JobScope
 from app.services.archiving import ArchiveSchedule
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
@@ -59,7 +59,7 @@ async def test_it_is_asked_for_once_an_hour_however_many_look(database: Database
 
 async def test_what_is_asked_of_one_topic_does_not_stand_for_all(database: Database) -> None:
     await an_archived_topic(database)
-    scope = Scope(start=NOON - timedelta(hours=1), end=NOON, topic=TOPIC)
+    scope = JobScope(start=NOON - timedelta(hours=1), end=NOON, topic=TOPIC)
     async with database.transaction() as session:
         await JobRepository(session).add(JobKind.ARCHIVE, scope)
     await ArchiveSchedule(database).look()
@@ -75,7 +75,7 @@ async def test_nothing_is_asked_for_where_nothing_is_archived(database: Database
 
 async def test_a_full_queue_is_tried_again_the_next_time(database: Database) -> None:
     await an_archived_topic(database)
-    scope = Scope(start=NOON - timedelta(hours=1), end=NOON)
+    scope = JobScope(start=NOON - timedelta(hours=1), end=NOON)
     async with database.transaction() as session:
         for _ in range(100):
             await JobRepository(session).add(JobKind.UNDELIVERED_ANALYTICS, scope)

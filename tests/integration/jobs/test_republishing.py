@@ -18,7 +18,7 @@ from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.offline_asked import begin_parts, complete_parts, republished_counts
 from app.storage.offline_parts import PartLostError, Said, part_taken
-from spark.jobs.republishing import APPEND_MAX, BATCH_MAX, Feed, batches
+from spark.jobs.republishing import APPEND_MAX, BATCH_MAX, PartitionRepublisher, batches
 from tests.contract.logs import a_topic
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.storage.builders import TOPIC, add_topic
@@ -92,7 +92,7 @@ async def fed(
 ) -> None:
     fitting = Fitting(SOURCE, target, task_id=claim.job_id)
     with part_taken(url, claim, 0) as part:
-        await Feed(log, part, fitting, task_id=claim.job_id).run(AGAIN, found)
+        await PartitionRepublisher(log, part, fitting, task_id=claim.job_id).run(AGAIN, found)
 
 
 def waited_for(url: str) -> None:

@@ -6,26 +6,26 @@ from threading import Event
 
 import pytest
 
-from app.domain.job import Job, JobKind, JobResult, JobState, Scope
+from app.domain.job import Job, JobKind, JobResult, JobScope, JobState
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
 from app.storage.notices import JOBS, listen
 from app.storage.spark_runners import SparkRunnerRepository
 from spark.errors import EngineLostError
-from spark.runner import ATTEMPTS_MAX, Pace, Runner
+from spark.runner import ATTEMPTS_MAX, Runner, RunnerPace
 from spark.steps import Begun
 from spark.store import DatabaseJobs
-from spark.work import Progress
+from spark.work import WorkProgress
 from tests.contract.logs import eventually
 from tests.fakes.engine import FakeEngine
 from tests.integration.storage.builders import NOON
 
-BRISK = Pace(
+BRISK = RunnerPace(
     report_every=timedelta(milliseconds=20),
     beat_every=timedelta(milliseconds=50),
     look_every=timedelta(milliseconds=100),
 )
-SCOPE = Scope(start=NOON, end=NOON + timedelta(hours=1))
+SCOPE = JobScope(start=NOON, end=NOON + timedelta(hours=1))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def engine() -> FakeEngine:
 
 @asynccontextmanager
 async def running(
-    database: Database, url: str, engine: FakeEngine, *, pace: Pace = BRISK
+    database: Database, url: str, engine: FakeEngine, *, pace: RunnerPace = BRISK
 ) -> AsyncIterator[asyncio.Event]:
     """A runner, which stops with the block."""
     stopping = asyncio.Event()
@@ -125,7 +125,7 @@ class WatchedEngine(FakeEngine):
         super().__init__()
         self._spark = spark
 
-    def run(self, job: Job, progress: Progress) -> JobResult:
+    def run(self, job: Job, progress: WorkProgress) -> JobResult:
         progress.watch(self._spark)
         return super().run(job, progress)
 
@@ -178,7 +178,7 @@ async def test_a_runner_that_stops_leaves_its_job_to_another(
 async def test_a_runner_whose_job_was_taken_by_another_stops_it_and_changes_nothing(
     database: Database, postgres_url: str, engine: FakeEngine
 ) -> None:
-    slow = Pace(report_every=timedelta(milliseconds=20), lease=timedelta(milliseconds=-1))
+    slow = RunnerPace(report_every=timedelta(milliseconds=20), lease=timedelta(milliseconds=-1))
     async with running(database, postgres_url, engine, pace=slow):
         job_id = await requested(database)
         await begun(engine)

@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.broker import IN_FLIGHT_MAX, Broker
-from app.log.kafka.lines import Batch, Topic
+from app.log.kafka.lines import AppendBatch, AppendTopic
 from app.log.kafka.produce_wire import Answers
 from app.log.kafka.wire import FRAME_LENGTH
 from tests.integration.log.brokers import (
@@ -40,12 +40,12 @@ class Heard:
         self.openings += 1
         self._told.set()
 
-    def answered(self, batches: Sequence[Batch], answers: Answers) -> None:
+    def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
         assert batches
         self.answers.append(answers)
         self._told.set()
 
-    def lost(self, batches: Sequence[Batch], error: LogUnavailableError) -> None:
+    def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
         if batches:
             self.errors.append(error)
         self._told.set()
@@ -74,8 +74,8 @@ async def connected(serve: Serve) -> AsyncIterator[tuple[Broker, Heard]]:
             broker.close()
 
 
-def a_batch() -> list[Batch]:
-    return [Batch(Topic("t"), 0, 3, [])]
+def a_batch() -> list[AppendBatch]:
+    return [AppendBatch(AppendTopic("t"), 0, 3, [])]
 
 
 def send(broker: Broker) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.domain.errors import LogUnavailableError
-from app.log.kafka.caller import Caller
+from app.log.kafka.caller import BrokerCaller
 from app.log.kafka.client import NotSentError
 from app.log.kafka.link import PACE_BYTES, Address
 from app.log.kafka.wire import FRAME_LENGTH, correlation_of
@@ -27,16 +27,16 @@ SOON = timedelta(seconds=0.2)
 
 
 @asynccontextmanager
-async def calling(serve: Serve) -> AsyncIterator[Caller]:
+async def calling(serve: Serve) -> AsyncIterator[BrokerCaller]:
     async with serving(serve) as address:
-        caller = Caller(3, lambda: address, answer_timeout=SOON)
+        caller = BrokerCaller(3, lambda: address, answer_timeout=SOON)
         try:
             yield caller
         finally:
             caller.close()
 
 
-async def ask(caller: Caller) -> bytes:
+async def ask(caller: BrokerCaller) -> bytes:
     return await caller.ask(FRAME_LENGTH.pack)
 
 
@@ -110,7 +110,7 @@ async def test_who_waits_for_a_connection_that_fails_waits_for_one_try() -> None
         tries += 1
         return "127.0.0.1", 1
 
-    caller = Caller(3, address, answer_timeout=SOON)
+    caller = BrokerCaller(3, address, answer_timeout=SOON)
     failed = await asyncio.gather(*(ask(caller) for _ in range(20)), return_exceptions=True)
     assert [type(error) for error in failed] == [NotSentError] * 20
     assert tries == 1
@@ -122,7 +122,7 @@ async def test_who_waits_for_a_connection_that_fails_waits_for_one_try() -> None
 @pytest.mark.parametrize("address", [None, ("127.0.0.1", 1)])
 async def test_nothing_is_sent_to_a_broker_that_is_not_there(address: Address | None) -> None:
     with pytest.raises(NotSentError):
-        await ask(Caller(3, lambda: address, answer_timeout=SOON))
+        await ask(BrokerCaller(3, lambda: address, answer_timeout=SOON))
 
 
 async def test_closing_ends_what_is_asked_and_nothing_is_asked_after_it() -> None:
@@ -133,7 +133,7 @@ async def test_closing_ends_what_is_asked_and_nothing_is_asked_after_it() -> Non
         came.set()
 
     async with serving(silent) as address:
-        caller = Caller(3, lambda: address, answer_timeout=timedelta(seconds=60))
+        caller = BrokerCaller(3, lambda: address, answer_timeout=timedelta(seconds=60))
         asked = asyncio.create_task(ask(caller))
         await came.wait()
         caller.close()

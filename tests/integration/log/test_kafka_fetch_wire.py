@@ -8,8 +8,8 @@ from app.domain.message import Partition
 from app.log.kafka.fetch_wire import (
     FETCH,
     FetchAnswer,
+    FetchedPart,
     FetchRequest,
-    Part,
     fetch_frame,
     read_fetch,
 )
@@ -98,10 +98,10 @@ def test_an_answer_is_read_as_kafka_python_writes_it(error_code: int) -> None:
         error_code,
         9,
         [
-            Part(Partition("n.a", 0), 0, b"some"),
-            Part(Partition("n.a", 3), 1, b""),
-            Part(Partition("n.a", 5), 0, b""),
-            Part(Partition("n.ü", 0), 0, b"some"),
+            FetchedPart(Partition("n.a", 0), 0, b"some"),
+            FetchedPart(Partition("n.a", 3), 1, b""),
+            FetchedPart(Partition("n.a", 5), 0, b""),
+            FetchedPart(Partition("n.ü", 0), 0, b"some"),
         ],
     )
 

@@ -6,37 +6,37 @@ import pytest
 
 from app.domain.message import NewRecord
 from app.log.kafka.client import NO_LEADER
-from app.log.kafka.lines import Batch, Call, Topic
+from app.log.kafka.lines import AppendBatch, AppendTopic, KafkaAppend
 
 NOW_MS = 1_700_000_000_000
 ONE, OTHER = 1, 2
 KEYS = (b"k0", b"k4")
 
 
-def a_call(*values: bytes, key: bytes | None = None, acks: int = -1) -> Call:
+def a_call(*values: bytes, key: bytes | None = None, acks: int = -1) -> KafkaAppend:
     records = [NewRecord(value=value, key=key) for value in values]
     done = asyncio.get_running_loop().create_future()
-    return Call("t", records, acks, done, [None] * len(records), len(records))
+    return KafkaAppend("t", records, acks, done, [None] * len(records), len(records))
 
 
-def a_topic(*leaders: int) -> Topic:
-    topic = Topic("t")
+def a_topic(*leaders: int) -> AppendTopic:
+    topic = AppendTopic("t")
     topic.located(dict(enumerate(leaders)), 0.0)
     return topic
 
 
-def placed(topic: Topic, *calls: Call) -> Topic:
+def placed(topic: AppendTopic, *calls: KafkaAppend) -> AppendTopic:
     topic.unplaced.extend(calls)
     topic.place(NOW_MS)
     return topic
 
 
-def sent(topic: Topic, *ready: int) -> list[Batch]:
+def sent(topic: AppendTopic, *ready: int) -> list[AppendBatch]:
     brokers = ready or (ONE, OTHER)
     return list(topic.batches(lambda node: node in brokers))
 
 
-def values(batch: Batch) -> list[bytes]:
+def values(batch: AppendBatch) -> list[bytes]:
     return [item.call.records[item.place].value for item in batch.items]
 
 
@@ -111,7 +111,7 @@ async def test_what_nobody_waits_for_any_more_is_not_sent() -> None:
 
 
 async def test_what_nobody_waits_for_is_forgotten_wherever_it_waits() -> None:
-    topic = Topic("t")
+    topic = AppendTopic("t")
     calls = [a_call(b"unplaced"), a_call(b"spare"), a_call(b"keyed", key=b"k")]
     topic.located({0: ONE, 1: ONE}, 0.0)
     placed(topic, *calls[1:])
@@ -139,7 +139,7 @@ async def test_records_without_a_key_pass_by_what_cannot_be_reached() -> None:
 
 
 async def test_nothing_is_sent_before_the_partitions_are_known() -> None:
-    topic = Topic("t")
+    topic = AppendTopic("t")
     placed(topic, a_call(b"x"))
     assert (sent(topic), topic.wanted()) == ([], {NO_LEADER})
     topic.located({0: ONE}, 0.0)

@@ -10,7 +10,7 @@ from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import Hostile
 from tests.fakes.http2_server import answering, scripted
 from tests.fakes.subscriber import Reply, Subscriber
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.limits import TransportLimits
 from workers.transport.opening import OPENING, Opening
 from workers.transport.tls import Credentials
@@ -37,7 +37,7 @@ def post(transport: DeliveryTransport, url: str, *, http2: bool = False) -> Send
     target = httpx.URL(url)
     start = request_start(b"POST", target.raw_path, [(b"Host", target.netloc)])
     payload = whole_request(start, [], b"{}")
-    origin = Origin.of(target, Credentials(http2=http2))
+    origin = ConnectionOrigin.of(target, Credentials(http2=http2))
     return lambda: transport.exchange(origin, payload, total_s=10.0)
 
 

@@ -19,7 +19,7 @@ from tests.fakes.handshakes import outspoken
 from tests.fakes.hostile import Hostile, Visit, keeps_alive
 from tests.fakes.http2_server import answering, scripted
 from workers.delivery.sender import Sender
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
 from workers.transport.wire import request_start, whole_request
@@ -32,7 +32,7 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 async def posts(
     transport: DeliveryTransport, url: str, certificate: ClientCertificate | None = None
 ) -> int:
-    origin = Origin.of(httpx.URL(url), Credentials(certificate=certificate))
+    origin = ConnectionOrigin.of(httpx.URL(url), Credentials(certificate=certificate))
     return (await transport.exchange(origin, REQUEST, total_s=10)).status
 
 
@@ -49,7 +49,9 @@ async def test_each_client_has_connections_of_its_own(authority: Authority) -> N
     transport = DeliveryTransport(egress=LOOPBACK, ca_file=authority.ca_file)
     async with Hostile(answers_with_the_name, tls=tls) as server:
         for name in ("joe", "ann", "joe", "ann", "joe"):
-            origin = Origin.of(httpx.URL(server.url), Credentials(certificate=clients[name]))
+            origin = ConnectionOrigin.of(
+                httpx.URL(server.url), Credentials(certificate=clients[name])
+            )
             answer = await transport.exchange(origin, REQUEST, total_s=10)
             assert (b"X-Name", name.encode()) in answer.headers
         assert sorted(server.requests_per_connection) == [2, 3]

@@ -27,7 +27,7 @@ from tests.fakes.http2_server import (
 from tests.fakes.proxy import Proxy
 from tests.integration.conftest import Wire
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.limits import BODY_MAX, STREAMS_MAX, TransportLimits
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
@@ -73,7 +73,7 @@ async def post(
     target = httpx.URL(url)
     headers = [(b"Host", target.netloc), (b"X-A", b"1")]
     payload = whole_request(request_start(b"POST", target.raw_path, headers), [], body)
-    return await transport.exchange(Origin.of(target, HTTP2), payload, total_s=total_s)
+    return await transport.exchange(ConnectionOrigin.of(target, HTTP2), payload, total_s=total_s)
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,7 +14,7 @@ from app.domain.egress_proxy import EgressProxy
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from workers.transport.connection import Connection
-from workers.transport.dialing import Dialer, Origin
+from workers.transport.dialing import ConnectionOrigin, Dialer
 from workers.transport.resolving import Found, RefusedAddressError, Resolver
 from workers.transport.routes import has_route
 from workers.transport.sweep import Sweep
@@ -163,7 +163,7 @@ class Unowned:
 async def dialled(resolver: Resolver, port: int, address: Address | None = None) -> None:
     loop = asyncio.get_running_loop()
     connection = Connection(Unowned(), Sweep(loop))
-    dialer, origin = Dialer(resolver), Origin("http", HOST, port, address=address)
+    dialer, origin = Dialer(resolver), ConnectionOrigin("http", HOST, port, address=address)
     try:
         await dialer.dial(origin, connection, deadline=loop.time() + 5)
     finally:
@@ -193,7 +193,7 @@ async def test_all_addresses_of_a_name_are_told_and_one_of_them_can_be_dialled()
         Subscriber(host="127.0.0.2", port=first.port) as second,
         a_resolver(names, LOOPBACK) as resolver,
     ):
-        origin = Origin("http", HOST, first.port)
+        origin = ConnectionOrigin("http", HOST, first.port)
         found = await Dialer(resolver).addresses(origin, deadline=loop.time() + 5)
         assert [str(each) for each in found] == ["127.0.0.1", "127.0.0.2"]
         await dialled(resolver, first.port, found[1])
@@ -220,7 +220,7 @@ async def test_addresses_of_a_kind_that_a_machine_cannot_reach_are_left_out(
     loop = asyncio.get_running_loop()
     async with a_resolver(Names(stands_for), LOOPBACK) as resolver:
         dialer = Dialer(resolver, has_route=lambda address: str(address) in routed)
-        found = await dialer.addresses(Origin("http", HOST, 80), deadline=loop.time() + 5)
+        found = await dialer.addresses(ConnectionOrigin("http", HOST, 80), deadline=loop.time() + 5)
     assert [str(each) for each in found] == list(told)
 
 
@@ -228,7 +228,7 @@ async def test_an_address_of_a_kind_that_a_machine_cannot_reach_is_a_proxys_to_r
     loop, proxy = asyncio.get_running_loop(), EgressProxy.of("http://127.0.0.1:1")
     async with a_resolver(Names([PUBLIC, "2606:4700:4700::1111"])) as resolver:
         dialer = Dialer(resolver, tunneler=Tunneler(proxy), has_route=lambda _: False)
-        found = await dialer.addresses(Origin("http", HOST, 80), deadline=loop.time() + 5)
+        found = await dialer.addresses(ConnectionOrigin("http", HOST, 80), deadline=loop.time() + 5)
     assert len(found) == 2
 
 
@@ -240,7 +240,7 @@ def test_a_machine_has_a_route_to_itself_and_none_to_where_there_can_be_none() -
 
 async def test_a_name_without_addresses_in_time_cannot_be_reached() -> None:
     loop = asyncio.get_running_loop()
-    origin = Origin("http", HOST, 80)
+    origin = ConnectionOrigin("http", HOST, 80)
     async with a_resolver(Names([])) as unknown:
         with pytest.raises(httpx.ConnectError, match="no such name"):
             await Dialer(unknown).addresses(origin, deadline=loop.time() + 5)

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import OK, Hostile, says
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.tls import PLAIN, Credentials
 from workers.transport.transport import DeliveryTransport
 from workers.transport.wire import request_start, whole_request
@@ -19,7 +19,7 @@ GOODBYE = says(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
 
 
 async def posts(transport: DeliveryTransport, url: str, credentials: Credentials = PLAIN) -> int:
-    origin = Origin.of(httpx.URL(url), credentials)
+    origin = ConnectionOrigin.of(httpx.URL(url), credentials)
     return (await transport.exchange(origin, REQUEST, total_s=10)).status
 
 

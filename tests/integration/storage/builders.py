@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.status import (
     AttemptCounts,
     CursorStatus,
-    Mode,
     Output,
+    RateMode,
     SubscriptionLoad,
     WorkerStatus,
 )
@@ -71,7 +71,7 @@ def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> Sub
         in_flight=3,
         parked=2,
         counts=AttemptCounts(codes_2xx=5, timeouts=1, bytes=512),
-        output=Output(rate=1.5, mode=Mode.SLOW, reason="it was down", since=NOON),
+        output=Output(rate=1.5, mode=RateMode.SLOW, reason="it was down", since=NOON),
     )
     return replace(load, **settings)
 

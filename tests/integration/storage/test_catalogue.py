@@ -21,7 +21,7 @@ from app.domain.subscription import ContentMode, DeliveryPolicy, EndpointMode, O
 from app.domain.topic import Ack, Topic
 from app.domain.trace import TrackingMode
 from app.filtering.queries import compiled, reader
-from app.storage.catalogue import SUBSCRIPTIONS, TOPICS, Catalogue, Kind, Within
+from app.storage.catalogue import SUBSCRIPTIONS, TOPICS, Catalogue, CatalogueKind, Within
 from app.storage.catalogue_narrowing import narrowed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
@@ -107,7 +107,7 @@ async def filled(database: Database) -> Database:
 _OLD = "shop.orders"
 
 
-async def described(database: Database, kind: Kind[Any]) -> Mapping[Named, Described]:
+async def described(database: Database, kind: CatalogueKind[Any]) -> Mapping[Named, Described]:
     async with database.transaction() as session:
         whole = await Catalogue(session, kind).whole(after=None, limit=100)
     return {key: as_answered(each) for key, each in whole}
@@ -120,7 +120,9 @@ def as_answered(each: Any) -> Described:  # noqa: ANN401 - of either kind
 
 
 @pytest.mark.parametrize("kind", [TOPICS, SUBSCRIPTIONS], ids=["topics", "subscriptions"])
-async def test_each_column_says_what_is_answered(filled: Database, kind: Kind[Any]) -> None:
+async def test_each_column_says_what_is_answered(
+    filled: Database, kind: CatalogueKind[Any]
+) -> None:
     paths = sorted(kind.columns)
     answered = await described(filled, kind)
     async with filled.transaction() as session:
@@ -176,7 +178,9 @@ def queries_of(path: str) -> list[JsonObject]:
 
 
 @pytest.mark.parametrize("kind", [TOPICS, SUBSCRIPTIONS], ids=["topics", "subscriptions"])
-async def test_the_database_finds_what_a_query_holds_for(filled: Database, kind: Kind[Any]) -> None:
+async def test_the_database_finds_what_a_query_holds_for(
+    filled: Database, kind: CatalogueKind[Any]
+) -> None:
     answered = await described(filled, kind)
     mixed: list[JsonObject] = [
         {"or": [{"name": "rich"}, {"nothing.at.all": "x"}]},
@@ -199,7 +203,7 @@ _LOOKED_AT = (
 
 async def require_found(
     session: AsyncSession,
-    kind: Kind[Any],
+    kind: CatalogueKind[Any],
     query: JsonObject,
     *,
     answered: Mapping[Named, Described],

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.domain.log_claims import Claim, Intent
+from app.domain.log_claims import Intent, LogClaim
 from app.storage.database import Database
 from app.storage.log_claims import LogClaimRepository
 from tests.integration.storage.test_second_ends import until_one_waits
@@ -14,11 +14,11 @@ MINUTE = timedelta(minutes=1)
 AT_ONCE = timedelta()
 
 
-def a_claim(intent: Intent, token: str) -> Claim:
-    return Claim(subject="topic a.b", intent=intent, token=token)
+def a_claim(intent: Intent, token: str) -> LogClaim:
+    return LogClaim(subject="topic a.b", intent=intent, token=token)
 
 
-async def taken(database: Database, claim: Claim, length: timedelta = MINUTE) -> Claim | None:
+async def taken(database: Database, claim: LogClaim, length: timedelta = MINUTE) -> LogClaim | None:
     async with database.transaction() as session:
         return await LogClaimRepository(session).take(claim, length)
 

@@ -28,7 +28,7 @@ from app.storage.trace_lookup import (
 from app.storage.trace_tables import TRACE_PACKS, TRACES, trace_key
 from app.storage.traces import TraceRepository
 from app.storage.urls import libpq_url
-from app.tracing.packing import Pack, Row, packed, unpacked
+from app.tracing.packing import Pack, TraceRow, packed, unpacked
 from tests.integration.storage.builders import a_subscription, add_topic
 from tests.servers.postgres import PostgresServer
 from workers.recorder.traces import DatabaseTraces
@@ -78,8 +78,8 @@ def ago(minutes: float) -> datetime:
     return now() - timedelta(minutes=minutes)
 
 
-def a_row(message_id: str = "m", source: int = 0, **settings: Any) -> Row:  # noqa: ANN401 - fields of the value
-    row = Row(
+def a_row(message_id: str = "m", source: int = 0, **settings: Any) -> TraceRow:  # noqa: ANN401 - fields of the value
+    row = TraceRow(
         source=source,
         at=micros(now()),
         status="SUCCESS",
@@ -104,7 +104,7 @@ def micros(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def a_pack(*rows: Row, lost: int = 0) -> Pack:
+def a_pack(*rows: TraceRow, lost: int = 0) -> Pack:
     return Pack(
         "w-1",
         micros(now()),

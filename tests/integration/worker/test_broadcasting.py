@@ -16,7 +16,7 @@ from tests.fakes.subscriber import Received, Reply, Subscriber
 from tests.fakes.worker import World, delivered
 from workers.consumer.line_parts import Endpoint
 from workers.delivery.sender import Sender
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.transport import DeliveryTransport
 
 HOST = "replicas.test"
@@ -30,7 +30,7 @@ class NamedTransport(DeliveryTransport):
         super().__init__(egress=LOOPBACK)
         self._addresses = tuple(ip_address(each) for each in addresses)
 
-    async def addresses(self, origin: Origin, *, total_s: float) -> Sequence[Address]:
+    async def addresses(self, origin: ConnectionOrigin, *, total_s: float) -> Sequence[Address]:
         del total_s
         assert origin.host == HOST
         return self._addresses

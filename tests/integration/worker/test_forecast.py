@@ -12,11 +12,11 @@ from app.domain.delivery import Delivered, Outcome
 from app.domain.gauge import Seen
 from app.domain.health import Thresholds
 from app.domain.message import Message, NewRecord, Partition
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.status import CursorStatus
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
-from app.services.looking import Known, Looker
+from app.services.looking import KnownState, Looker
 from app.services.topics import log_topic
 from tests.fakes.flights import Flight
 from tests.fakes.worker import World, delivered
@@ -84,7 +84,7 @@ class Clockwork:
         enough = self.taken
         await self.world.plane.until(lambda: delivered(self.world, self.subscription.id) >= enough)
 
-    async def look(self) -> Standing:
+    async def look(self) -> SubscriptionHealth:
         known = self._known()
         standings = await self._looker.look(known)
         standing = standings[self.subscription.id]
@@ -102,9 +102,9 @@ class Clockwork:
         passed = sum(status.offset for status in self._statuses().values())
         return passed - delivered(self.world, self.subscription.id)
 
-    def _known(self) -> Known:
+    def _known(self) -> KnownState:
         cursors = {index: Seen(each, self.now) for index, each in self._statuses().items()}
-        return Known(
+        return KnownState(
             now=self.now,
             topics={self.topic.name: self.topic},
             subscriptions={self.subscription.id: self.subscription},

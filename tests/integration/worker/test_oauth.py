@@ -15,7 +15,7 @@ import pytest
 from app.domain.batching import DeliveryType
 from app.domain.delivery import TTL_ELAPSED
 from app.domain.oauth import OAuthProvider
-from app.domain.status import Mode
+from app.domain.status import RateMode
 from app.domain.subscription import Ordering, Subscription
 from app.domain.topic import Topic
 from tests.fakes.egress import LOOPBACK
@@ -132,7 +132,7 @@ async def test_no_token_costs_a_message_while_the_provider_is_down() -> None:
     )
     assert delivered(at.world, subscription.id) == 200
     # The subscriber is innocent: it is not taken for one that is down.
-    assert output.mode is Mode.NORMAL
+    assert output.mode is RateMode.NORMAL
 
 
 async def test_a_revoked_token_is_replaced_once_and_no_message_is_lost() -> None:

@@ -37,7 +37,7 @@ from workers.consumer.line_parts import Endpoint
 from workers.consumer.lines import Lines
 from workers.consumer.receipts import Receipts
 from workers.delivery.batch import MessageBatch
-from workers.delivery.circuits import Circuits, LiveCircuit, Member
+from workers.delivery.circuits import CircuitMember, Circuits, LiveCircuit
 from workers.delivery.flight import Landing
 from workers.delivery.share import Share
 from workers.reading.decoding import decoded
@@ -340,7 +340,7 @@ class BrokenCircuits(Circuits):
         super().__init__()
         self._once = once
 
-    def join(self, name: str, member: Member) -> LiveCircuit:
+    def join(self, name: str, member: CircuitMember) -> LiveCircuit:
         self._once()
         return super().join(name, member)
 

@@ -8,7 +8,7 @@ import pytest
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.filters import Filter, FilterType
 from app.domain.message import NewRecord, Partition
-from app.domain.receipt import Address, Fate, Receipt
+from app.domain.receipt import Fate, Receipt, ReceiptAddress
 from app.domain.topic import Topic
 from tests.fakes.worker import Attempt, World, delivered
 
@@ -28,7 +28,9 @@ def fails_once(attempt: Attempt) -> Outcome:
 
 
 async def publish(world: World, topic: Topic, body: bytes, *, number: int | None = None) -> None:
-    header = ((b"w", Address(WAITER, number, FAR_MS).header()),) if number is not None else ()
+    header = (
+        ((b"w", ReceiptAddress(WAITER, number, FAR_MS).header()),) if number is not None else ()
+    )
     await world.log.append(topic.name, [NewRecord(value=body, headers=header)])
 
 

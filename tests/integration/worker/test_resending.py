@@ -7,7 +7,7 @@ import pytest
 
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import HEADER_ID, HEADER_TIMESTAMP, Message, Partition, Record
-from app.domain.retransmission import RetransmissionState, Run, ahead_max
+from app.domain.retransmission import MessageRun, RetransmissionState, ahead_max
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Ordering, Subscription
 from app.domain.topic import Topic
@@ -25,7 +25,7 @@ def world() -> World:
 
 
 async def retransmission(
-    world: World, topic: Topic, subscription: Subscription, *runs: Run, share: float = 1.0
+    world: World, topic: Topic, subscription: Subscription, *runs: MessageRun, share: float = 1.0
 ) -> Kept:
     bounds = await world.log.bounds(await world.log.partitions(topic.name))
     sending = Sending(
@@ -40,9 +40,9 @@ async def retransmission(
     return world.sendings.add(Kept(sending=sending, runs=runs))
 
 
-def a_run(start: int, end: int, partition: int = 0) -> Run:
+def a_run(start: int, end: int, partition: int = 0) -> MessageRun:
     count = end - start
-    return Run(partition=partition, start=start, end=end, messages=count, size=count)
+    return MessageRun(partition=partition, start=start, end=end, messages=count, size=count)
 
 
 async def until_ended(world: World, kept: Kept, state: RetransmissionState) -> None:
@@ -54,7 +54,7 @@ def again(world: World, subscription: Subscription, first: int) -> list[bytes]:
     return world.endpoints.bodies(subscription.endpoint)[first:]
 
 
-async def all_of(world: World, topic: Topic) -> list[Run]:
+async def all_of(world: World, topic: Topic) -> list[MessageRun]:
     """All that is in the topic."""
     bounds = await world.log.bounds(await world.log.partitions(topic.name))
     return [a_run(0, bound.end, each.index) for each, bound in bounds.items() if bound.end]

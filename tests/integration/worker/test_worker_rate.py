@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from app.domain.delivery import Delivered, Outcome, Retry
-from app.domain.status import Mode
+from app.domain.status import RateMode
 from tests.fakes.worker import Attempt, World, delivered
 from workers.delivery.adaptive import START
 
@@ -15,7 +15,7 @@ def world() -> World:
     return World()
 
 
-def mode(world: World) -> Mode:
+def mode(world: World) -> RateMode:
     (load,) = world.plane.loads.values()
     return load.output.mode
 
@@ -58,7 +58,7 @@ async def test_messages_that_always_fail_slow_the_others_down_only_little(world:
         await world.publish(topic, b"bad 1", b"bad 2", *numbered(45))
         good = set(numbered(45))
         await world.endpoints.until(lambda: good <= set(world.endpoints.bodies()))
-        assert mode(world) is Mode.NORMAL
+        assert mode(world) is RateMode.NORMAL
         # Their first failures cost a step.
         await world.plane.until(lambda: rate(world) >= 0.9 * START)
     tried = world.endpoints.bodies()
@@ -85,7 +85,7 @@ async def test_a_subscriber_that_is_down_gets_one_probe_at_a_time_and_all_its_me
         await world.endpoints.until(
             lambda: len(attempts) > 1 and attempts[-1].at - attempts[-2].at > 0.9
         )
-        await world.plane.until(lambda: mode(world) is Mode.HEARTBEAT)
+        await world.plane.until(lambda: mode(world) is RateMode.HEARTBEAT)
         assert world.plane.loads[subscription.id].output.rate <= 1
         up = True
         await world.plane.until(lambda: delivered(world, subscription.id) == 12)

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.domain.subscription import Subscription
 from app.domain.trace import TraceEntry, TraceStatus, TrackingMode, timeline
-from app.tracing.packing import Pack, Row
+from app.tracing.packing import Pack, TraceRow
 from tests.fakes.worker import World
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ def tracked(
 
 def entries_of(packs: Iterable[Pack]) -> Sequence[TraceEntry]:
     """All entries, each attempt with its beginning, oldest first."""
-    return timeline(_entry(Row(*row), pack) for pack in packs for row in pack.rows)
+    return timeline(_entry(TraceRow(*row), pack) for pack in packs for row in pack.rows)
 
 
 def statuses(world: World, message_id: str = "") -> list[str]:
@@ -36,7 +36,7 @@ async def until_traced(world: World, *wanted: str) -> None:
     await world.plane.until(lambda: statuses(world) == list(wanted))
 
 
-def _entry(row: Row, pack: Pack) -> TraceEntry:
+def _entry(row: TraceRow, pack: Pack) -> TraceEntry:
     spans: dict[str, Any] = {
         name: None if value is None else timedelta(microseconds=value)
         for name, value in row._asdict().items()

@@ -8,22 +8,22 @@ import pytest
 
 from app.api.publish_wait import wait_of
 from app.domain.errors import ValidationFailedError
-from app.domain.receipt import Address, Fate, Receipt, address_of, payloads
+from app.domain.receipt import Fate, Receipt, ReceiptAddress, address_of, payloads
 from app.services.acknowledging import ack_condition
-from app.services.subscribers import Subscriber
-from app.services.waiting import SubscriberOutcome, Unfinished, Waiters, Waiting
+from app.services.subscribers import TopicSubscriber
+from app.services.waiting import PendingReason, SubscriberOutcome, Waiters, Waiting
 
 LONG = timedelta(seconds=30)
-SUBSCRIBERS = {f"id-{name}": Subscriber(name, active=True) for name in ("billing", "mail")}
+SUBSCRIBERS = {f"id-{name}": TopicSubscriber(name, active=True) for name in ("billing", "mail")}
 
 
-def everybody() -> Mapping[str, Subscriber]:
+def everybody() -> Mapping[str, TopicSubscriber]:
     return SUBSCRIBERS
 
 
 def hear(waiters: Waiters, waiting: Waiting, name: str, *, fate: Fate) -> None:
     address = address_of(waiting.header)
-    assert isinstance(address, Address)
+    assert isinstance(address, ReceiptAddress)
     (payload,) = payloads([Receipt(address.number, f"id-{name}", fate)])
     waiters.hear(payload)
 
@@ -31,7 +31,7 @@ def hear(waiters: Waiters, waiting: Waiting, name: str, *, fate: Fate) -> None:
 OUTCOMES = [
     SubscriberOutcome(name="billing", outcome=Fate.DELIVERED),
     SubscriberOutcome(name="mail", outcome=Fate.DISCARDED, status=400),
-    SubscriberOutcome(name="stock", outcome=Unfinished.PENDING),
+    SubscriberOutcome(name="stock", outcome=PendingReason.PENDING),
 ]
 
 
@@ -100,7 +100,7 @@ async def test_when_time_is_up_it_is_not_acknowledged() -> None:
 @pytest.mark.parametrize("text", ["delivered in [1, 3]", "delivered in [0, 3]"])
 async def test_what_is_true_no_more_when_he_looks_does_not_end_his_wait(text: str) -> None:
     waiters, enough = Waiters(), ack_condition(text).acknowledges
-    subscribers = {f"id-{name}": Subscriber(name, active=True) for name in "abc"}
+    subscribers = {f"id-{name}": TopicSubscriber(name, active=True) for name in "abc"}
     with waiters.waiting(lambda: subscribers, within=LONG, enough=enough) as waiting:
         hear(waiters, waiting, "a", fate=Fate.DELIVERED)
         hear(waiters, waiting, "b", fate=Fate.DELIVERED)

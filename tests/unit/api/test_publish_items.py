@@ -2,7 +2,7 @@ import orjson
 import pytest
 
 from app.api.errors import RequestRefusedError
-from app.api.publish_items import Form, Item, form_of, items
+from app.api.publish_items import BatchItem, Form, form_of, items
 from app.domain.errors import AngeliaError, FormatInvalidError
 
 EVENT = b'{"specversion":"1.0","id":"e1","source":"/s","type":"t"%s}'
@@ -10,7 +10,9 @@ EVENT = b'{"specversion":"1.0","id":"e1","source":"/s","type":"t"%s}'
 
 def bodies(body: bytes, form: Form = Form.ARRAY) -> list[bytes | str]:
     """The body of each message, or why it is refused."""
-    return [each.body if isinstance(each, Item) else each.message for each in items(body, form)]
+    return [
+        each.body if isinstance(each, BatchItem) else each.message for each in items(body, form)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,17 +70,17 @@ def test_takes_lines_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("envelope", "item"),
     [
-        (b'{"message": {"a" :  1.0}}', Item(b'{"a" :  1.0}', checked=True)),
+        (b'{"message": {"a" :  1.0}}', BatchItem(b'{"a" :  1.0}', checked=True)),
         (
             b' {"message":[1 , 2], "id":"m1","key":"k\xc3\xbc"} ',
-            Item(b"[1 , 2]", id=b"m1", key=b"k\xc3\xbc", checked=True),
+            BatchItem(b"[1 , 2]", id=b"m1", key=b"k\xc3\xbc", checked=True),
         ),
-        (b'{"id":null,"message":"}","key":""}', Item(b'"}"', checked=True)),
-        (b'{"message":1,"message":2 }', Item(b"2", checked=True)),
+        (b'{"id":null,"message":"}","key":""}', BatchItem(b'"}"', checked=True)),
+        (b'{"message":1,"message":2 }', BatchItem(b"2", checked=True)),
     ],
 )
 @pytest.mark.parametrize("form", [Form.ARRAY, Form.LINES])
-def test_opens_envelopes(envelope: bytes, item: Item, form: Form) -> None:
+def test_opens_envelopes(envelope: bytes, item: BatchItem, form: Form) -> None:
     body = b"[" + envelope + b"]" if form is Form.ARRAY else envelope
     assert list(items(body, form, envelope=True)) == [item]
 
@@ -98,20 +100,20 @@ def test_refuses_an_envelope_that_is_wrong_and_goes_on(envelope: bytes, says: st
     wrong, right = items(b'[%s, {"message":2}]' % envelope, Form.ARRAY, envelope=True)
     assert isinstance(wrong, AngeliaError)
     assert says in wrong.message
-    assert right == Item(b"2", checked=True)
+    assert right == BatchItem(b"2", checked=True)
 
 
 def test_takes_id_and_key_of_an_event_and_all_of_it_as_the_message() -> None:
     event = EVENT % b', "partitionkey":"k"'
     assert list(items(b"[ %s]" % event, Form.EVENTS)) == [
-        Item(event, b"application/cloudevents+json", id=b"e1", key=b"k", checked=True)
+        BatchItem(event, b"application/cloudevents+json", id=b"e1", key=b"k", checked=True)
     ]
 
 
 def test_an_event_whose_id_no_message_can_have_is_taken_without_it() -> None:
     event = EVENT.replace(b"e1", b"a.b c") % b""
     (item,) = items(b"[%s]" % event, Form.EVENTS)
-    assert isinstance(item, Item)
+    assert isinstance(item, BatchItem)
     assert (item.id, item.body) == (None, event)
 
 

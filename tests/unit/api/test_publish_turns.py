@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.publish_turns import TURN_S, Turns
+from app.api.publish_turns import TURN_S, BatchTurns
 
 
 @pytest.mark.parametrize(
@@ -11,14 +11,14 @@ from app.api.publish_turns import TURN_S, Turns
 )
 def test_a_turn_ends_by_bytes_or_by_time(size: int, took_s: float, *, is_over: bool) -> None:
     now = 7.0
-    turns = Turns(bytes_max=1_000, clock=lambda: now)
+    turns = BatchTurns(bytes_max=1_000, clock=lambda: now)
     now += took_s
     assert turns.is_over(size) == is_over
 
 
 def test_the_next_turn_begins_anew() -> None:
     now = 7.0
-    turns = Turns(bytes_max=1_000, clock=lambda: now)
+    turns = BatchTurns(bytes_max=1_000, clock=lambda: now)
     now += TURN_S * 2
     assert turns.is_over(2_000)
     turns.begin()

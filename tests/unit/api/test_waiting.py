@@ -8,9 +8,9 @@ import pytest
 
 from app.api.publish_wait import wait_of
 from app.domain.errors import TooManyWaitersError, ValidationFailedError
-from app.domain.receipt import Address, Fate, Receipt, address_of, payloads
-from app.services.subscribers import Subscriber
-from app.services.waiting import SubscriberOutcome, Unfinished, Waiters, Waiting
+from app.domain.receipt import Fate, Receipt, ReceiptAddress, address_of, payloads
+from app.services.subscribers import TopicSubscriber
+from app.services.waiting import PendingReason, SubscriberOutcome, Waiters, Waiting
 
 LONG = timedelta(seconds=30)
 NONE_AT_ALL = timedelta(0)
@@ -20,15 +20,17 @@ class Topic:
     """Its subscriptions, as they change."""
 
     def __init__(self, **subscribers: bool) -> None:
-        self.now = {f"id-{name}": Subscriber(name, active) for name, active in subscribers.items()}
+        self.now = {
+            f"id-{name}": TopicSubscriber(name, active) for name, active in subscribers.items()
+        }
 
-    def __call__(self) -> Mapping[str, Subscriber]:
+    def __call__(self) -> Mapping[str, TopicSubscriber]:
         return self.now
 
 
 def number_of(waiting: Waiting) -> int:
     address = address_of(waiting.header)
-    assert isinstance(address, Address)
+    assert isinstance(address, ReceiptAddress)
     return address.number
 
 
@@ -53,7 +55,7 @@ async def test_is_complete_when_all_that_are_active_are_done() -> None:
         assert (before, waiting.complete) == (False, True)
     assert outcomes == [
         SubscriberOutcome(name="a", outcome=Fate.DISCARDED, status=400, reason="refused"),
-        SubscriberOutcome(name="asleep", outcome=Unfinished.SUSPENDED),
+        SubscriberOutcome(name="asleep", outcome=PendingReason.SUSPENDED),
         SubscriberOutcome(name="b", outcome=Fate.DELIVERED),
         SubscriberOutcome(name="c", outcome=Fate.FILTERED),
     ]
@@ -64,7 +66,7 @@ async def test_says_what_is_not_known_when_time_is_up() -> None:
     topic = Topic(done=True, retrying=True, suspended=True, deleted=True)
     with waiters.waiting(topic, within=NONE_AT_ALL) as waiting:
         hear(waiters, waiting, "done", Fate.DELIVERED)
-        topic.now["id-suspended"] = Subscriber("suspended", active=False)
+        topic.now["id-suspended"] = TopicSubscriber("suspended", active=False)
         del topic.now["id-deleted"]
         outcomes = await waiting.outcomes()
         assert not waiting.complete
@@ -86,7 +88,7 @@ async def test_nobody_active_is_waited_for_by_nobody(topic: Topic) -> None:
 async def test_who_subscribes_later_is_not_waited_for() -> None:
     waiters, topic = Waiters(), Topic(a=True)
     with waiters.waiting(topic, within=LONG) as waiting:
-        topic.now["id-late"] = Subscriber("late", active=True)
+        topic.now["id-late"] = TopicSubscriber("late", active=True)
         hear(waiters, waiting, "a", Fate.DELIVERED)
         assert [each.name for each in await waiting.outcomes()] == ["a"]
 

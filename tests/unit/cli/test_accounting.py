@@ -1,12 +1,12 @@
-from app.cli.demo.accounting import Account, Discard, Reported, account_of
-from app.cli.demo.subscribers import Seen, digest
+from app.cli.demo.accounting import Account, ListedDiscard, Reported, account_of
+from app.cli.demo.subscribers import SubscriberRecord, digest
 
 REASON = "Message sending failed with status code:400"
 PUBLISHED = {name: digest(name.encode()) for name in ("m1", "m2", "m3")}
 
 
-def seen(*taken: str, refused: tuple[str, ...] = ()) -> Seen:
-    result = Seen()
+def seen(*taken: str, refused: tuple[str, ...] = ()) -> SubscriberRecord:
+    result = SubscriberRecord()
     for name in taken:
         result.attempts[name] += 1
         result.taken[name] += 1
@@ -18,11 +18,13 @@ def seen(*taken: str, refused: tuple[str, ...] = ()) -> Seen:
     return result
 
 
-def discard(name: str, *, body: str | None = None) -> Discard:
-    return Discard.of({"messageId": name, "reason": REASON, "message": body or name})
+def discard(name: str, *, body: str | None = None) -> ListedDiscard:
+    return ListedDiscard.of({"messageId": name, "reason": REASON, "message": body or name})
 
 
-def account(what: Seen, *discards: Discard, delivered: int, discarded: int = 0) -> Account:
+def account(
+    what: SubscriberRecord, *discards: ListedDiscard, delivered: int, discarded: int = 0
+) -> Account:
     return account_of(
         "healthy",
         PUBLISHED,
@@ -111,7 +113,7 @@ def test_at_most_five_messages_are_named() -> None:
     result = account_of(
         "healthy",
         published,
-        Seen(),
+        SubscriberRecord(),
         sent=9,
         discards=[],
         reported=Reported(delivered=0, discarded=0),

@@ -2,7 +2,7 @@ import json
 
 from app.cli.demo.events import REFUSED_TYPE
 from app.cli.demo.subscribers import Attempt, Flaky, Subscriber, broken, healthy
-from app.cli.receiver import Answer, Received
+from app.cli.receiver import Received, ReceiverAnswer
 
 
 def attempt(
@@ -49,7 +49,7 @@ def test_even_a_stream_of_one_message_ends() -> None:
 
 
 def test_a_subscriber_counts_attempts_and_what_it_took() -> None:
-    answers = iter([Answer(status=500), Answer(), Answer()])
+    answers = iter([ReceiverAnswer(status=500), ReceiverAnswer(), ReceiverAnswer()])
     subscriber = Subscriber("s", lambda _: next(answers), clock=lambda: 0.0)
     for message_id in ("m1", "m1", "m2"):
         subscriber.handle(request(message_id))
@@ -58,7 +58,7 @@ def test_a_subscriber_counts_attempts_and_what_it_took() -> None:
 
 
 def test_a_subscriber_remembers_what_it_refused_for_good() -> None:
-    subscriber = Subscriber("s", lambda _: Answer(status=400), clock=lambda: 0.0)
+    subscriber = Subscriber("s", lambda _: ReceiverAnswer(status=400), clock=lambda: 0.0)
     subscriber.handle(request("m1"))
     assert subscriber.seen.refused == {"m1"}
     assert subscriber.seen.finished == 1

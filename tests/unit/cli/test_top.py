@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 
 from angelia_client import NO_RETRIES, AsyncAngelia, Subscription, SubscriptionMetrics
-from app.cli.top import Order, Row, Shown, in_order, look, table_of
+from app.cli.top import SortOrder, TopRow, TopView, in_order, look, table_of
 
-ROW = Row(
+ROW = TopRow(
     topic="shop.orders",
     subscription="billing",
     state="ACTIVE",
@@ -47,11 +47,11 @@ FIGURES: dict[str, Any] = {
 }
 
 
-def row_of(**figures: Any) -> Row:  # noqa: ANN401 - any figure
-    return Row.of(Subscription.of(SUBSCRIPTION), SubscriptionMetrics.of(FIGURES | figures))
+def row_of(**figures: Any) -> TopRow:  # noqa: ANN401 - any figure
+    return TopRow.of(Subscription.of(SUBSCRIPTION), SubscriptionMetrics.of(FIGURES | figures))
 
 
-def shown(row: Row, *, limit: int = 10, problem: str = "") -> str:
+def shown(row: TopRow, *, limit: int = 10, problem: str = "") -> str:
     console = Console(width=200, color_system=None)
     with console.capture() as capture:
         console.print(
@@ -82,14 +82,14 @@ def test_an_open_circuit_is_told_before_the_mode(mode: str, circuit: str | None,
 @pytest.mark.parametrize(
     ("order", "first"),
     [
-        (Order.NAME, "a"),
-        (Order.LAG, "lag"),
-        (Order.RATE, "rate"),
-        (Order.ERRORS, "errors"),
-        (Order.UNDELIVERED, "undelivered"),
+        (SortOrder.NAME, "a"),
+        (SortOrder.LAG, "lag"),
+        (SortOrder.RATE, "rate"),
+        (SortOrder.ERRORS, "errors"),
+        (SortOrder.UNDELIVERED, "undelivered"),
     ],
 )
-def test_the_largest_stands_first_and_equals_by_name(order: Order, first: str) -> None:
+def test_the_largest_stands_first_and_equals_by_name(order: SortOrder, first: str) -> None:
     rows = [
         replace(ROW, subscription="lag", lag=9),
         replace(ROW, subscription="rate", rate=99.0),
@@ -118,7 +118,7 @@ def gone(request: httpx.Request) -> httpx.Response:
 
 
 async def test_an_api_that_has_gone_is_told_and_no_end() -> None:
-    what = Shown(topic=None, order=Order.LAG, limit=1, every=1.0, as_json=False)
+    what = TopView(topic=None, order=SortOrder.LAG, limit=1, every=1.0, as_json=False)
     async with (
         httpx.AsyncClient(transport=httpx.MockTransport(gone)) as http,
         AsyncAngelia(retries=NO_RETRIES, http=http) as client,

@@ -22,7 +22,7 @@ from workers.consumer.cursor import Cursor
 from workers.consumer.defects import Defects
 from workers.consumer.fetches import Fetches
 from workers.consumer.intake import Intake
-from workers.consumer.retries import Job, RetryPark
+from workers.consumer.retries import DeliveryJob, RetryPark
 from workers.consumer.turns import Turns
 from workers.consumer.unsent import Place, Unsent
 from workers.delivery.deferral import ANOTHER_AFTER, Deferral
@@ -56,9 +56,9 @@ def a_choice(park: RetryPark, *, refusals: int) -> Choice:
     return Choice(DeliveryPolicy(), intake, park, deferral=deferral, defects=defects)
 
 
-def parked(park: RetryPark, number: int, *, due: float, put_off: bool) -> Job:
+def parked(park: RetryPark, number: int, *, due: float, put_off: bool) -> DeliveryJob:
     cursor = Cursor(Nobody(), ORDERS, Progress(subscription_id="s", offset=0))
-    job = Job(Message(a_record(number), ORDERS), cursor, inf)
+    job = DeliveryJob(Message(a_record(number), ORDERS), cursor, inf)
     job.due, job.put_off = float(number), put_off
     park.park(job, due)
     return job

@@ -14,9 +14,9 @@ from app.domain.delivery import Discarded
 from app.domain.errors import StorageUnavailableError
 from app.domain.receipt import (
     PAYLOAD_BYTES_MAX,
-    Address,
     Fate,
     Receipt,
+    ReceiptAddress,
     address_of,
     payloads,
     receipts_in,
@@ -54,7 +54,7 @@ class Board:
 
 
 def a_header(number: int = 1, *, in_ms: int = 5_000, waiter: str = WAITER) -> bytes:
-    return Address(waiter, number, time.time_ns() // 1_000_000 + in_ms).header()
+    return ReceiptAddress(waiter, number, time.time_ns() // 1_000_000 + in_ms).header()
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ async def telling(board: Board) -> AsyncIterator[Receipts]:
 
 
 def test_an_address_is_read_as_it_was_written() -> None:
-    address = Address(WAITER, 7, 1_767_268_800_000)
+    address = ReceiptAddress(WAITER, 7, 1_767_268_800_000)
     assert address_of(address.header()) == address
 
 

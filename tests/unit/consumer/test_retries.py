@@ -8,7 +8,7 @@ from app.domain.commit import Progress
 from app.domain.message import Message
 from tests.fakes.reading import ORDERS, a_record
 from workers.consumer.cursor import Cursor
-from workers.consumer.retries import Job, RetryPark
+from workers.consumer.retries import DeliveryJob, RetryPark
 
 
 class Nobody:
@@ -25,10 +25,10 @@ def a_cursor() -> Cursor:
     return Cursor(Nobody(), ORDERS, Progress(subscription_id="s", offset=0))
 
 
-def parked(*dues: float) -> tuple[RetryPark, list[Job]]:
+def parked(*dues: float) -> tuple[RetryPark, list[DeliveryJob]]:
     park, jobs = RetryPark(), []
     for number, due in enumerate(dues):
-        jobs.append(Job(Message(a_record(number), ORDERS), a_cursor(), 1e9))
+        jobs.append(DeliveryJob(Message(a_record(number), ORDERS), a_cursor(), 1e9))
         park.park(jobs[-1], due)
     return park, jobs
 
@@ -82,7 +82,7 @@ def test_forgets_the_unwanted_and_keeps_the_order_of_the_others() -> None:
 def test_of_what_was_put_off_gives_the_oldest_first_and_of_the_rest_nothing() -> None:
     park, jobs = parked()
     for number, put_off in ((3, True), (1, False), (2, True)):
-        jobs.append(Job(Message(a_record(number), ORDERS), a_cursor(), 1e9))
+        jobs.append(DeliveryJob(Message(a_record(number), ORDERS), a_cursor(), 1e9))
         jobs[-1].due, jobs[-1].put_off = float(number), put_off
         park.park(jobs[-1], 10.0)
     assert (park.has_put_off(9.9), park.has_put_off(10.0)) == (False, True)
@@ -93,7 +93,7 @@ def test_of_what_was_put_off_gives_the_oldest_first_and_of_the_rest_nothing() ->
 
 def test_what_was_put_off_is_forgotten_with_its_cursor() -> None:
     park, jobs = parked()
-    jobs.append(Job(Message(a_record(1), ORDERS), a_cursor(), 1e9))
+    jobs.append(DeliveryJob(Message(a_record(1), ORDERS), a_cursor(), 1e9))
     jobs[0].put_off = True
     park.park(jobs[0], 1.0)
     park.remove(lambda job: job is jobs[0])

@@ -13,7 +13,7 @@ from app.domain.subscription import DeliveryPolicy, Subscription
 from workers.consumer.cursor import Cursor
 from workers.consumer.fate import Discard
 from workers.consumer.line_parts import Endpoint  # noqa: TC001 - hidden types help nobody
-from workers.consumer.retries import Job
+from workers.consumer.retries import DeliveryJob
 from workers.consumer.slot import Slot
 from workers.delivery.flight import Landing
 
@@ -64,19 +64,19 @@ class Crew:
         self.outcomes: list[Outcome] = []
         self.freed_slots: list[Slot] = []
 
-    async def attempt(self, job: Job) -> Outcome:
+    async def attempt(self, job: DeliveryJob) -> Outcome:
         return await self.endpoint.attempt(job.message, retry_count=job.attempts)
 
-    def defect(self, error: Exception, job: Job) -> Outcome:
+    def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
         del job
         raise error
 
-    def landed(self, job: Job, outcome: Outcome, asked: Subscription) -> Discard | None:
+    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
         del job, asked
         self.outcomes.append(outcome)
         return None
 
-    def broken(self, error: Exception, job: Job) -> Discard | None:
+    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
         del job
         raise error
 
@@ -85,9 +85,9 @@ class Crew:
 
     async def record(self, discard: Discard) -> None: ...
 
-    def over(self, job: Job) -> None: ...
+    def over(self, job: DeliveryJob) -> None: ...
 
-    def following(self) -> Job | None:
+    def following(self) -> DeliveryJob | None:
         return None
 
     def freed(self, slot: Slot) -> None:
@@ -100,10 +100,12 @@ class Owner:
     def moved(self, cursor: Cursor) -> None: ...
 
 
-def a_job() -> Job:
+def a_job() -> DeliveryJob:
     partition = Partition("t", 0)
     message = Message(Record(0, 0, None, b"{}", []), partition)
-    return Job(message, Cursor(Owner(), partition, Progress(subscription_id="s", offset=0)), 60.0)
+    return DeliveryJob(
+        message, Cursor(Owner(), partition, Progress(subscription_id="s", offset=0)), 60.0
+    )
 
 
 @asynccontextmanager

@@ -5,9 +5,9 @@ import pytest
 
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.status import Mode
+from app.domain.status import RateMode
 from workers.delivery.adaptive import AdaptiveRate
-from workers.delivery.health import Latency, is_healthy
+from workers.delivery.health import QueueingDelay, is_healthy
 
 
 class Timeline:
@@ -43,7 +43,7 @@ class Timeline:
 
     def go_down(self) -> None:
         self.seconds([(0, 20)] * 3)
-        assert self.rate.mode is Mode.HEARTBEAT
+        assert self.rate.mode is RateMode.HEARTBEAT
 
 
 def test_starts_at_20_a_second_or_at_a_lower_limit() -> None:
@@ -92,7 +92,7 @@ def test_what_failed_in_a_second_decides_on_the_next(
 ) -> None:
     timeline = Timeline()
     assert timeline.second(ok, failed) == pytest.approx(after)
-    assert (timeline.rate.mode, timeline.rate.reason) == (Mode.NORMAL, reason)
+    assert (timeline.rate.mode, timeline.rate.reason) == (RateMode.NORMAL, reason)
 
 
 def test_where_it_once_failed_it_goes_on_in_small_steps() -> None:
@@ -126,7 +126,7 @@ def test_what_was_before_a_long_pause_is_forgotten() -> None:
     timeline.attempts(4, healthy=False)
     timeline.now += 3_600
     assert timeline.seconds([(10, 0), (10, 0)]) == [40, 80]
-    assert timeline.rate.mode is Mode.NORMAL
+    assert timeline.rate.mode is RateMode.NORMAL
 
 
 def at_its_limit() -> Timeline:
@@ -180,21 +180,21 @@ def test_a_rate_is_judged_by_what_was_sent_at_it() -> None:
         timeline.now += 0.01
         timeline.rate.landed(epoch, healthy=False, retried=False, now=timeline.now)
     assert timeline.rate.rate == lowered
-    assert timeline.rate.mode is Mode.NORMAL
+    assert timeline.rate.mode is RateMode.NORMAL
 
 
 def test_few_attempts_that_mostly_fail_by_chance_are_no_outage() -> None:
     timeline = Timeline(limit=10)
     timeline.seconds([(7, 3)] * 6)
     timeline.seconds([(2, 3)] * 2)
-    assert timeline.rate.mode is Mode.NORMAL
+    assert timeline.rate.mode is RateMode.NORMAL
 
 
 def test_an_outage_is_seen_although_some_attempts_failed_before() -> None:
     timeline = Timeline(limit=10)
     timeline.seconds([(7, 3)] * 6)
     timeline.seconds([(0, 10)] * 2)
-    assert timeline.rate.mode is Mode.HEARTBEAT
+    assert timeline.rate.mode is RateMode.HEARTBEAT
 
 
 def test_most_failing_for_two_seconds_means_down() -> None:
@@ -203,7 +203,7 @@ def test_most_failing_for_two_seconds_means_down() -> None:
     for _ in range(2):
         timeline.second(4, 5)
         modes.append(timeline.rate.mode)
-    assert modes == [Mode.NORMAL, Mode.HEARTBEAT]
+    assert modes == [RateMode.NORMAL, RateMode.HEARTBEAT]
     assert timeline.rate.reason == "5 of 9 attempts failed"
     assert timeline.rate.since == timeline.now
 
@@ -211,7 +211,7 @@ def test_most_failing_for_two_seconds_means_down() -> None:
 def test_a_good_second_in_between_means_not_down() -> None:
     timeline = Timeline()
     timeline.seconds([(4, 5), (9, 0), (4, 5)])
-    assert timeline.rate.mode is Mode.NORMAL
+    assert timeline.rate.mode is RateMode.NORMAL
 
 
 def test_probes_leave_one_at_a_time() -> None:
@@ -240,11 +240,11 @@ def test_an_arrival_and_two_clean_ones_end_an_outage_at_a_quarter_of_the_last_go
     timeline.seconds([(20, 0)] * 6)
     timeline.go_down()
     timeline.probe(healthy=True)
-    assert (timeline.rate.mode, timeline.rate.rate) == (Mode.SLOW, 1)
+    assert (timeline.rate.mode, timeline.rate.rate) == (RateMode.SLOW, 1)
     timeline.probe(healthy=True)
-    assert timeline.rate.mode is Mode.SLOW
+    assert timeline.rate.mode is RateMode.SLOW
     timeline.probe(healthy=True)
-    assert (timeline.rate.mode, timeline.rate.rate) == (Mode.NORMAL, 100)
+    assert (timeline.rate.mode, timeline.rate.rate) == (RateMode.NORMAL, 100)
 
 
 def test_a_failure_while_recovering_goes_on_with_the_outage() -> None:
@@ -254,7 +254,7 @@ def test_a_failure_while_recovering_goes_on_with_the_outage() -> None:
         pass
     timeline.probe(healthy=True)
     timeline.probe(healthy=False)
-    assert timeline.rate.mode is Mode.HEARTBEAT
+    assert timeline.rate.mode is RateMode.HEARTBEAT
     assert timeline.rate.wait(timeline.now) >= 4
 
 
@@ -284,7 +284,7 @@ def test_retries_alone_tell_of_an_outage_too() -> None:
     for _ in range(30):
         timeline.now += 0.1
         timeline.attempts(1, healthy=False, retried=True)
-    assert timeline.rate.mode is Mode.HEARTBEAT
+    assert timeline.rate.mode is RateMode.HEARTBEAT
 
 
 def test_a_message_that_always_fails_does_not_undo_a_recovery() -> None:
@@ -292,7 +292,7 @@ def test_a_message_that_always_fails_does_not_undo_a_recovery() -> None:
     timeline.go_down()
     timeline.probe(healthy=True)
     timeline.probe(healthy=False, retried=True)
-    assert timeline.rate.mode is Mode.SLOW
+    assert timeline.rate.mode is RateMode.SLOW
 
 
 def test_a_probe_that_sent_nothing_makes_room_for_the_next_at_once() -> None:
@@ -307,7 +307,7 @@ def test_what_lands_late_from_before_an_outage_says_nothing_of_now() -> None:
     early = timeline.rate.sent(timeline.now)
     timeline.go_down()
     timeline.rate.landed(early, healthy=True, retried=False, now=timeline.now)
-    assert timeline.rate.mode is Mode.HEARTBEAT
+    assert timeline.rate.mode is RateMode.HEARTBEAT
 
 
 def test_holds_while_answers_slow_down_with_all_requests_in_the_air() -> None:
@@ -320,7 +320,7 @@ def test_holds_while_answers_slow_down_with_all_requests_in_the_air() -> None:
 
 
 def test_what_was_quick_a_minute_ago_is_no_measure() -> None:
-    latency = Latency()
+    latency = QueueingDelay()
     latency.add(0.01, full=True)
     assert not latency.roll(0.0)
     latency.add(0.05, full=True)

@@ -11,19 +11,19 @@ from app.domain.circuit import CircuitBreaker, ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.egress import Address
 from app.domain.message import Message, Partition, Record
-from app.domain.status import Mode
+from app.domain.status import RateMode
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.broadcast import (
     ADDRESSES_MAX,
     BroadcastDestination,
-    Unfinished,
+    UnfinishedAddresses,
     Way,
     together,
 )
 from workers.delivery.circuit import Circuit
 from workers.delivery.oauth.destination import Header
 from workers.delivery.pace import Landed, Pace
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.opening import OPENING, Opening, goes_by
 
 A, B, C = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
@@ -49,7 +49,7 @@ class Replicas:
 
     @property
     def way(self) -> Way:
-        return Way(Origin("http", "s.test", 80), 10.0)
+        return Way(ConnectionOrigin("http", "s.test", 80), 10.0)
 
     async def addresses(self) -> Sequence[Address] | Outcome:
         return self.unreachable or tuple(self.answers)
@@ -80,7 +80,7 @@ def a_message(offset: int = 0) -> Message:
 
 
 def broadcast(replicas: Replicas) -> BroadcastDestination:
-    return BroadcastDestination(replicas, Unfinished())
+    return BroadcastDestination(replicas, UnfinishedAddresses())
 
 
 async def test_each_address_gets_a_message_and_it_is_delivered_once_all_took_it() -> None:
@@ -177,7 +177,7 @@ async def test_an_address_that_comes_gets_it_and_one_that_goes_needs_it_no_more(
 
 
 async def test_who_has_a_message_is_known_as_long_as_somebody_is_to_try_it_again() -> None:
-    unfinished = Unfinished()
+    unfinished = UnfinishedAddresses()
     destination = BroadcastDestination(replicas := Replicas(b=BUSY), unfinished)
     kept = await destination.attempt(a_message(0), retry_count=0)
     for offset in range(1, 1000):
@@ -305,7 +305,7 @@ async def test_an_address_that_is_down_slows_nothing_down_while_others_answer(
     assert isinstance(again, Retry)
     for landed in ([(first, False)], [(first, False), (again, True)], [(again, True)]):
         output = after_a_minute(*landed).output(60.0)
-        assert output.mode is Mode.NORMAL
+        assert output.mode is RateMode.NORMAL
         assert "failed" not in output.reason
         assert after_many(*(outcome for outcome, _ in landed)).closed
 
@@ -313,7 +313,7 @@ async def test_an_address_that_is_down_slows_nothing_down_while_others_answer(
 async def test_all_addresses_that_are_down_are_a_subscriber_that_is() -> None:
     replicas = Replicas(a=BUSY, b=BUSY, c=BUSY)
     for outcome in (await fared(replicas), await fared(replicas, retried=True)):
-        assert after_a_minute((outcome, False)).output(60.0).mode is Mode.HEARTBEAT
+        assert after_a_minute((outcome, False)).output(60.0).mode is RateMode.HEARTBEAT
         assert not after_many(outcome).closed
 
 
@@ -321,10 +321,10 @@ async def test_a_subscriber_that_was_down_is_not_up_because_of_who_took_a_messag
     down = await fared(Replicas(a=BUSY, b=BUSY, c=BUSY))
     again = await fared(Replicas(b=BUSY), retried=True)
     pace, circuit = after_a_minute((down, False)), after_many(down)
-    assert after_a_minute((again, True), before=pace).output(120.0).mode is Mode.HEARTBEAT
+    assert after_a_minute((again, True), before=pace).output(120.0).mode is RateMode.HEARTBEAT
     assert not after_many(again, circuit=circuit).closed
     first = await fared(Replicas(b=BUSY))
-    assert after_a_minute((first, False), before=pace).output(120.0).mode is not Mode.HEARTBEAT
+    assert after_a_minute((first, False), before=pace).output(120.0).mode is not RateMode.HEARTBEAT
 
 
 def at(*outcomes: Outcome) -> Mapping[Address, Outcome]:

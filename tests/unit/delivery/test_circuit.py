@@ -7,7 +7,7 @@ import pytest
 from app.domain.circuit import CircuitBreaker, CircuitState, ErrorType, TimeUnit
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.errors import ValidationFailedError
-from workers.delivery.circuit import LEAVE_S, UNKNOWN_S, Circuit, Verdict, verdict
+from workers.delivery.circuit import LEAVE_S, UNKNOWN_S, Circuit, CircuitVerdict, verdict
 
 OK = Delivered(status=200)
 BROKEN = Retry(reason="it is broken", status=500)
@@ -47,26 +47,30 @@ def wants(circuit: Circuit) -> bool:
 @pytest.mark.parametrize(
     ("outcome", "listed", "said"),
     [
-        (OK, "TIMEOUT", Verdict.SUCCESS),
-        (WRONG, "TIMEOUT", Verdict.SUCCESS),
-        (MALFORMED, "TIMEOUT", Verdict.UNSENT),
-        (LATE, "TIMEOUT", Verdict.FAILURE),
-        (LATE, "CONNECTION", Verdict.OTHER),
-        (Retry(reason="", error=ErrorType.CONNECTION), "CONNECTION", Verdict.FAILURE),
-        (Retry(reason="", status=200, error=ErrorType.EXPRESSION), "EXPRESSION", Verdict.FAILURE),
-        (Retry(reason="", status=500), "HTTP_5XX", Verdict.FAILURE),
-        (Retry(reason="", status=500), "HTTP_503", Verdict.OTHER),
-        (Retry(reason="", status=503), "HTTP_503", Verdict.FAILURE),
-        (Retry(reason="", status=503), "HTTP_5XX", Verdict.FAILURE),
-        (Retry(reason="", status=599), "HTTP_5XX", Verdict.FAILURE),
-        (Retry(reason="", status=429), "HTTP_429", Verdict.FAILURE),
-        (Retry(reason="", status=429), "HTTP_5XX", Verdict.OTHER),
-        (MOVED, "HTTP_5XX", Verdict.OTHER),
-        (Retry(reason="a defect of ours"), "CONNECTION", Verdict.UNSENT),
+        (OK, "TIMEOUT", CircuitVerdict.SUCCESS),
+        (WRONG, "TIMEOUT", CircuitVerdict.SUCCESS),
+        (MALFORMED, "TIMEOUT", CircuitVerdict.UNSENT),
+        (LATE, "TIMEOUT", CircuitVerdict.FAILURE),
+        (LATE, "CONNECTION", CircuitVerdict.OTHER),
+        (Retry(reason="", error=ErrorType.CONNECTION), "CONNECTION", CircuitVerdict.FAILURE),
+        (
+            Retry(reason="", status=200, error=ErrorType.EXPRESSION),
+            "EXPRESSION",
+            CircuitVerdict.FAILURE,
+        ),
+        (Retry(reason="", status=500), "HTTP_5XX", CircuitVerdict.FAILURE),
+        (Retry(reason="", status=500), "HTTP_503", CircuitVerdict.OTHER),
+        (Retry(reason="", status=503), "HTTP_503", CircuitVerdict.FAILURE),
+        (Retry(reason="", status=503), "HTTP_5XX", CircuitVerdict.FAILURE),
+        (Retry(reason="", status=599), "HTTP_5XX", CircuitVerdict.FAILURE),
+        (Retry(reason="", status=429), "HTTP_429", CircuitVerdict.FAILURE),
+        (Retry(reason="", status=429), "HTTP_5XX", CircuitVerdict.OTHER),
+        (MOVED, "HTTP_5XX", CircuitVerdict.OTHER),
+        (Retry(reason="a defect of ours"), "CONNECTION", CircuitVerdict.UNSENT),
     ],
 )
 def test_what_an_outcome_says_depends_on_what_is_listed(
-    outcome: Outcome, listed: str, said: Verdict
+    outcome: Outcome, listed: str, said: CircuitVerdict
 ) -> None:
     assert verdict(outcome, {ErrorType(listed)}) is said
 

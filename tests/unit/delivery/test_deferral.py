@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from app.domain.status import Mode, Output
+from app.domain.status import Output, RateMode
 from tests.benchmarks.later_model import a_bucket, a_window_of, closed, one_in, send
 from workers.delivery.deferral import Deferral
 
@@ -113,5 +113,5 @@ def test_people_see_why_it_is_slow() -> None:
     quiet = asked().seen(Output(rate=20.0, reason="rising"), 0.5)
     assert (quiet.rate, "Retry-After" in quiet.reason) == (0.0, True)
     assert asked().seen(Output(rate=20.0), 1.5).rate == 10.0
-    down = Output(rate=0.1, mode=Mode.HEARTBEAT, reason="failed")
+    down = Output(rate=0.1, mode=RateMode.HEARTBEAT, reason="failed")
     assert asked().seen(down, 0.5) is down

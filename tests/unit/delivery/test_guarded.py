@@ -7,7 +7,7 @@ import pytest
 
 from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.delivery import Delivered, Outcome, Retry
-from app.domain.status import Mode
+from app.domain.status import RateMode
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.circuits import Circuits, LiveCircuit
 from workers.delivery.guarded import GuardedPace
@@ -82,7 +82,7 @@ def test_its_one_message_does_not_wait_for_the_gaps_left_to_a_subscriber_that_is
 ) -> None:
     fail_until_open(traffic, live)
     times = [traffic.send(DOWN) for _ in range(40)]
-    assert traffic.pace.output(traffic.now).mode is Mode.HEARTBEAT
+    assert traffic.pace.output(traffic.now).mode is RateMode.HEARTBEAT
     # Of the adaptive rate's own it would be twenty seconds by now.
     assert all(b - a < 6.1 for a, b in pairwise(times))
 

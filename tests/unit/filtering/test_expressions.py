@@ -13,7 +13,7 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import WORK_MAX, Budget
 from app.filtering.expressions import VARIABLES, MessageExpression, checked_message_expression
 from app.filtering.matching import FilterChain, Verdict, check_filters
-from app.filtering.selection import Selection
+from app.filtering.selection import BodySelection
 
 HEADERS = [(b"id", b"m-1"), (b"h-X-Tenant", b"acme"), (b"h-x-tenant", b"other"), (b"ct", b"a/b")]
 
@@ -145,7 +145,7 @@ BODY = {"a": {"b": {"c": 1}, "d": [1, {"e": 2}]}, "f": "x", "body": {"a": 3}}
     ],
 )
 def test_no_more_of_a_body_is_handed_over_than_is_read(expression: str, selected: object) -> None:
-    assert Selection(expression).of(BODY) == selected
+    assert BodySelection(expression).of(BODY) == selected
 
 
 NAMES = st.sampled_from(["a", "b", "c", "body", "key"])

@@ -7,7 +7,7 @@ from datetime import timedelta
 from app.domain.gauge import Ends, Gauge, Seen, Sighting
 from app.domain.health import Thresholds
 from app.domain.message import Partition
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.domain.topic import Topic
@@ -69,7 +69,7 @@ class Model:
             self.fronts[oldest] += 1
             self.delivered[oldest] += 1
 
-    def look(self) -> Standing:
+    def look(self) -> SubscriptionHealth:
         sighting = self.sighting()
         self.gauge.observe(sighting)
         return self.gauge.standings(sighting)[self.subscription.id]

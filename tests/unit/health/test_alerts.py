@@ -12,8 +12,8 @@ from app.domain.client_certificate import ClientCertificate
 from app.domain.forecast import Loss, LossCause
 from app.domain.ledger_missing import Shortfall
 from app.domain.signing import SigningKind, SigningSecret
-from app.domain.standing import Standing
-from app.domain.status import AttemptCounts, Mode, Output, SubscriptionLoad
+from app.domain.standing import SubscriptionHealth
+from app.domain.status import AttemptCounts, Output, RateMode, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy, OnExhausted, State, Subscription
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -24,7 +24,10 @@ SUBSCRIPTION = Subscription(
 
 
 def a_case(
-    subscription: Subscription = SUBSCRIPTION, *, standing: Standing | None = None, **output: object
+    subscription: Subscription = SUBSCRIPTION,
+    *,
+    standing: SubscriptionHealth | None = None,
+    **output: object,
 ) -> Case:
     load = SubscriptionLoad(
         subscription_id=subscription.id,
@@ -35,7 +38,7 @@ def a_case(
         counts=AttemptCounts(),
         output=Output(**output),  # type: ignore[arg-type] # fields of the value
     )
-    return Case(subscription=subscription, standing=standing or Standing(), loads=[load])
+    return Case(subscription=subscription, standing=standing or SubscriptionHealth(), loads=[load])
 
 
 def kinds(case: Case) -> list[tuple[AlertKind, bool]]:
@@ -46,8 +49,10 @@ def a_circuit(state: str) -> CircuitReading:
     return CircuitReading(state=CircuitState(state), since=NOW, reason="10 failures in a row")
 
 
-def a_loss(after: timedelta) -> Standing:
-    return Standing(losses=(Loss(cause=LossCause.RETENTION, at=NOW + after, messages=3, rate=2.0),))
+def a_loss(after: timedelta) -> SubscriptionHealth:
+    return SubscriptionHealth(
+        losses=(Loss(cause=LossCause.RETENTION, at=NOW + after, messages=3, rate=2.0),)
+    )
 
 
 def a_certificate(left: timedelta) -> Subscription:
@@ -92,8 +97,8 @@ SHORT = Shortfall(number=3, missing=7, since=NOW - DAY, until=NOW)
         (a_case(circuit=a_circuit("OPEN")), [(AlertKind.CIRCUIT_OPEN, False)]),
         (a_case(circuit=a_circuit("HALF_OPEN")), [(AlertKind.CIRCUIT_OPEN, True)]),
         (a_case(circuit=a_circuit("CLOSED")), []),
-        (a_case(mode=Mode.HEARTBEAT), [(AlertKind.HEARTBEAT, False)]),
-        (a_case(mode=Mode.SLOW), [(AlertKind.HEARTBEAT, True)]),
+        (a_case(mode=RateMode.HEARTBEAT), [(AlertKind.HEARTBEAT, False)]),
+        (a_case(mode=RateMode.SLOW), [(AlertKind.HEARTBEAT, True)]),
         (buffered(9), [(AlertKind.RETRY_BUFFER_FULL, True)]),
         (buffered(10), [(AlertKind.RETRY_BUFFER_FULL, False)]),
         (buffered(10, on_exhausted=OnExhausted.RUN), [(AlertKind.RETRY_BUFFER_FULL, False)]),
@@ -102,16 +107,16 @@ SHORT = Shortfall(number=3, missing=7, since=NOW - DAY, until=NOW)
         # What waits for its delay has not failed.
         (buffered(10, sending_delay=timedelta(seconds=1)), []),
         (
-            a_case(standing=Standing(discarded=10, discarded_share=0.05)),
+            a_case(standing=SubscriptionHealth(discarded=10, discarded_share=0.05)),
             [(AlertKind.UNDELIVERED, False)],
         ),
         (
-            a_case(standing=Standing(discarded=10, discarded_share=0.03)),
+            a_case(standing=SubscriptionHealth(discarded=10, discarded_share=0.03)),
             [(AlertKind.UNDELIVERED, True)],
         ),
-        (a_case(standing=Standing(discarded=10, discarded_share=0.02)), []),
+        (a_case(standing=SubscriptionHealth(discarded=10, discarded_share=0.02)), []),
         (
-            a_case(standing=Standing(discarded=9, discarded_share=1.0)),
+            a_case(standing=SubscriptionHealth(discarded=9, discarded_share=1.0)),
             [(AlertKind.UNDELIVERED, True)],
         ),
         (a_case(standing=a_loss(timedelta(hours=6))), [(AlertKind.LOSS_FORECAST, False)]),

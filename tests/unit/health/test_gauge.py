@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.domain.forecast import LossCause
-from app.domain.standing import Standing
+from app.domain.standing import SubscriptionHealth
 from app.domain.status import AttemptCounts, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy
 from tests.unit.health.looks import Model
@@ -11,7 +11,7 @@ from tests.unit.health.looks import Model
 LOOK_EVERY = 5
 
 
-def looked(model: Model, seconds: int) -> Standing:
+def looked(model: Model, seconds: int) -> SubscriptionHealth:
     """What the last look saw, of looks over so many seconds."""
     standing = model.look()
     for _ in range(seconds // LOOK_EVERY):

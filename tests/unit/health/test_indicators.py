@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.domain.health import Indicator, Signs, Thresholds, problems, signs_of
-from app.domain.status import AttemptCounts, Mode, Output, SubscriptionLoad
+from app.domain.status import AttemptCounts, Output, RateMode, SubscriptionLoad
 
 DEFAULTS = Thresholds()
 
@@ -63,7 +63,7 @@ def test_the_reports_of_all_workers_are_summed_up() -> None:
             counts=AttemptCounts(codes_2xx=10, codes_5xx=20, timeouts=5, codes_other=5),
             output=Output(mode=mode),
         )
-        for worker, mode in (("w1", Mode.NORMAL), ("w2", Mode.HEARTBEAT))
+        for worker, mode in (("w1", RateMode.NORMAL), ("w2", RateMode.HEARTBEAT))
     ]
     signs = signs_of(loads, lag=timedelta(seconds=3), client_errors=True)
     assert signs == Signs(

@@ -1,9 +1,9 @@
-from app.domain.pace import Pace, Sample
+from app.domain.pace import RecentGain, Sample
 
 
-def counted(*steps: tuple[int, int]) -> Pace:
+def counted(*steps: tuple[int, int]) -> RecentGain:
     """Seconds and what was delivered a second in them, looked at every five seconds."""
-    pace, at, done = Pace(), 0, 0
+    pace, at, done = RecentGain(), 0, 0
     pace.observe(Sample(0.0, 0, 0, 0))
     for seconds, rate in steps:
         for _ in range(seconds // 5):

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.log.patience import Patience
+from app.log.patience import CallDeadline
 
 TICK_S = 0.001
 SHORT = timedelta(seconds=3 * TICK_S)
@@ -27,7 +27,7 @@ class Told:
 
 
 async def test_what_does_not_end_in_time_is_over_and_what_did_is_not() -> None:
-    told, patience = Told(), Patience(SHORT, tick_s=TICK_S)
+    told, patience = Told(), CallDeadline(SHORT, tick_s=TICK_S)
     patience.begin("ended", lambda: told("ended"))
     patience.begin("stuck", lambda: told("stuck"))
     patience.end("ended")
@@ -36,7 +36,7 @@ async def test_what_does_not_end_in_time_is_over_and_what_did_is_not() -> None:
 
 
 async def test_it_is_over_only_after_the_whole_limit() -> None:
-    told, patience = Told(), Patience(timedelta(seconds=0.02), tick_s=0.005)
+    told, patience = Told(), CallDeadline(timedelta(seconds=0.02), tick_s=0.005)
     begun = time.monotonic()
     patience.begin("stuck", lambda: told("stuck"))
     await told.once()
@@ -46,7 +46,7 @@ async def test_it_is_over_only_after_the_whole_limit() -> None:
 async def test_a_process_that_stood_still_hears_what_came_meanwhile_before_its_time_is_over() -> (
     None
 ):
-    told, patience = Told(), Patience(SHORT, tick_s=TICK_S)
+    told, patience = Told(), CallDeadline(SHORT, tick_s=TICK_S)
     loop = asyncio.get_running_loop()
     patience.begin("answered", lambda: told("answered"))
     # As if the machine had run others for a hundred ticks, in which the answer came.
@@ -60,7 +60,7 @@ async def test_a_process_that_stood_still_hears_what_came_meanwhile_before_its_t
 
 
 async def test_what_is_begun_again_after_a_pause_has_its_whole_time() -> None:
-    told, patience = Told(), Patience(SHORT, tick_s=TICK_S)
+    told, patience = Told(), CallDeadline(SHORT, tick_s=TICK_S)
     patience.begin("first", lambda: told("first"))
     await told.once()
     again = Told()
@@ -70,13 +70,13 @@ async def test_what_is_begun_again_after_a_pause_has_its_whole_time() -> None:
 
 
 async def test_a_block_beyond_its_limit_raises() -> None:
-    patience = Patience(SHORT, tick_s=TICK_S)
+    patience = CallDeadline(SHORT, tick_s=TICK_S)
     with pytest.raises(TimeoutError), patience.limit():
         await asyncio.Event().wait()
 
 
 async def test_a_block_within_its_limit_goes_on() -> None:
-    patience = Patience(timedelta(seconds=5), tick_s=TICK_S)
+    patience = CallDeadline(timedelta(seconds=5), tick_s=TICK_S)
     with patience.limit():
         await asyncio.sleep(0)
     with patience.limit():
@@ -84,7 +84,7 @@ async def test_a_block_within_its_limit_goes_on() -> None:
 
 
 async def test_a_task_that_others_cancel_is_cancelled_and_not_late() -> None:
-    patience = Patience(timedelta(seconds=5), tick_s=TICK_S)
+    patience = CallDeadline(timedelta(seconds=5), tick_s=TICK_S)
     waiting = asyncio.Event()
 
     async def wait() -> None:

@@ -8,7 +8,7 @@ from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.metrics import catalogue
-from app.metrics.catalogue import Kind, Metric
+from app.metrics.catalogue import Metric, MetricKind
 from app.metrics.exposition import LINES_PER_TURN, exposition
 from app.metrics.process import ProcessFigures
 from app.metrics.readings import Distribution, Labels, Readings
@@ -28,16 +28,16 @@ def samples(read: Iterable[Family]) -> dict[tuple[str, tuple[str, ...]], float]:
 async def test_each_metric_of_the_list_is_read_back_as_it_was_written() -> None:
     readings = Readings()
     for number, metric in enumerate(catalogue.ALL):
-        value = LATENCY if metric.kind is Kind.HISTOGRAM else number
+        value = LATENCY if metric.kind is MetricKind.HISTOGRAM else number
         readings.add(metric, value, tuple(f"v{n}" for n, _ in enumerate(metric.labels)))
     read = await families(readings)
     assert [(f.name, f.type) for f in read] == [
-        (m.name.removesuffix("_total") if m.kind is Kind.COUNTER else m.name, m.kind)
+        (m.name.removesuffix("_total") if m.kind is MetricKind.COUNTER else m.name, m.kind)
         for m in catalogue.ALL
     ]
     for number, (metric, family) in enumerate(zip(catalogue.ALL, read, strict=True)):
         assert set(family.samples[0].labels) - {"le"} == set(metric.labels)
-        assert metric.kind is Kind.HISTOGRAM or family.samples[0].value == number
+        assert metric.kind is MetricKind.HISTOGRAM or family.samples[0].value == number
 
 
 async def test_names_are_shown_whatever_characters_they_have() -> None:
@@ -96,7 +96,7 @@ async def test_a_process_tells_its_version_cpu_memory_and_files() -> None:
 
 @pytest.mark.parametrize("metric", catalogue.ALL, ids=lambda metric: metric.name)
 def test_names_follow_the_conventions(metric: Metric) -> None:
-    assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
+    assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)
     assert metric.name.startswith(("hermes_frontend_", "hermes_consumers_", "angelia_", "process_"))
     for unit in ("seconds", "bytes"):
         assert (metric.unit == unit) == (f"_{unit}" in metric.name.removesuffix("_total"))

@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.trace import TraceSource
 from app.tracing.buffer import ROWS_PER_PACK
-from app.tracing.packing import Pack, Row
+from app.tracing.packing import Pack, TraceRow
 from workers.recorder.packs import DAY_US, by_day, joined, require_readable
 
 BILLING = TraceSource(topic="shop.orders", subscription_id="s-1", subscription="billing")
@@ -15,12 +15,12 @@ DAYS = range(20_000, 20_003)
 TODAY = 20_001 * DAY_US
 
 
-def a_row(**settings: Any) -> Row:  # noqa: ANN401 - fields of the value
-    row = Row(0, TODAY, "SUCCESS", "m", 1, 7, 1, 200, "", 1, 2, None, 3, "", "", "")
+def a_row(**settings: Any) -> TraceRow:  # noqa: ANN401 - fields of the value
+    row = TraceRow(0, TODAY, "SUCCESS", "m", 1, 7, 1, 200, "", 1, 2, None, 3, "", "", "")
     return row._replace(**settings)
 
 
-def a_pack(*rows: Row, worker: str = "w", **settings: Any) -> Pack:  # noqa: ANN401 - fields of the value
+def a_pack(*rows: TraceRow, worker: str = "w", **settings: Any) -> Pack:  # noqa: ANN401 - fields of the value
     return Pack(worker, TODAY, 0, "", {0: BILLING}, rows, b"as it came")._replace(**settings)
 
 

@@ -11,7 +11,7 @@ from app.domain.republishing import HEADER_REPUBLISHED
 from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.schemata.avro import AvroCodec
-from app.schemata.fitting import Fitting, Refused
+from app.schemata.fitting import Fitting, RefusedValue
 
 TASK = "a" * 32
 PLAIN = Topic(name="shop.orders")
@@ -37,12 +37,12 @@ def written(text: str, value: object) -> bytes:
 
 def fitted(
     source: Topic, target: Topic, value: bytes | None, *headers: tuple[bytes, bytes]
-) -> NewRecord | Refused | None:
+) -> NewRecord | RefusedValue | None:
     record = Record(7, 1, b"k", value, list(headers))
     return Fitting(source, target, task_id=TASK).fit(record, 3, now_ms=9)
 
 
-def taken(found: NewRecord | Refused | None) -> tuple[bytes, dict[bytes, bytes]]:
+def taken(found: NewRecord | RefusedValue | None) -> tuple[bytes, dict[bytes, bytes]]:
     assert isinstance(found, NewRecord)
     assert len(dict(found.headers)) == len(found.headers)
     return found.value, dict(found.headers)
@@ -78,7 +78,7 @@ def test_what_the_target_does_not_take_is_refused_with_the_reason(
     target: Topic, value: bytes | None, why: str
 ) -> None:
     found = fitted(PLAIN, target, value)
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedValue)
     assert why in found.problem
 
 
@@ -100,10 +100,10 @@ def test_avro_of_another_schema_is_written_by_that_of_the_target_or_refused() ->
     value, headers = taken(fitted(source, avro_topic("a.c", LONG), written(INT, {"a": 1}), *old))
     assert (value, headers[b"sv"]) == (written(LONG, {"a": 1}), b"1")
     refused = fitted(source, avro_topic("a.c", TEXT), written(INT, {"a": 1}), *old)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedValue)
     assert "a " in refused.problem
     unreadable = fitted(source, avro_topic("a.c", LONG), b"", *old)
-    assert isinstance(unreadable, Refused)
+    assert isinstance(unreadable, RefusedValue)
     assert "malformed" in unreadable.problem
 
 

@@ -8,9 +8,9 @@ import zstandard
 
 from app.domain.trace import TraceSource
 from app.tracing.finding import pack_about
-from app.tracing.packing import Pack, Row, packed, read_pack
+from app.tracing.packing import Pack, TraceRow, packed, read_pack
 
-PLAIN = Row(7, 1, "FAILED", "m", 2, 3, 4, None, "why", None, 5, 6, 7, "here", "batch", "again")
+PLAIN = TraceRow(7, 1, "FAILED", "m", 2, 3, 4, None, "why", None, 5, 6, 7, "here", "batch", "again")
 SOURCES = {
     7: TraceSource(topic="a.b", subscription_id="s", subscription="n"),
     8: TraceSource(topic='a "b" ]],[[1,2,"UP","m"', subscription_id="\\", subscription="[{\n"),

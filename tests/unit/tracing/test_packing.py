@@ -5,10 +5,10 @@ import zstandard
 
 from app.domain.message import NewRecord, Record
 from app.domain.trace import TraceSource
-from app.tracing.packing import HEADER_TRACES, VERSION, Pack, Row, packed, unpacked
+from app.tracing.packing import HEADER_TRACES, VERSION, Pack, TraceRow, packed, unpacked
 
 SOURCE = TraceSource(topic="a.b", subscription_id="s", subscription="n")
-ROW = Row(7, 1, "FAILED", "m", 2, 3, 4, None, "why", None, 5, 6, 7, "here", "batch", "again")
+ROW = TraceRow(7, 1, "FAILED", "m", 2, 3, 4, None, "why", None, 5, 6, 7, "here", "batch", "again")
 
 
 def read(record: NewRecord) -> Pack | None:

@@ -14,7 +14,7 @@ from tests.fakes import spoiling
 from tests.fakes.answer_reading import GOOD_ANSWERS, difference
 from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Dialer, Origin
+from workers.transport.dialing import ConnectionOrigin, Dialer
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.sweep import Sweep
@@ -46,13 +46,15 @@ class Sockets(Dialer):
         self.socket = Socket()
         self.connection = asyncio.Protocol()
 
-    async def dial(self, origin: Origin, connection: asyncio.Protocol, *, deadline: float) -> None:
+    async def dial(
+        self, origin: ConnectionOrigin, connection: asyncio.Protocol, *, deadline: float
+    ) -> None:
         del origin, deadline
         self.dialled += 1
         self.connection = connection
         connection.connection_made(self.socket)
 
-    async def learn(self, origin: Origin, tls: object) -> None: ...
+    async def learn(self, origin: ConnectionOrigin, tls: object) -> None: ...
 
 
 class Line:
@@ -63,7 +65,7 @@ class Line:
         self.sweep = Sweep(self.loop)
         self.sockets = Sockets()
         self.pool = OriginPool(
-            Origin("http", "h", 80),
+            ConnectionOrigin("http", "h", 80),
             dialer=self.sockets,
             sweep=self.sweep,
             limits=TransportLimits(connections_max=1),

@@ -13,7 +13,7 @@ from app.domain.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuth
 from workers.delivery.oauth.token import Issued, TokenRequestError, error_in, issued_in
 from workers.delivery.retry_after import retry_after
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import Origin
+from workers.transport.dialing import ConnectionOrigin
 from workers.transport.failures import failure_reason
 from workers.transport.wire import request_start, whole_request
 
@@ -24,7 +24,9 @@ REQUESTS_MAX: Final = 8
 class Exchanging(Protocol):
     """Who sends requests, to addresses that may be dialled."""
 
-    async def exchange(self, origin: Origin, payload: bytes, *, total_s: float) -> RawAnswer:
+    async def exchange(
+        self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
+    ) -> RawAnswer:
         """The answer to `payload`, a request as bytes; httpx.TransportError."""
 
 
@@ -54,7 +56,7 @@ class ProviderClient:
             url = httpx.URL(self.provider.token_endpoint)
             request = _request(url, self.provider, policy)
             return await self._transport.exchange(
-                Origin.of(url), request, total_s=timeout.total_seconds()
+                ConnectionOrigin.of(url), request, total_s=timeout.total_seconds()
             )
         except httpx.TransportError as exc:
             raise TokenRequestError(failure_reason(exc, timeout)) from exc

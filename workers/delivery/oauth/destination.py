@@ -21,7 +21,7 @@ PATIENCE_MAX: Final = timedelta(seconds=2)
 Header = tuple[bytes, bytes]
 
 
-class Landing(Protocol):
+class AttemptListener(Protocol):
     """Who is told once what came of an attempt that was begun."""
 
     def landed(self, outcome: Outcome) -> None:
@@ -49,7 +49,7 @@ class Authorizable(Protocol):
         self,
         message: Message,
         retry_count: int,
-        landing: Landing,
+        landing: AttemptListener,
         *,
         authorization: Header | None = None,
     ) -> Flying | None:
@@ -76,7 +76,7 @@ class AuthorizedDestination:
         self.bearer = bearer
         self._patience_s = patience.total_seconds()
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flying | None:
+    def begin(self, message: Message, retry_count: int, landing: AttemptListener) -> Flying | None:
         """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
 
         `landing` hears of the outcome later.
@@ -151,7 +151,7 @@ class _Landing:
         message: Message,
         token: AccessToken,
         *,
-        landing: Landing,
+        landing: AttemptListener,
     ) -> None:
         self._destination = destination
         self._message = message

@@ -11,14 +11,14 @@ from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message, Partition, Record
 from tests.fakes.oauth import POLICY, Answers, a_provider, issued
-from workers.delivery.circuit import Verdict, verdict
+from workers.delivery.circuit import CircuitVerdict, verdict
 from workers.delivery.health import is_healthy
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.destination import (
     QUIET_MAX,
+    AttemptListener,
     AuthorizedDestination,
     Header,
-    Landing,
 )
 from workers.delivery.oauth.source import Tokens
 
@@ -42,7 +42,7 @@ class Endpoint:
         self,
         message: Message,
         retry_count: int,
-        landing: Landing,
+        landing: AttemptListener,
         *,
         authorization: Header | None = None,
     ) -> "Endpoint":
@@ -208,7 +208,7 @@ async def test_a_subscriber_is_not_to_blame_for_its_provider(sending: Sending) -
     await sending.answer(b"", 500)
     outcome = await sending.attempt()
     assert is_healthy(outcome) is None
-    assert verdict(outcome, set(ErrorType)) is Verdict.UNSENT
+    assert verdict(outcome, set(ErrorType)) is CircuitVerdict.UNSENT
 
 
 async def test_a_subscriber_is_not_to_blame_for_a_token_that_was_revoked(
@@ -218,4 +218,4 @@ async def test_a_subscriber_is_not_to_blame_for_a_token_that_was_revoked(
     sending.endpoint.script = lambda _: REFUSED
     outcome = await sending.attempt()
     assert is_healthy(outcome) is None
-    assert verdict(outcome, set(ErrorType)) is Verdict.OTHER
+    assert verdict(outcome, set(ErrorType)) is CircuitVerdict.OTHER

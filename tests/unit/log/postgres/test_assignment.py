@@ -1,11 +1,11 @@
 from app.domain.message import Partition
-from app.log.postgres.assignment import Member, Shares, Slot, View, planned
+from app.log.postgres.assignment import MemberOffer, PartitionSlot, Shares, View, planned
 
 ME, OTHER = 1, 2
-A = [Slot(10, number, "shop.a") for number in range(16)]
-B = [Slot(11, number, "shop.b") for number in range(4)]
-ALL = Member(1.0, frozenset({"shop.a", "shop.b"}))
-ONLY_B = Member(1.0, frozenset({"shop.b"}))
+A = [PartitionSlot(10, number, "shop.a") for number in range(16)]
+B = [PartitionSlot(11, number, "shop.b") for number in range(4)]
+ALL = MemberOffer(1.0, frozenset({"shop.a", "shop.b"}))
+ONLY_B = MemberOffer(1.0, frozenset({"shop.b"}))
 
 
 def test_the_only_member_takes_all_that_is_free() -> None:
@@ -49,7 +49,7 @@ def test_what_is_gone_or_another_s_is_lost() -> None:
 
 
 def test_a_topic_created_anew_is_lost_and_taken() -> None:
-    anew = Slot(12, 0, "shop.a")
+    anew = PartitionSlot(12, 0, "shop.a")
     plan = planned(View({ME: ALL}, {anew: None}), ME, held=[A[0]], revoking=(), shares=Shares())
     assert plan.lost == {A[0]}
     assert plan.take == {anew}

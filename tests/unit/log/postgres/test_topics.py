@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from app.domain.errors import LogUnavailableError
-from app.log.postgres.connection import Connection, Connections
+from app.log.postgres.connection import Connection, PostgresConnections
 from app.log.postgres.topics import KnownTopic, Topics
 
 
@@ -39,7 +39,7 @@ def found() -> KnownTopic:
 
 async def test_callers_go_on_in_the_order_in_which_they_came() -> None:
     slow, went_on = Slow(), list[int]()
-    topics = Topics(cast("Connections", slow), "t.")
+    topics = Topics(cast("PostgresConnections", slow), "t.")
 
     async def call(number: int) -> None:
         await topics.find("a")
@@ -58,7 +58,7 @@ async def test_callers_go_on_in_the_order_in_which_they_came() -> None:
 
 async def test_one_that_is_cancelled_leaves_its_turn_to_the_next() -> None:
     slow = Slow()
-    topics = Topics(cast("Connections", slow), "t.")
+    topics = Topics(cast("PostgresConnections", slow), "t.")
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(topics.find("a"))
         second = tasks.create_task(topics.find("a"))
@@ -69,7 +69,7 @@ async def test_one_that_is_cancelled_leaves_its_turn_to_the_next() -> None:
 
 
 async def test_all_that_wait_for_one_lookup_are_told_in_time_that_there_is_no_answer() -> None:
-    topics = Topics(cast("Connections", Slow()), "t.")
+    topics = Topics(cast("PostgresConnections", Slow()), "t.")
     calls = (topics.find("a", seconds_max=0.02) for _ in range(20))
     async with asyncio.timeout(5):
         results = await asyncio.gather(*calls, return_exceptions=True)
@@ -78,7 +78,7 @@ async def test_all_that_wait_for_one_lookup_are_told_in_time_that_there_is_no_an
 
 async def test_a_topic_that_is_looked_up_does_not_hold_up_another() -> None:
     slow = Slow()
-    topics = Topics(cast("Connections", slow), "t.")
+    topics = Topics(cast("PostgresConnections", slow), "t.")
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(topics.find("a"))
         of_a = await slow.asked.get()
