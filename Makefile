@@ -14,7 +14,7 @@ PARALLEL := --numprocesses 3 --dist worksteal
 # that is busy for seconds fails tests.
 MEMORY_KB := $(shell df -k --output=avail /dev/shm 2>/dev/null | tail -1)
 ifeq ($(shell [ -w /dev/shm ] && [ 0$(MEMORY_KB) -gt 4000000 ] && echo yes),yes)
-test: export TMPDIR := /dev/shm
+test test-long: export TMPDIR := /dev/shm
 endif
 
 # Tests start hundreds of processes: what one of them has compiled, the others need not.

@@ -53,7 +53,7 @@ def test_listen_for_programs_writes_a_line_of_json_for_each_message(served_place
     with served_place.started("listen", "--topic", topic, "--json") as listen:
         listen.says("Listening")
         publish(served_place, '{"order": 1}', topic)
-        publish(served_place, "plain", topic)
+        publish(served_place, '"plain"', topic)
         listen.says('"body": {"order": 1}}\n')
         listen.says('"body": "plain"}\n')
         listen.interrupt()
