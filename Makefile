@@ -13,7 +13,8 @@ PARALLEL := --numprocesses 3 --dist worksteal
 # The servers of tests keep their data in memory, where 4 GB of that are free for files: else a disk
 # that is busy for seconds fails tests.
 MEMORY_KB := $(shell df -k --output=avail /dev/shm 2>/dev/null | tail -1)
-ifeq ($(shell [ -w /dev/shm ] && [ 0$(MEMORY_KB) -gt 4000000 ] && echo yes),yes)
+ifeq ($(shell [ -w /dev/shm ] && [ 0$(MEMORY_KB) -gt 4000000 ] && \
+	! grep -q ' /dev/shm .*noexec' /proc/mounts && echo yes),yes)
 test test-long: export TMPDIR := /dev/shm
 endif
 
@@ -46,12 +47,12 @@ spark: $(SPARK) ## run a Spark runner beside the service, until Ctrl-C; needs Ja
 	@exec $(BIN)/angelia spark
 
 # With --jobs=2, as in CI, the tests begin while types are still checked; else after all checks.
-test: lint tests ## everything: checks, then the tests on real servers
+test: java lint tests ## everything: checks, then the tests on real servers
 
 tests: kafka
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-long: lint kafka ## the same and all that takes long: each log, killed Spark runners, more random cases
+test-long: java lint kafka ## the same and all that takes long: each log, killed Spark runners, more random cases
 	$(BIN)/python -m pytest $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests

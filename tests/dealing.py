@@ -22,6 +22,7 @@ LONG: Final = (
 BY_FILE: Final = "tests/e2e/"
 
 
+@pytest.hookimpl(trylast=True)  # after those that are not to be run were left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put them in order, in each of the processes the same; a process alone keeps its own."""
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -67,7 +67,8 @@ class Command:
 
     def end(self, number: signal.Signals) -> int:
         """Send a signal to the process group and wait for the exit code."""
-        os.killpg(self.process.pid, number)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
         return self.wait()
 
     def wait(self) -> int:
@@ -150,7 +151,8 @@ class Place:
             yield command
         finally:
             if command.process.poll() is None:
-                os.killpg(command.process.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.killpg(command.process.pid, signal.SIGKILL)
             command.wait()
 
     def _warm(self, arguments: tuple[str, ...]) -> Command:

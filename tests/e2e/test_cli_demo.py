@@ -24,11 +24,12 @@ def test_the_demo_brings_its_own_service_and_accounts_for_every_message(place: P
 def test_the_demo_uses_the_service_that_runs_and_cleans_up_after_itself(
     served_place: Place,
 ) -> None:
-    before = served_place.run("topic", "list", "--json").stdout
+    before = served_place.run("topic", "list", "--json")
+    assert before.returncode == 0, before.stderr
     answer = served_place.run("demo", "--messages", "40")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert f"at {served_place.url}" in answer.stdout
-    assert served_place.run("topic", "list", "--json").stdout == before
+    assert served_place.run("topic", "list", "--json").stdout == before.stdout
 
 
 def test_the_demo_fails_and_says_what_is_missing_when_nothing_is_delivered(place: Place) -> None:

@@ -355,17 +355,29 @@ def shared_broker(home: Path) -> Iterator[SharedBroker]:
     with (home / "users").open("a+") as users, (home / "turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         if _is_alone(users):
+            _remove_left(home)
             # Not by this process: it may be over long before those that use the broker, too.
             starting = [sys.executable, "-m", "tests.servers.kafka", "start", str(home)]
             subprocess.run(starting, check=True, cwd=_ROOT)
         fcntl.flock(users, fcntl.LOCK_SH)
         port, pid = map(int, (home / "place").read_text().split())
         fcntl.flock(turn, fcntl.LOCK_UN)
-        yield SharedBroker(port, pid)
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        if _is_alone(users):
-            os.kill(pid, signal.SIGKILL)
-            shutil.rmtree(home / "broker", ignore_errors=True)
+        try:
+            yield SharedBroker(port, pid)
+        finally:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            if _is_alone(users):
+                _remove_left(home)
+
+
+def _remove_left(home: Path) -> None:
+    """End the broker in `home`, if one is there, or what is left of one that did not start."""
+    place = home / "place"
+    if place.exists():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(place.read_text().split()[1]), signal.SIGKILL)
+        place.unlink()
+    shutil.rmtree(home / "broker", ignore_errors=True)
 
 
 def _is_alone(users: IO[str]) -> bool:

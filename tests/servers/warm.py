@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Final
@@ -77,7 +78,9 @@ class WarmProcess:
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # Its parent may have heard of its end sooner than we do.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it as `kill -9` does."""
@@ -151,7 +154,7 @@ class WarmParent:
         return WarmProcess(reports)
 
     def end(self) -> None:
-        """End it; processes that were forked from it go on."""
+        """End it, and what it has forked that still runs."""
         self._requests.close()
         self._process.wait()
 

@@ -62,22 +62,35 @@ class Parent:
                 continue
             received = received_request(self._requests)
             if received is None:
+                self._kill_left()
                 return None
             request, streams = received
-            if self._forked(streams):
+            if self._forked(streams, new_session=request.new_session):
                 woken.close()
                 wake.close()
                 return request
 
-    def _forked(self, streams: list[int]) -> bool:
+    def _kill_left(self) -> None:
+        """End what a test run that was killed has left; any other leaves nothing."""
+        for pid in self._reports:
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) == pid:
+                    os.killpg(pid, signal.SIGKILL)
+                else:
+                    os.kill(pid, signal.SIGKILL)
+
+    def _forked(self, streams: list[int], *, new_session: bool) -> bool:
         """Whether this is the child, with `streams` as its standard streams."""
         *standard, report = streams
         pid = os.fork()
         if pid:
             self._reports[pid] = report
-            os.write(report, b"%d\n" % pid)
         else:
+            if new_session:
+                os.setsid()
             self._forget_parent()
+            # By the child: who reads it may signal its group at once.
+            os.write(report, b"%d\n" % os.getpid())
             for number, stream in enumerate(standard):
                 os.dup2(stream, number)
             os.close(report)
@@ -127,8 +140,6 @@ def become(request: Request) -> None:
 
     Its standard streams in Python are the parent's: those were made for what is no terminal either.
     """
-    if request.new_session:
-        os.setsid()
     os.chdir(request.directory)
     os.environ.clear()
     os.environ.update(request.environment)

@@ -38,17 +38,20 @@ class Breaker:
     def guarded(self, pace: Pace, subscription: Subscription) -> Pacing:
         """`pace` as the subscription's breaker lets it; as it is if there is none (any more)."""
         before, rule = self._rule, subscription.circuit_breaker
-        self._rule, self._by = rule, subscription.group
+        self._by = subscription.group
         name = rule and (rule.circuit_name or "")
         if self._circuit is not None and self._circuit.name != name:
             self._part()
         if rule is None:
+            self._rule = None
             self._run()
             return pace
         if self._circuit is None:
             self._circuit = self._circuits.join(rule.circuit_name or "", self)
         elif before is not None and before.open_for != rule.open_for:
             self._circuit.retime(rule)
+        # Only now: an error above leaves it to be done again.
+        self._rule = rule
         self.turned(self._circuit.circuit)
         return GuardedPace(pace, self._circuit, rule=rule, by=subscription.group)
 

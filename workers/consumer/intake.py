@@ -163,15 +163,16 @@ class Intake:
 
     def _order_by(self, subscription: Subscription) -> None:
         batching, policy = subscription.batching, subscription.policy
-        self._ordered_by = _ordered_by(subscription)
         if batching is None:
-            self._batches, self._rotation = None, -1
-            self._order = order_of(subscription)
+            order = order_of(subscription)
+            self._order, self._batches, self._rotation = order, None, -1
         else:
-            self._batches = Batches(
+            batches = Batches(
                 batching, policy, subscription_id=subscription.id, defects=self._defects
             )
-            self._order, self._rotation = self._batches, 0
+            self._order, self._batches, self._rotation = batches, batches, 0
+        # Last: an error above leaves it to be done again.
+        self._ordered_by = _ordered_by(subscription)
 
     def _take_by(self, fetch: FetchPolicy) -> None:
         self._fetches.configure(fetch)

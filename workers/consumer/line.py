@@ -122,7 +122,8 @@ class DeliveryLine:
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Deliver by new settings from the next attempt on, also if it was stopped."""
-        # First of all: should it fail, it is configured again by these.
+        # First of all: a line with some of its settings begins nothing, and gets all of them later.
+        self._stopped = True
         self.subscription = self._fate.subscription = subscription
         self.endpoint = endpoint
         self._in_flight_max = subscription.policy.in_flight_max
@@ -133,7 +134,6 @@ class DeliveryLine:
         self._pacing = self._paced()
         self._intake.configure(subscription)
         self._traced(subscription)
-        # Last of all: a line without its settings, or with some of them, begins nothing.
         self._stopped = False
         self.pump()
 

@@ -1,7 +1,7 @@
 """Schemas that records name by their ids in a registry, before word of them has come here."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final, Protocol
 
@@ -90,15 +90,17 @@ class RegisteredSchemas:
     async def _look(self, registry: RegistryLookup, topic: str) -> None:
         began = self._begun(topic)
         try:
-            found = await self._new_versions(registry, topic)
+            missing = await self._missing(registry, topic)
+            found = await self._new_versions(registry, topic, missing[-TAKEN_OVER_MAX:])
             self._formats.learn(topic, found)
         except AngeliaError as exc:
             _log.warning("schema_registry_not_asked", topic=topic, reason=exc.message)
         except Exception:  # noqa: BLE001 - messages wait as they do without an answer
             _log.exception("schema_registry_look_broke", topic=topic)
         else:
-            # Reached only when what it has is known: now what is not known is what it has not.
-            self._answered[topic] = began
+            # Only when all that it has is known: then what is not known is what it has not.
+            if len(missing) <= TAKEN_OVER_MAX:
+                self._answered[topic] = began
 
     def _begun(self, topic: str) -> float:
         if len(self._looked) >= TOPICS_MAX:
@@ -107,10 +109,14 @@ class RegisteredSchemas:
         self._looked[topic] = self._clock()
         return self._looked[topic]
 
-    async def _new_versions(self, registry: RegistryLookup, topic: str) -> list[Registered]:
+    async def _missing(self, registry: RegistryLookup, topic: str) -> list[int]:
         have = self._formats.versions(topic) | self._unusable.get(topic, set())
-        missing = [each for each in await registry.versions(topic) if each not in have]
-        found = [await registry.version(topic, each) for each in missing[-TAKEN_OVER_MAX:]]
+        return [each for each in await registry.versions(topic) if each not in have]
+
+    async def _new_versions(
+        self, registry: RegistryLookup, topic: str, missing: Sequence[int]
+    ) -> list[Registered]:
+        found = [await registry.version(topic, each) for each in missing]
         return [each for each in found if each is not None and self._is_usable(topic, each)]
 
     def _is_usable(self, topic: str, found: Registered) -> bool:

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from app.domain.fetch import FetchPolicy
 from app.domain.filters import Filter, FilterType
-from app.domain.subscription import Subscription
+from app.domain.subscription import Ordering, Subscription
 from app.filtering.bodies import ParsedBodies
 from tests.unit.consumer.test_choice import Parts
 from tests.unit.consumer.test_fetches import Asked
@@ -50,3 +52,32 @@ async def test_filters_that_could_not_be_compiled_are_compiled_when_it_is_config
     assert intake.is_broken
     intake.configure(wanted)
     assert not intake.is_broken
+
+
+class OnceUnordered:
+    """`KEY`, which cannot be told from others at first."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    def __eq__(self, other: object) -> bool:
+        self._asked += 1
+        if self._asked == 1:
+            raise MemoryError
+        return other is Ordering.KEY
+
+    def __ne__(self, other: object) -> bool:
+        return other is not self
+
+    def __hash__(self) -> int:
+        return hash(Ordering.KEY)
+
+
+async def test_an_order_that_could_not_be_made_is_made_when_it_is_configured_again() -> None:
+    intake = Intake(Parts(), Fetches(Asked(), FetchPolicy()), lambda: None, defects=Defects("g"))
+    wanted = replace(SUBSCRIPTION)
+    object.__setattr__(wanted, "ordering", OnceUnordered())
+    with pytest.raises(MemoryError):
+        intake.configure(wanted)
+    intake.configure(wanted)
+    assert intake.is_ordered

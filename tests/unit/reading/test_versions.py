@@ -21,7 +21,7 @@ from workers.reading.catchup import CatchUp
 from workers.reading.decoding import Decoder
 from workers.reading.feed import Batch
 from workers.reading.reader import Reader
-from workers.reading.registered import SETTLING_S, RegisteredSchemas
+from workers.reading.registered import SETTLING_S, TAKEN_OVER_MAX, RegisteredSchemas
 from workers.reading.versions import FORGET_AFTER, VERSIONS_MAX, WAIT_MAX, VersionWait
 
 SOON = timedelta(milliseconds=1)
@@ -261,6 +261,20 @@ async def test_an_id_that_the_registry_does_not_have_twice_is_waited_for_no_long
         assert not it.holds(prefixed(9, offset=5))
         await it.idle()
         assert it.registry.listed.empty()
+
+
+async def test_ids_of_more_versions_than_one_look_takes_are_not_denied() -> None:
+    many = {f"v{number}": '"int"' for number in range(2, 3 * TAKEN_OVER_MAX)}
+    async with asked(ScriptedRegistry(**many)) as it:
+        for look in range(3):
+            it.now = look * SETTLING_S
+            assert it.holds(prefixed(3))
+            await it.looked()
+            # Each look of so many versions takes its turns.
+            for _ in range(2 * TAKEN_OVER_MAX):
+                await asyncio.sleep(0)
+        assert not it.holds(prefixed(3))
+    assert sorted(it.registry.asked) == list(range(2, 3 * TAKEN_OVER_MAX))
 
 
 async def test_a_registry_that_does_not_answer_denies_nothing() -> None:
