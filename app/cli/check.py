@@ -150,7 +150,7 @@ async def _durability(
     settings: Settings, database: Database, log: MessageLog
 ) -> Sequence[ServicePart]:
     """Where acknowledged messages can be lost, each for itself; nothing of that is required."""
-    found = await DurabilityService(database, settings.replication, log).risks()
+    found = await DurabilityService(database, settings.replication, log).risks(with_names=True)
     return [
         ServicePart(name="durability", where="Kafka", problem=each, required=False)
         for each in found or ([""] if settings.replication else [])

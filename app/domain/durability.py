@@ -1,6 +1,6 @@
 """Where messages that were acknowledged can be lost, by how many replicas have them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 NAMED_MAX = 10
@@ -31,12 +31,18 @@ class Copies(NamedTuple):
 
 
 def risks(
-    replication: Replication, *, by_leader: Sequence[str], there: Mapping[str, Copies]
+    replication: Replication,
+    *,
+    by_leader: Sequence[str],
+    there: Mapping[str, Copies],
+    with_names: bool,
 ) -> Iterator[str]:
     """In words, where acknowledged messages can be lost.
 
-    By what new topics get, by the topics with ack LEADER, and by those that are `there`.
+    By what new topics get, by the topics with ack LEADER, and by those that are `there`. Topics are
+    counted, and only `with_names` named.
     """
+    named = _named if with_names else _unnamed
     if replication.factor == 1:
         yield (
             "ANGELIA_REPLICATION_FACTOR is 1: what a broker has acknowledged is lost with its disk"
@@ -48,27 +54,33 @@ def risks(
         )
     if by_leader:
         yield (
-            "ack of these topics is LEADER: what only the leader of a partition has is lost when"
-            f" that broker dies: {_named(by_leader)}"
+            f"{len(by_leader)} topics have ack LEADER: what only the leader of a partition has is"
+            f" lost when that broker dies{named(by_leader)}"
         )
-    yield from _risks_there(there)
+    yield from _risks_there(there, named)
 
 
-def _risks_there(there: Mapping[str, Copies]) -> Iterator[str]:
+def _risks_there(
+    there: Mapping[str, Copies], named: Callable[[Sequence[str]], str]
+) -> Iterator[str]:
     if single := sorted(name for name, copies in there.items() if copies.replicas == 1):
         yield (
             f"{len(single)} of {len(there)} topics in Kafka have one replica: what its broker has"
-            f" acknowledged is lost with its disk: {_named(single)}"
+            f" acknowledged is lost with its disk{named(single)}"
         )
     loose = (name for name, copies in there.items() if copies.min_in_sync == 1 < copies.replicas)
     if alone := sorted(loose):
         yield (
             f"{len(alone)} of {len(there)} topics in Kafka have min.insync.replicas 1: what is"
-            " acknowledged while only one replica is in sync is lost with that one:"
-            f" {_named(alone)}"
+            " acknowledged while only one replica is in sync is lost with that one"
+            f"{named(alone)}"
         )
 
 
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return ", ".join(names[:NAMED_MAX]) + more
+    return f": {', '.join(names[:NAMED_MAX])}{more}"
+
+
+def _unnamed(_names: Sequence[str]) -> str:
+    return ""

@@ -13,11 +13,16 @@ _ALWAYS: Final = frozenset({"traceparent", "tracestate"})
 _ALWAYS_PREFIX: Final = "ce-"
 # What they come with that were discarded elsewhere.
 _LETTERS_PREFIX: Final = HEADERS_PREFIX.lower()
+_TEXT: Final = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+# What names nothing is matched, too, so that nothing is found in it: a member of the body that is
+# called `headers`, a function of them, and texts.
 _NAMED: Final = re.compile(
-    # Not a member of the body that is called so.
-    r"""(?<!\.)(?<!\.\s)\bheaders\s*\[\s*(?P<a>['"])(?P<index>[^'"]*)(?P=a)\s*\]"""
-    r"""|(?<!\.)(?<!\.\s)\bheaders\s*\.\s*(?P<member>\w+)"""
-    r"""|(?P<b>['"])(?P<key>[^'"]*)(?P=b)\s+in\s+headers\b"""
+    r"\.\s*headers\b"
+    rf"|\bheaders\s*\[\s*(?P<index>{_TEXT})\s*\]"
+    r"|\bheaders\s*\.\s*\w+\s*\("
+    r"|\bheaders\s*\.\s*(?P<member>\w+)"
+    rf"|(?P<key>{_TEXT})\s*\bin\s+headers\b"
+    rf"|{_TEXT}"
 )
 
 
@@ -75,4 +80,7 @@ def _unknown(name: str) -> str:
 
 def _names(expression: str) -> Iterator[str]:
     for found in _NAMED.finditer(expression):
-        yield found["index"] or found["member"] or found["key"] or ""
+        if text := found["index"] or found["key"]:
+            yield text[1:-1]
+        elif found["member"]:
+            yield found["member"]

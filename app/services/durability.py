@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
 from app.domain.durability import Copies, Replication, risks
 from app.domain.errors import LogUnavailableError, StorageUnavailableError
+from app.domain.streams import OWN
 from app.domain.topic import Ack
 from app.log.interface import MessageLog
 from app.storage.database import Database
@@ -40,22 +41,26 @@ class DurabilityService:
         self._there: Mapping[str, Copies] = {}
         self._unknown = ""
 
-    async def risks(self) -> Sequence[str]:
-        """Each in words; none where nothing is lost with one broker."""
+    async def risks(self, *, with_names: bool) -> Sequence[str]:
+        """Each in words, `with_names` of topics; none where nothing is lost with one broker."""
         if self._replication is None:
             return ()
-        by_leader, unknown = await self._by_leader()
+        known, by_leader, unknown = await self._topics()
         await self._look()
-        found = risks(self._replication, by_leader=by_leader, there=self._there)
+        # Others may use the same Kafka.
+        ours = {name: copies for name, copies in self._there.items() if name in known}
+        found = risks(self._replication, by_leader=by_leader, there=ours, with_names=with_names)
         return (*found, *(each for each in (unknown, self._unknown) if each))
 
-    async def _by_leader(self) -> tuple[Sequence[str], str]:
-        """The topics with that ack, or why they are not known."""
+    async def _topics(self) -> tuple[Collection[str], Sequence[str], str]:
+        """All of ours, and those with ack LEADER; or why they are not known."""
         try:
             async with self._database.transaction() as session:
-                return await TopicRepository(session).acknowledged_by(Ack.LEADER), ""
+                topics = TopicRepository(session)
+                by_leader = await topics.acknowledged_by(Ack.LEADER)
+                return OWN.union(await topics.names()), by_leader, ""
         except StorageUnavailableError as error:
-            return (), f"which topics have ack LEADER is not known: {error.message}"
+            return OWN, (), f"which topics there are is not known: {error.message}"
 
     async def _look(self) -> None:
         """Know what the log has; those who ask together look once."""

@@ -40,7 +40,11 @@ async def health(request: Request, services: ServicesOf) -> Response:
     """
     if not prefers_json(request):
         return PlainTextResponse("UP")
-    return answer(ProcessHealthRead(status="UP", may_lose=list(await services.durability.risks())))
+    return answer(
+        ProcessHealthRead(
+            status="UP", may_lose=list(await services.durability.risks(with_names=False))
+        )
+    )
 
 
 def _readiness() -> Responses:
