@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.open_connections import OpenConnections
 from app.api.request_head import content_length, head_problem, without_upgrade
-from app.api.request_parts import NO_FIRST_LINE, RequestParts
+from app.api.request_parts import CHUNKS_MAX, NO_FIRST_LINE, RequestParts
 from app.api.unread_answers import UnreadAnswers
 
 # What may come in a row without the end of a request's head, or any body.
@@ -58,7 +58,8 @@ class BoundedConnection(HttpToolsProtocol):
     work, or open though it is closed.
 
     Requests that are sent ahead wait unread behind the one that is answered, but for a few: whoever
-    sends thousands takes no more of the loop for it than one who sends a few.
+    sends thousands takes no more of the loop for it than one who sends a few. After some hundred
+    chunks of a body the rest waits for the next turn of the loop, for the same reason.
 
     A wish for another protocol is ignored, and the request is served (RFC 9110, section 7.8). After
     bytes that are no request it is closed: the requests before them get their answers first.
@@ -80,6 +81,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread_answers = UnreadAnswers()
         # What has come and was not looked at: at most what one read brings, as none follows it.
         self._unread = b""
+        # It is looked at in the next turn of the loop.
+        self._goes_on = False
         self._in_body = False
         self._parts = RequestParts()
         # The head of a request that asks for another protocol has come.
@@ -126,17 +129,25 @@ class BoundedConnection(HttpToolsProtocol):
         if self._refusal is not None:
             return
         if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # nearly always
+            self._parts.chunks = 0
             self._take(data)
+            self._rest()
             return
         self._unread += data
         self._take_unread()
 
     def _take_unread(self) -> None:
-        while self._unread and not self.pipeline and not self.transport.is_closing():
+        self._parts.chunks = 0
+        while self._may_take():
             size = _LOOKED_AT_OF_BODY if self._in_body else _LOOKED_AT
             part, self._unread = self._unread[:size], self._unread[size:]
             self._take(part)
         self._rest()
+
+    def _may_take(self) -> bool:
+        if self.pipeline or self.transport.is_closing():
+            return False
+        return bool(self._unread) and self._parts.chunks < CHUNKS_MAX
 
     def _waits(self) -> bool:
         return bool(self._unread or self.pipeline)
@@ -145,11 +156,28 @@ class BoundedConnection(HttpToolsProtocol):
         """Read nothing more while something waits."""
         if self._waits() and not self.transport.is_closing():
             self.flow.pause_reading()
+            if not self.pipeline:
+                # It is no answer that is waited for.
+                self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        """In a turn of its own: others have theirs between."""
+        if not self._goes_on:
+            self._goes_on = True
+            self.loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        if not self.transport.is_closing():
-            self._take_unread()
+        self._goes_on = False
+        if self.transport.is_closing():
+            return
+        self._take_unread()
+        if self._refusal is None and not self._is_ahead():
             self.flow.resume_reading()
+
+    def _is_ahead(self) -> bool:
+        """Whether the application has much of a body to read, and reads on when it has."""
+        cycle = self.cycle
+        return not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
 
     def _take(self, data: bytes) -> None:
         """Look at it, unless nothing has come of it for too long."""
@@ -167,6 +195,9 @@ class BoundedConnection(HttpToolsProtocol):
     def _parse(self, data: bytes) -> None:
         start, left, parts = 0, -1, self._parts
         while start < len(data):
+            if parts.chunks >= CHUNKS_MAX:
+                self._unread = data[start:] + self._unread
+                return
             end = parts.cut(data, start)
             try:
                 self.parser.feed_data(data[start:end])
@@ -280,8 +311,7 @@ class BoundedConnection(HttpToolsProtocol):
             if last and not self.transport.is_closing():
                 self.send_400_response(self._refusal)
         elif self._unread:
-            # In a turn of its own: others have theirs between.
-            self.loop.call_soon(self._go_on)
+            self._go_on_soon()
         else:
             self.flow.resume_reading()
 
@@ -290,8 +320,9 @@ class BoundedConnection(HttpToolsProtocol):
         if self._unread_s(now) > self.PATIENCE_S:
             self.transport.abort()
             return
-        if self._waiting_since is not None and self._waits():
-            # It is not the client who is waited for: the rest of that head may have come.
+        if self._waiting_since is not None and self._waits() and not self._goes_on:
+            # It is not the client who is waited for: the rest of that head may have come. (What
+            # waits for a turn says nothing: a client may send without end.)
             self._waiting_since = now
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:

@@ -1,7 +1,8 @@
 """Where to cut what comes on a connection, so that the first line of each request is seen.
 
 The parser says neither what the line was nor where in the bytes a request ends. It is given what
-comes in parts that end where a head or a body does: then the next part begins a request.
+comes in parts that end where a head or a body does: then the next part begins a request. Within
+chunks there is no end to look for, whatever they hold: their sizes say where the last one is.
 """
 
 import re
@@ -13,6 +14,10 @@ from typing import Final
 _FIRST_LINE: Final = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/[^ \r\n]*\r\n")
 NO_FIRST_LINE: Final = "Expected method, target and version with one space between them"
 _END: Final = b"\r\n\r\n"
+# The line before a chunk: its size, perhaps with extensions (section 7.1).
+_CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]+)[^\r\n]*\r\n")
+# A part has no more chunks than this: each of them is a step of the parser, and of the server.
+CHUNKS_MAX: Final = 256
 
 
 class _Within(Enum):
@@ -20,6 +25,7 @@ class _Within(Enum):
     HEAD = auto()
     LENGTH = auto()
     CHUNKS = auto()
+    TRAILERS = auto()
 
 
 class RequestParts:
@@ -31,8 +37,10 @@ class RequestParts:
         self._line = b""
         # The bytes before the next part: an end may come in two reads.
         self._before = b""
-        # Bytes of the body that are still to come.
+        # Bytes of the body, or of the chunk and the end of its line, that are still to come.
         self._left = 0
+        # How many chunks have begun, since somebody set it to 0.
+        self.chunks = 0
         # Whether the last part ended with a first line that is none.
         self.is_malformed = False
 
@@ -42,16 +50,16 @@ class RequestParts:
             case _Within.LINE:
                 return self._line_end(data, start)
             case _Within.LENGTH:
-                size = min(self._left, len(data) - start)
-                self._left -= size
-                return start + size
+                return self._skipped(data, start)
+            case _Within.CHUNKS:
+                return self._chunks_end(data, start)
             case _:
                 return self._blank_line_end(data, start)
 
     def head_ended(self, length: bytes | None) -> None:
         """A body of that length follows, or None: chunks, if anything."""
         if length is None:
-            self._within = _Within.CHUNKS
+            self._within, self._left, self._line = _Within.CHUNKS, 0, b""
         else:
             self._within, self._left = _Within.LENGTH, int(length)
 
@@ -75,8 +83,29 @@ class RequestParts:
         self._within, self._before = _Within.HEAD, b"\r\n"
         return self._blank_line_end(data, end)
 
+    def _skipped(self, data: bytes, start: int) -> int:
+        size = min(self._left, len(data) - start)
+        self._left -= size
+        return start + size
+
+    def _chunks_end(self, data: bytes, start: int) -> int:
+        """The end of the body where that has come, or else of some of its chunks."""
+        for _ in range(CHUNKS_MAX):
+            start = self._skipped(data, start)
+            end = data.find(b"\n", start) + 1
+            self._line += data[start : end or len(data)]
+            if not end:
+                return len(data)
+            size = _chunk_size(self._line)
+            if not size:
+                self._within, self._before = _Within.TRAILERS, b"\r\n"
+                return self._blank_line_end(data, end)
+            self._line, self._left, start = b"", size + len(b"\r\n"), end
+            self.chunks += 1
+        return start
+
     def _blank_line_end(self, data: bytes, start: int) -> int:
-        """Where a head may end, or chunks with the fields behind them."""
+        """Where a head may end, or the fields behind the last chunk."""
         before = self._before
         found = (before + data[start : start + len(_END) - 1]).find(_END)
         if found >= 0:
@@ -86,3 +115,9 @@ class RequestParts:
             stop = len(data) if found < 0 else found + len(_END)
         self._before = (before + data[max(start, stop - 3) : stop])[-3:]
         return stop
+
+
+def _chunk_size(line: bytes) -> int:
+    """0 is that of the last one; or there is none, and the parser refuses that line."""
+    found = _CHUNK_LINE.fullmatch(line)
+    return int(found[1], 16) if found else 0

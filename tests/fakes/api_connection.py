@@ -36,6 +36,7 @@ class Reading(Unread):
 
     left = 0
     gone = False
+    reads = True
 
     def get_write_buffer_size(self) -> int:
         return self.left
@@ -49,16 +50,18 @@ class Reading(Unread):
         self.gone = True
 
     def pause_reading(self) -> None:
-        """Nothing reads here by itself."""
+        """Nothing reads here by itself; it is only said."""
+        self.reads = False
 
     def resume_reading(self) -> None:
-        """Nor now."""
+        """The same."""
+        self.reads = True
 
 
 class ApiConnection:
     """A connection to an application that answers each request with 201, once it has its body.
 
-    With `hold()` no answer is given until `release()`.
+    With `hold()` no answer is given until `release()`, and with `hold_bodies()` no body is read.
     """
 
     def __init__(
@@ -67,9 +70,13 @@ class ApiConnection:
         self.requests: list[Request] = []
         # Their headers.
         self.fields: list[list[tuple[bytes, bytes]]] = []
+        # The sizes of what it read of bodies at a time.
+        self.pieces: list[int] = []
         self.socket = Reading()
         self._open = asyncio.Event()
         self._open.set()
+        self._bodies = asyncio.Event()
+        self._bodies.set()
         config = uvicorn.Config(
             self._serve, interface="asgi3", ws="none", log_config=None, proxy_headers=False
         )
@@ -98,8 +105,13 @@ class ApiConnection:
         """Keep answers back."""
         self._open.clear()
 
+    def hold_bodies(self) -> None:
+        """Let bodies wait."""
+        self._bodies.clear()
+
     def release(self) -> None:
-        """Give answers."""
+        """Read bodies, and give answers."""
+        self._bodies.set()
         self._open.set()
 
     def leave_unread(self, size: int) -> None:
@@ -122,11 +134,15 @@ class ApiConnection:
         """Let the application do all that it can do."""
         for _ in range(_TURNS_MAX):
             # The turns of the application, of what it awaits, and of what they have scheduled.
-            before = (len(self.requests), len(self.socket.written), len(self._state.tasks))
+            before = self._done()
             for _ in range(4):
                 await asyncio.sleep(0)
-            if before == (len(self.requests), len(self.socket.written), len(self._state.tasks)):
+            if before == self._done():
                 return
+
+    def _done(self) -> tuple[int, ...]:
+        written = len(self.socket.written)
+        return len(self.requests), len(self.pieces), written, len(self._state.tasks)
 
     async def end(self) -> None:
         """The other side is gone; nothing may be left of it."""
@@ -138,11 +154,13 @@ class ApiConnection:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, more = b"", True
+        await self._bodies.wait()
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
             body += message.get("body", b"")
+            self.pieces.append(len(message.get("body", b"")))
             more = message.get("more_body", False)
         self.requests.append(Request(scope["method"], scope["path"], body))
         self.fields.append(list(scope["headers"]))
