@@ -162,20 +162,32 @@ class BatchRoute:
         return following
 
     async def _store_all(self, outcomes: Sequence[Outcome]) -> list[Topic]:
-        """Store what can be, and return the topics that it went to."""
+        """Store what can be, and return the topics that it went to.
+
+        What fails for all of one topic is the error of each of its messages. AngeliaError when by
+        that nothing is stored at all.
+        """
         by_topic: dict[str, list[Outcome]] = {}
         for outcome in outcomes:
             if outcome.record:
                 by_topic.setdefault(outcome.topic.name, []).append(outcome)
         topics = [of_topic[0].topic for of_topic in by_topic.values()]
-        for topic in topics:
-            await self._store(topic, by_topic[topic.name])
+        failed = [await self._store(topic, by_topic[topic.name]) for topic in topics]
+        nothing_stored = all(outcome.error for outcome in outcomes)
+        if nothing_stored and (error := next(filter(None, failed), None)):
+            raise error
         return topics
 
-    async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> None:
+    async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> AngeliaError | None:
+        """Why it failed for all of them, if it did."""
         records = [outcome.record for outcome in outcomes if outcome.record]
         own_ids = [outcome.id if outcome.own else None for outcome in outcomes]
-        answers = await self._publisher.publish_all(topic, records, own_ids)
+        answers: Sequence[AngeliaError | bool]
+        failed: AngeliaError | None = None
+        try:
+            answers = await self._publisher.publish_all(topic, records, own_ids)
+        except AngeliaError as error:
+            failed, answers = error, [error] * len(records)
         for outcome, answer in zip(outcomes, answers, strict=True):
             if isinstance(answer, AngeliaError):
                 outcome.error = answer
@@ -183,6 +195,7 @@ class BatchRoute:
                 outcome.duplicate = answer
         if any(isinstance(answer, TopicNotFoundError) for answer in answers):
             self._directory.forget(topic)
+        return failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
 import httpx
 import pytest
+from sqlalchemy import text
 
+from app.storage.database import Database
 from tests.fakes.memory_log import MemoryLog
 
 
@@ -212,6 +214,55 @@ async def test_each_message_of_a_batch_goes_where_somebody_wants_it(
     assert len(log.records(main)) == 4
     nobody = await api.post(f"/topics/{main}/batch?mandatory=true", json=batch[1:2])
     assert nobody.headers["Angelia-Alternate-Topic"] == kept
+
+
+BIG_AND_SMALL = [{"amount": amount} for amount in (1_000, 1, 500)]
+
+
+@pytest.fixture
+async def no_published_ids(database: Database) -> None:
+    """The database, which is the test's own, claims no ids."""
+    async with database.transaction() as session:
+        await session.execute(text("DROP TABLE published_ids"))
+
+
+async def routed(api: httpx.AsyncClient, *, main: bool, kept: bool) -> str:
+    """A topic that stores big ones, and has the others stored in its alternate."""
+    once = {"deduplication": {"ttl": 60, "maxEntries": 1000, "expression": "body.amount"}}
+    for name, is_once, alternate in (("shop.kept", kept, None), ("shop.main", main, "shop.kept")):
+        body = {"name": name, "alternateTopic": alternate, **(once if is_once else {})}
+        (await api.post("/topics", json=body)).raise_for_status()
+    await filtered(api, "shop.main", "big", BIG_ONES)
+    return "/topics/shop.main/batch?mandatory=true"
+
+
+@pytest.mark.parametrize("failing", ["shop.main", "shop.kept"])
+@pytest.mark.usefixtures("no_published_ids")
+async def test_a_topic_that_stores_nothing_fails_only_its_own_messages_of_a_batch(
+    api: httpx.AsyncClient, log: MemoryLog, failing: str
+) -> None:
+    path = await routed(api, main=failing == "shop.main", kept=failing == "shop.kept")
+    answer = await api.post(path, json=BIG_AND_SMALL)
+    went = ["shop.main", "shop.kept", "shop.main"]
+    assert answer.status_code == 207
+    expected = [503 if topic == failing else 201 for topic in went]
+    assert [each["status"] for each in answer.json()] == expected
+    codes = {each["code"] for each in answer.json() if each["status"] == 503}
+    assert codes == {"STORAGE_UNAVAILABLE"}
+    stored = {each["id"].encode() for each in answer.json() if each["status"] == 201}
+    records = [*log.records("shop.main"), *log.records("shop.kept")]
+    assert {record.header(b"id") for record in records} == stored
+    assert log.records(failing) == []
+
+
+@pytest.mark.usefixtures("no_published_ids")
+async def test_a_batch_of_which_no_topic_stores_anything_fails_as_one(
+    api: httpx.AsyncClient, log: MemoryLog
+) -> None:
+    answer = await api.post(await routed(api, main=True, kept=True), json=BIG_AND_SMALL)
+    assert (answer.status_code, answer.json()["code"]) == (503, "STORAGE_UNAVAILABLE")
+    assert (answer.headers["Retry-After"], "results" in answer.json()) == ("1", False)
+    assert [*log.records("shop.main"), *log.records("shop.kept")] == []
 
 
 @pytest.mark.parametrize(
