@@ -9,6 +9,7 @@ import orjson
 
 from app.domain.errors import FieldProblem, ValidationFailedError
 from app.schemata.json_schema_cost import SchemaCost
+from app.schemata.json_schema_references import name_the_whole
 from app.schemata.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
 
 # Patterns without look-around and back references: those no message can hang.
@@ -39,6 +40,7 @@ class JsonSchema:
     def __init__(self, text: str) -> None:
         """ValidationFailedError for `schema`."""
         schema = _parsed(text)
+        name_the_whole(schema)
         self._validator = _compiled(schema)
         self._cost = _cost_of(schema)
         self._has_choices = any(name in orjson.dumps(schema) for name in _CHOICES)

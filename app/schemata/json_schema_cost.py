@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import Any, Final
-from urllib.parse import unquote
 
-from app.domain.errors import ValidationFailedError
+from app.schemata.json_schema_places import Below, PricedPlaces, State
 from app.schemata.json_schema_prices import FREE, Price, added, highest, price_of, unevaluated
+from app.schemata.json_schema_references import References, refused
 from app.schemata.levels import Levels, has_extremes
 from app.schemata.patterns import PatternPrices
 
@@ -24,6 +24,10 @@ LOOKS_MAX: Final = 400_000
 STATES_MAX: Final = 20_000
 VISITS_MAX: Final = 200_000
 LEVELS_MAX: Final = 1_024
+# What may be looked through again to find what references lead to that lead back.
+AGAIN_MAX: Final = 1_000_000
+# How far within others what leads back to none of them does.
+_NOWHERE: Final = 1 << 30
 # What no message may take at one place, in ns.
 _ENDLESS_NS: Final = 1e9
 # The shortest value and what is behind it, in bytes.
@@ -32,12 +36,15 @@ _VALUE_BYTES: Final = 2
 _COUNTED_NS: Final = 50
 # Characters of a text that count as one value where all below a place is looked at.
 _BELOW_CHARACTERS: Final = 64
+# To make a text of the name of a member.
+_NAME_NS: Final = 50
 # To report a problem, what it is about is copied.
 _COPIED_NS: Final = 80
 # The shortest number that takes many digits to be divided, and what is behind it.
 _EXTREME_BYTES: Final = 5
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
+_DEPENDENT: Final = ("dependentSchemas", "dependencies")
 _SINGLES: Final = ("not", "if", "then", "else")
 _ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties")
 _ANY_ITEM: Final = ("items", "contains", "unevaluatedItems")
@@ -45,7 +52,6 @@ _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
 
 _Looks = Counter[int]
-_State = frozenset[tuple[int, int]]
 
 
 class SchemaCost:
@@ -57,9 +63,13 @@ class SchemaCost:
         self._nodes: dict[int, Any] = {}
         self._prices: dict[int, Price] = {}
         self._patterns = PatternPrices()
-        self._anchors = _anchors(schema)
+        self._references = References(schema)
+        # Those that are being opened, by how far within others, and what opening again has taken.
+        self._open: dict[int, int] = {}
+        self._again = 0
         self._opened: dict[int, _Looks] = {}
         self._levels = self._priced_levels()
+        self._places.close()
         self._most = highest(self._levels)
         self._below = sum(each.below for each in self._levels)
 
@@ -67,9 +77,12 @@ class SchemaCost:
         """Whether it costs at most so much to say whether `value`, of `body`, is valid."""
         if self._at_most(len(body)) <= limit_ns:
             return True
-        if not self._most.extreme:
-            return self._counted(value) <= limit_ns
-        return self._counted(value, extreme=has_extremes(value)) <= limit_ns
+        counts = Levels(value)
+        extreme = self._most.extreme > 0 and has_extremes(value)
+        if self._counted(counts, extreme=extreme) <= limit_ns:
+            return True
+        below = sum(counts.values) + len(body) // _BELOW_CHARACTERS
+        return self._places.is_within(value, below, limit_ns, extreme=extreme)
 
     def is_reported_within(self, value: object, body: bytes, limit_ns: float) -> bool:
         """Whether it costs at most so much to report all that is wrong with `value`."""
@@ -87,8 +100,7 @@ class SchemaCost:
         of_bytes = most.character + most.name + most.extreme / _EXTREME_BYTES
         return values * each + size * of_bytes
 
-    def _counted(self, value: object, *, extreme: bool = False) -> float:
-        counts = Levels(value)
+    def _counted(self, counts: Levels, *, extreme: bool) -> float:
         below = sum(counts.values)
         cost: float = _COUNTED_NS * below
         below += sum(counts.characters) // _BELOW_CHARACTERS
@@ -108,9 +120,11 @@ class SchemaCost:
         yield from repeat(self._deepest)
 
     def _priced_levels(self) -> list[Price]:
-        states = {frozenset(self._at(self._root).items())}
-        below: dict[_State, set[_State]] = {}
-        met: dict[frozenset[_State], int] = {}
+        root = frozenset(self._at(self._root).items())
+        states = {root}
+        below: dict[State, set[State]] = {}
+        self._places = PricedPlaces(root)
+        met: dict[frozenset[State], int] = {}
         levels, visits = list[Price](), 0
         self._deepest = FREE
         while states and len(levels) < LEVELS_MAX:
@@ -118,42 +132,45 @@ class SchemaCost:
             if again < len(levels):
                 self._deepest = highest(levels[again:])
                 return levels
-            levels.append(highest(map(self._price, states)))
+            prices = {state: self._price(state) for state in states}
+            levels.append(highest(prices.values()))
             if levels[-1].value > _ENDLESS_NS:
                 break
             for state in states - below.keys():
-                below[state] = set(self._below_of(state))
+                members, items = self._below_of(state)
+                below[state] = {each for each in (*members.values(), *items.values()) if each}
+                self._places.add(state, prices[state], members=members, items=items)
             states = {each for state in states for each in below[state]}
             visits += len(states)
             if len(below) > STATES_MAX or visits > VISITS_MAX:
-                raise _refused("leads to too many places")
+                raise refused("leads to too many places")
         if states:
             self._deepest = levels[-1]
         if levels[0].value > _ENDLESS_NS:
-            raise _refused("looks at one place more often than any message may take")
+            raise refused("looks at one place more often than any message may take")
         return levels
 
-    def _price(self, state: _State) -> Price:
+    def _price(self, state: State) -> Price:
         return added(self._node_price(node).times(count) for node, count in state)
 
     def _node_price(self, node: int) -> Price:
         if node not in self._prices:
             found = self._nodes[node]
             price = self._prices[node] = price_of(found, self._patterns)
-            branches = self._opened[node]
             if "propertyNames" in found:
                 names = self._price(frozenset(self._at(found["propertyNames"]).items()))
-                price = added((price, Price(child=names.value + 50, name=names.character)))
+                price = added((price, _of_names(names)))
             if any(name in found for name in _UNEVALUATED):
                 again = (
-                    unevaluated(self._nodes[each]).times(count) for each, count in branches.items()
+                    unevaluated(self._nodes[each]).times(count)
+                    for each, count in self._at(found).items()
                 )
                 price = added((price, *again))
             self._prices[node] = price
         return self._prices[node]
 
-    def _below_of(self, state: Iterable[tuple[int, int]]) -> Iterator[_State]:
-        """What is looked at in each kind of place one level below."""
+    def _below_of(self, state: Iterable[tuple[int, int]]) -> tuple[Below, Below]:
+        """What looks at each member and at each item one level below; None: at any other."""
         members: dict[object, _Looks] = {None: Counter()}
         items: dict[object, _Looks] = {None: Counter()}
         for node, count in state:
@@ -164,57 +181,76 @@ class SchemaCost:
                 members[None].update(self._times(below, count))
             for name, below in _children(found, "prefixItems", _ANY_ITEM):
                 items.setdefault(name, Counter()).update(self._times(below, count))
-        for places in (members, items):
-            anywhere = places[None]
-            for name, looks in places.items():
-                together = looks if name is None else looks + anywhere
-                if together:
-                    yield frozenset(together.items())
+        return _together(members), _together(items)
 
     def _times(self, schema: object, count: int) -> _Looks:
         return Counter({node: looks * count for node, looks in self._at(schema).items()})
 
     def _at(self, schema: object) -> _Looks:
         """All that looks at a place where `schema` does, by references and branches."""
+        return self._looks(schema)[0]
+
+    def _looks(self, schema: object) -> tuple[_Looks, int]:
+        """And the outermost of those being opened that it leads back to, which the engine stops."""
         if not isinstance(schema, dict):
-            return Counter()
+            return Counter(), _NOWHERE
         key = id(schema)
-        if key not in self._opened:
-            self._nodes[key] = schema
-            # One that leads to itself is stopped by the engine.
-            self._opened[key] = Counter({key: 1})
-            looks = Counter({key: 1})
-            # What it has not looked at is found by looking again.
-            times = 2 if any(name in schema for name in _UNEVALUATED) else 1
-            for branch in self._branches(schema):
-                looks.update({at: count * times for at, count in self._at(branch).items()})
-            if sum(looks.values()) > LOOKS_MAX:
-                raise _refused("looks at one place more often than any message may take")
+        if key in self._open:
+            return Counter({key: 1}), self._open[key]
+        if key in self._opened:
+            return self._opened[key], _NOWHERE
+        self._references.must_have_no_id(schema)
+        self._nodes[key] = schema
+        depth = self._open[key] = len(self._open)
+        looks, outermost = Counter({key: 1}), _NOWHERE
+        # What it has not looked at is found by looking again.
+        times = 2 if any(name in schema for name in _UNEVALUATED) else 1
+        for branch in self._branches(schema):
+            found, back = self._looks(branch)
+            looks.update({at: count * times for at, count in found.items()})
+            outermost = min(outermost, back)
+        del self._open[key]
+        self._keep(key, looks, leads_further=outermost < depth)
+        return looks, outermost if outermost < depth else _NOWHERE
+
+    def _keep(self, key: int, looks: _Looks, *, leads_further: bool) -> None:
+        """But for those that, looked at from elsewhere, lead further: to what was stopped here."""
+        total = sum(looks.values())
+        if total > LOOKS_MAX:
+            raise refused("looks at one place more often than any message may take")
+        if not leads_further:
             self._opened[key] = looks
-        return self._opened[key]
+            return
+        self._again += total
+        if self._again > AGAIN_MAX:
+            raise refused("has too many references that lead back to the same place")
 
     def _branches(self, schema: Mapping[str, Any]) -> Iterator[object]:
         for name in _LISTS:
             if isinstance(found := schema.get(name), list):
                 yield from found
         yield from (schema[name] for name in _SINGLES if name in schema)
-        if isinstance(found := schema.get("dependentSchemas"), dict):
-            yield from found.values()
+        for name in _DEPENDENT:
+            if isinstance(found := schema.get(name), dict):
+                yield from found.values()
         if isinstance(reference := schema.get("$ref"), str):
-            yield self._referred(reference)
+            yield self._references.target(reference)
         if any(name in schema for name in _ELSEWHERE):
-            raise _refused("may refer to its parts by $ref alone")
+            raise refused("may refer to its parts by $ref alone")
 
-    def _referred(self, reference: str) -> object:
-        if reference in self._anchors:
-            return self._anchors[reference]
-        if reference != "#" and not reference.startswith("#/"):
-            raise _refused(f"may refer to its own parts alone, not to {reference[:100]}")
-        found: Any = self._root
-        for part in unquote(reference[2:]).split("/") if reference != "#" else ():
-            name = part.replace("~1", "/").replace("~0", "~")
-            found = found[int(name)] if isinstance(found, list) else found[name]
-        return found
+
+def _of_names(names: Price) -> Price:
+    """Of what looks at the names of members, for the value that has them."""
+    return Price(child=names.value + names.text + _NAME_NS, name=names.character)
+
+
+def _together(places: Mapping[object, _Looks]) -> Below:
+    """What looks at one of them and what looks at all of them."""
+    anywhere = places[None]
+    return {
+        name: frozenset((looks if name is None else looks + anywhere).items())
+        for name, looks in places.items()
+    }
 
 
 def _children(
@@ -228,23 +264,3 @@ def _children(
         yield from enumerate(found)
     for name in anywhere:
         yield None, schema.get(name)
-
-
-def _anchors(schema: object) -> dict[str, object]:
-    found: dict[str, object] = {}
-    waiting = [schema]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            if isinstance(name := each.get("$anchor"), str):
-                found[f"#{name}"] = each
-            if each is not schema and isinstance(each.get("$id"), str):
-                raise _refused("may have an $id at its root alone")
-            waiting.extend(each.values())
-        elif isinstance(each, list):
-            waiting.extend(each)
-    return found
-
-
-def _refused(problem: str) -> ValidationFailedError:
-    return ValidationFailedError.of("schema", problem)

@@ -42,6 +42,7 @@ _HARD_FORMATS: Final = frozenset({"idn-hostname", "idn-email", "hostname", "rege
 
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LENGTHS: Final = ("minLength", "maxLength")
+_DEPENDENT: Final = ("dependentRequired", "dependentSchemas", "dependencies")
 _QUOTED: Final = ("const", "enum", "not")
 _MEMBERS: Final = ("properties", "additionalProperties", "unevaluatedProperties", "prefixItems")
 _ITEMS: Final = ("items", "unevaluatedItems")
@@ -114,9 +115,8 @@ def _of_names(schema: Mapping[str, Any]) -> Price:
 
 
 def _dependents(schema: Mapping[str, Any]) -> int:
-    required = _named(schema.get("dependentRequired"))
-    schemas = _named(schema.get("dependentSchemas"))
-    return len(schemas) + sum(1 + len(_listed(each)) for each in required.values())
+    given = [_named(schema.get(name)) for name in _DEPENDENT]
+    return sum(1 + len(_listed(each)) for named in given for each in named.values())
 
 
 def _of_children(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
+from app.schemata.pattern_dialect import Property, ReadablePattern, UnreadError, written_length
+
 # Python's own, by whose reading of a pattern its states are found; there is no other.
 ops: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
@@ -18,6 +20,9 @@ parser: Any = import_module("re._parser")
 # ns for each character: of a pattern with few states, and for each state of one with many.
 FEW_STATES_NS: Final = 4
 EACH_STATE_NS: Final = 14
+# And for each property of characters: the engine has hundreds of states for one.
+PROPERTY_NS: Final = 10
+_PROPERTY_OF_MANY_NS: Final = 70
 # States of an automaton that are few; characters that are told apart, and what a test of one is.
 _STATES_MAX: Final = 2_000
 _CHARACTERS_MAX: Final = 100
@@ -25,15 +30,10 @@ _CHARACTERS_MAX: Final = 100
 MOVES_MAX: Final = 50_000
 # Parts of a pattern, once its repetitions are written out.
 _PARTS_MAX: Final = 5_000
-# A pattern that cannot be read here is taken for one of so many parts.
+# A pattern that cannot be read here is taken for one of at most so many parts.
 _UNREAD_PARTS: Final = 1_000
 
-_CLASS: Final = re.compile(r"\\[pP](\{[^}]*\}|.)")
 _CATEGORIES: Final = "aA0 _é-\n\u0416"
-
-
-class _UnreadError(Exception):
-    """The pattern has parts that are not known here, or too many."""
 
 
 class PatternPrices:
@@ -52,15 +52,16 @@ class PatternPrices:
     def _price(self, pattern: str) -> int:
         automaton = _Automaton()
         try:
-            start, end = automaton.read(_CLASS.sub(r"\\w", pattern))
-        except (_UnreadError, re.error, RecursionError, OverflowError):
-            return EACH_STATE_NS * _UNREAD_PARTS
+            start, end = automaton.read(ReadablePattern(pattern))
+        except (UnreadError, re.error, RecursionError, OverflowError, ValueError):
+            return EACH_STATE_NS * min(_UNREAD_PARTS, written_length(pattern))
         spent = automaton.moves_if_few_states(start, end, self._moves)
         if spent is None:
             self._moves //= 2
-            return EACH_STATE_NS * len(automaton.tests)
+            of_parts = EACH_STATE_NS * len(automaton.tests)
+            return of_parts + _PROPERTY_OF_MANY_NS * automaton.properties
         self._moves -= spent
-        return FEW_STATES_NS
+        return FEW_STATES_NS + PROPERTY_NS * automaton.properties
 
 
 class _Automaton:
@@ -70,15 +71,26 @@ class _Automaton:
         # Of each part the test of a character, and where it leads; None: it leads on without one.
         self.tests: list[Any] = []
         self.ways: list[list[int]] = []
+        # How many tests ask for properties of characters.
+        self.properties = 0
         self._characters: set[str] = set(_CATEGORIES)
+        self._flags = re.DOTALL | re.ASCII
         self._begins_anywhere = True
         # Whether a text is looked at no further once the last part is reached.
         self._ends_anywhere = True
 
-    def read(self, pattern: str) -> tuple[int, int]:
-        """Its first part and its last one; _UnreadError, re.error."""
-        start, items = self._part(), list(parser.parse(pattern))
-        self._begins_anywhere = not items or items[0] not in _BEGINNINGS
+    def read(self, pattern: ReadablePattern) -> tuple[int, int]:
+        """Its first part and its last one; UnreadError, re.error."""
+        self._pattern = pattern
+        self._characters.update(pattern.told_apart())
+        parsed = parser.parse(pattern.text)
+        flags = parsed.state.flags & ~re.UNICODE
+        if flags & ~_FLAGS or (flags & re.IGNORECASE and not _is_simple(pattern.text)):
+            raise UnreadError
+        self._flags |= flags
+        start, items = self._part(), list(parsed)
+        is_held = items and items[0] in _BEGINNINGS and not flags & re.MULTILINE
+        self._begins_anywhere = not is_held
         return start, self._sequence(items, start)
 
     def moves_if_few_states(self, start: int, end: int, moves_max: int) -> int | None:
@@ -117,7 +129,7 @@ class _Automaton:
 
     def _part(self, test: Any = None) -> int:  # noqa: ANN401 - a function or None
         if len(self.tests) == _PARTS_MAX:
-            raise _UnreadError
+            raise UnreadError
         self.tests.append(test)
         self.ways.append([])
         return len(self.tests) - 1
@@ -129,6 +141,9 @@ class _Automaton:
 
     def _item(self, kind: Any, given: Any, at: int) -> int:  # noqa: ANN401 - the parser's
         if kind is ops.SUBPATTERN:
+            if given[1] or given[2]:
+                # Flags for a part of the pattern.
+                raise UnreadError
             return self._sequence(given[3], at)
         if kind is ops.BRANCH:
             return self._joined([self._sequence(each, at) for each in given[1]])
@@ -167,50 +182,70 @@ class _Automaton:
         return joined
 
     def _test(self, kind: Any, given: Any) -> Any:  # noqa: ANN401 - the parser's
-        self._characters.update(_named(kind, given))
-        text = _written(kind, given)
-        if text is None:
-            raise _UnreadError
-        return re.compile(text, re.DOTALL).match
+        if kind is ops.ANY:
+            return re.compile(".", self._flags).match
+        items = list(_members(kind, given))
+        is_outside = (ops.NEGATE, None) in items
+        properties, text = list[Property](), ""
+        for each in items:
+            found = self._pattern.of_mark(each[1]) if each[0] is ops.LITERAL else None
+            if found is not None:
+                properties.append(found)
+            else:
+                self._characters.update(_named(*each))
+                text += _written(*each)
+        self.properties += bool(properties)
+        others = re.compile(f"[{text}]", self._flags).match if text else None
+        if not properties and not is_outside:
+            return others
+
+        def is_met(character: str) -> bool:
+            is_in = any(each.has(character) for each in properties)
+            return (is_in or bool(others and others(character))) is not is_outside
+
+        return is_met
+
+
+def _is_simple(text: str) -> bool:
+    """Whether it can be said of its characters which are the same but for their case."""
+    return text.isascii() and "\\u" not in text.lower()
+
+
+def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the parser's
+    """What the test of a character is made of."""
+    if kind is ops.IN:
+        return list(given)
+    if kind is ops.NOT_LITERAL:
+        return [(ops.NEGATE, None), (ops.LITERAL, given)]
+    return [(kind, given)]
 
 
 def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser's
     """The characters at which the test of a character may change."""
-    if kind in {ops.LITERAL, ops.NOT_LITERAL}:
+    if kind is ops.LITERAL:
         yield chr(given)
     elif kind is ops.RANGE:
         yield from map(chr, given)
-    elif kind is ops.IN:
-        for each in given:
-            yield from _named(*each)
 
 
-def _written(kind: Any, given: Any) -> str | None:  # noqa: ANN401 - the parser's
-    """The test of a character as a pattern; None: it is none."""
-    if kind is ops.ANY:
-        return "."
-    if kind is ops.IN:
-        parts = [_member(*each) for each in given]
-        return None if None in parts else f"[{''.join(filter(None, parts))}]"
-    if kind is ops.LITERAL:
-        return re.escape(chr(given))
-    return f"[^{_escaped(given)}]" if kind is ops.NOT_LITERAL else None
-
-
-def _member(kind: Any, given: Any) -> str | None:  # noqa: ANN401 - the parser's
+def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser's
+    """As a part of a class of characters; UnreadError if it is none."""
     if kind is ops.NEGATE:
-        return "^"
+        return ""
     if kind is ops.LITERAL:
         return _escaped(given)
     if kind is ops.RANGE:
         return f"{_escaped(given[0])}-{_escaped(given[1])}"
-    return _CATEGORY.get(given) if kind is ops.CATEGORY else None
+    if kind is not ops.CATEGORY or given not in _CATEGORY:
+        raise UnreadError
+    return _CATEGORY[given]
 
 
 def _escaped(code: int) -> str:
     return f"\\U{code:08x}"
 
 
+_FLAGS: Final = re.IGNORECASE | re.DOTALL | re.MULTILINE
 _BEGINNINGS: Final = ((ops.AT, ops.AT_BEGINNING), (ops.AT, ops.AT_BEGINNING_STRING))
 _CATEGORY: Final = {
     ops.CATEGORY_DIGIT: r"\d",

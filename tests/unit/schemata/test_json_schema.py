@@ -70,6 +70,15 @@ def test_formats_are_checked() -> None:
         ('{"$ref": "#/x/1", "x": [7]}', ""),
         ('{"$dynamicRef": "#"}', "by $ref alone"),
         ('{"$defs": {"a": {"$id": "http://h/a"}}}', "$id at its root"),
+        ('{"$ref": "#/const", "const": {"$id": "http://h/a"}}', "$id at its root"),
+        ('{"$ref": "#/const/a", "const": {"$id": "http://h/a", "a": {}}}', "$id at its root"),
+        ('{"$id": "http://h/a", "$ref": "b"}', "Retrieval is disabled"),
+        ('{"$ref": "#/x", "x": {"$ref": ""}}', "to # instead"),
+        ('{"$ref": "https://json-schema.org/draft/2020-12/schema"}', "to its own parts alone"),
+        (
+            '{"$ref": "#x", "$defs": {"a": {"$dynamicAnchor": "x"}, "b": {"$anchor": "x"}}}',
+            "several anchors of the name x",
+        ),
     ],
 )
 def test_what_is_no_schema_or_leads_elsewhere_is_refused(schema: str, says: str) -> None:
@@ -109,3 +118,54 @@ def test_a_message_that_a_schema_would_look_at_forever_is_refused_at_once() -> N
 )
 def test_schemas_of_trees_take_messages_of_any_depth(schema: dict[str, Any]) -> None:
     assert problems(schema, nested(200)) == []
+
+
+@pytest.mark.parametrize(
+    "base", [{}, {"$id": "https://h/s.json"}, {"$id": "s.json#"}, {"$id": "urn:a:b"}]
+)
+@pytest.mark.parametrize("name", ["examples", "const", "enum", "default"])
+def test_what_is_in_a_value_is_no_part_of_a_schema(base: dict[str, Any], name: str) -> None:
+    value = {"$id": "http://h/b", "$anchor": "x"}
+    given = {"not": {"required": ["z"], name: value if name in {"const", "default"} else [value]}}
+    schema = base | given | {"$defs": {"a": {"$anchor": "x", "required": ["a"]}}, "$ref": "#x"}
+    assert problems(schema, {"a": 1}) == []
+    assert len(problems(schema, {})) == 1
+
+
+@pytest.mark.parametrize(
+    ("base", "reference"),
+    [
+        ("https://h/s.json", "https://h/s.json#/$defs/a"),
+        ("https://h/s.json", "s.json#/$defs/a"),
+        ("https://h/s.json", "/s.json#x"),
+        ("https://h/s.json#", "s.json#x"),
+        ("s.json", "s.json#/$defs/a"),
+        ("urn:a:b", "urn:a:b#x"),
+        ("https://json-schema.org/draft/2020-12/schema", "#x"),
+    ],
+)
+def test_a_reference_may_name_the_schema_itself(base: str, reference: str) -> None:
+    part = {"$anchor": "x", "type": "string"}
+    schema = {"$id": base, "$defs": {"a": part}, "properties": {"n": {"$ref": reference}}}
+    assert problems(schema, {"n": "a"}) == []
+    assert [path for path, _ in problems(schema, {"n": 1})] == ["n"]
+
+
+@pytest.mark.parametrize("reference", ["", "#", "https://h/s.json", "s.json", "s.json#"])
+def test_a_reference_may_be_to_the_whole_schema(reference: str) -> None:
+    below = {"n": {"$ref": reference}}
+    schema = {"$id": "https://h/s.json", "type": "object", "properties": below}
+    assert problems(schema, nested(20)) == []
+    assert [path for path, _ in problems(schema, {"n": {"n": 1}})] == ["n.n"]
+
+
+def test_names_of_which_several_parts_have_one_as_anchors_may_be_left_unused() -> None:
+    schema = {"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}
+    assert problems(schema, 1) == []
+
+
+def test_what_refers_to_each_other_in_too_many_ways_is_refused() -> None:
+    every = {"allOf": [{"$ref": f"#/$defs/a{n}"} for n in range(30)]}
+    schema = {"$defs": {f"a{n}": every for n in range(30)}, "$ref": "#/$defs/a0"}
+    with pytest.raises(ValidationFailedError, match="lead back to the same place"):
+        JsonSchema(json.dumps(schema))

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
 from app.schemata.json_schema import JsonSchema
-from app.schemata.patterns import EACH_STATE_NS, FEW_STATES_NS, PatternPrices
+from app.schemata.patterns import EACH_STATE_NS, FEW_STATES_NS, PROPERTY_NS, PatternPrices
 
 # A plain message of 1 KB and its schema cost about 20 µs: 500 of them are 10 ms. The rest is for a
 # busy machine, where what is long pays more for the caches than what is short.
@@ -224,8 +224,11 @@ def test_usual_messages_of_any_size_are_held_against_usual_schemas(size: int) ->
         r"^[^@\s]+@[^@\s]+\.[a-z]{2,}$",
         r"^https?://[\w.-]+(/[\w./?%&=-]*)?$",
         r"^(\+\d{1,3})?[ -]?(\(?\d{1,4}\)?[ -]?){2,5}$",
-        r"^\p{L}{1,50}$",
         "^.{1,200}$",
+        r"^(?<year>\d{4})-(?<month>\d{2})$",
+        r"^[\cA-\cZ\u{1F600}-\u{1F64F}]+\x{41}\u0042$",
+        r"^\\p{2}$",
+        "(?i)^[a-z]+@[a-z]+$",
     ],
 )
 def test_patterns_with_few_states_cost_little(pattern: str) -> None:
@@ -237,3 +240,112 @@ def test_patterns_with_few_states_cost_little(pattern: str) -> None:
 )
 def test_patterns_with_very_many_states_cost_what_all_their_parts_do(pattern: str) -> None:
     assert PatternPrices().of(pattern) > 20 * EACH_STATE_NS
+
+
+@pytest.mark.parametrize(
+    ("pattern", "properties"),
+    [
+        (r"^\p{L}{1,50}$", 50),
+        (r"^[\p{L}\p{Nd} ]{1,20}$", 20),
+        (r"\P{Letter}x", 1),
+        (r"[^\pL]x", 1),
+    ],
+)
+def test_properties_of_characters_cost_more_each(pattern: str, properties: int) -> None:
+    assert PatternPrices().of(pattern) == FEW_STATES_NS + PROPERTY_NS * properties
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"[^,]*,\P{L}{20}c",
+        r".*\p{Lu}.{20}z",
+        "(?i)[ab]*A[AB]{20}c",
+        "[ab]*(?i:A)[ab]{20}c",
+        r"[^x]*[éx]\W{20}c",
+    ],
+)
+def test_what_only_the_engine_reads_so_costs_what_all_its_parts_do(pattern: str) -> None:
+    assert PatternPrices().of(pattern) > 20 * EACH_STATE_NS
+
+
+def test_a_pattern_that_is_not_read_costs_what_its_length_does() -> None:
+    assert PatternPrices().of(r"^\p{Greek}+$") < 20 * EACH_STATE_NS
+
+
+def is_too_much(schema: Mapping[str, Any], value: object) -> bool:
+    body = orjson.dumps(value)
+    problems = JsonSchema(json.dumps(schema)).problems(value, body)
+    return any(each.message.startswith("takes more work") for each in problems)
+
+
+def members(**given: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"properties": given}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        members(date={"pattern": r"^(?<y>\d{4})-(?<m>\d{2})$"}),
+        members(date={"not": {"pattern": "foo.{0,20}bar"}}, text={"type": "string"}),
+        members(date={"not": {"pattern": ".*a.{30}z"}}, lines=items({"type": "string"})),
+        {"prefixItems": [{"not": {"pattern": "foo.{0,20}bar"}}], "$ref": "#/$defs/a"}
+        | {"$defs": {"a": members(date={"not": {"pattern": "foo.{0,20}bar"}})}},
+    ],
+    ids=["a named group", "a slow pattern", "a slower one", "by a reference"],
+)
+def test_a_slow_pattern_of_one_member_is_not_paid_for_by_the_others(
+    schema: Mapping[str, Any],
+) -> None:
+    value = {"date": "2024-01", "text": "x" * 12_000, "lines": ["a"] * 1_000}
+    assert not is_too_much(schema, value)
+
+
+@pytest.mark.parametrize("value", [{"text": "ab" * 10_000}, {"lines": [{"text": "ab" * 10_000}]}])
+def test_a_slow_pattern_is_paid_for_where_it_is(value: object) -> None:
+    slow = {"not": {"pattern": "foo.{0,20}bar"}}
+    assert is_too_much(members(text=slow, lines=items(members(text=slow))), value)
+
+
+def test_members_that_must_all_differ_are_paid_for_place_by_place() -> None:
+    value = [[[["a"] * 30] * 30] * 3]
+    assert not is_too_much({"items": {"type": "array"}}, value)
+    assert is_too_much({"uniqueItems": True, "items": {"$ref": "#"}}, [value] * 40)
+
+
+BOUNDS: Final = {"allOf": [{"minLength": 0, "maxLength": 9}] * 3_000}
+
+
+def test_references_that_lead_back_to_each_other_are_paid_for_from_each_of_them() -> None:
+    defs = {
+        "a": {"allOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/d"}]},
+        "b": {"allOf": [{"$ref": "#/$defs/a"}]},
+        "d": BOUNDS,
+    }
+    below = members(x={"$ref": "#/$defs/a"}, l=items({"$ref": "#/$defs/b"}))
+    schema = {"$defs": defs, **below}
+    assert is_too_much(schema, {"l": ["a"] * 50_000})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"examples": [{"$anchor": "x"}], "$defs": {"a": {"$anchor": "x", **BOUNDS}}},
+        {"$defs": {"a": {"$anchor": "x", **BOUNDS}}, "default": {"$anchor": "x"}},
+        {"$defs": {"a": {"$dynamicAnchor": "x", **BOUNDS}}},
+    ],
+    ids=["examples", "default", "a dynamic anchor"],
+)
+def test_what_an_anchor_names_is_paid_for(schema: Mapping[str, Any]) -> None:
+    assert is_too_much({**schema, "items": {"$ref": "#x"}}, ["a"] * 50_000)
+
+
+def test_what_is_asked_of_names_is_paid_for() -> None:
+    names = {"allOf": [{"format": "date", "pattern": "^a"}] * 100, "minLength": 0}
+    value = {f"{n}": 0 for n in range(600)}
+    assert is_too_much({"propertyNames": {"not": names}}, value)
+
+
+def test_dependencies_as_of_old_are_paid_for() -> None:
+    schema = items({"dependencies": {"a": {"required": [f"p{n}" for n in range(1_000)]}}})
+    assert is_too_much(schema, [{"a": 1}] * 20_000)

@@ -1,0 +1,116 @@
+"""Patterns of JSON Schemas as Python's parser reads them: what ECMA-262 writes in another way."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+# What stands for a property of characters: no pattern has a half of a surrogate pair.
+_MARKS_BEGIN: Final = 0xD800
+_PROPERTIES_MAX: Final = 20
+
+# A whole escape, so that what stands behind an escaped backslash is none; or a group's name.
+_WRITTEN: Final = re.compile(
+    r"\\(?:(?P<is>[pP])(?:\{(?P<property>[^}]*)\}|(?P<short>.))"
+    r"|[uxU]\{(?P<code>[0-9A-Fa-f]{1,8})\}|c(?P<control>[A-Za-z])|(?P<end>z)|.)"
+    r"|(?P<name>\(\?<(?![=!]))",
+    re.DOTALL,
+)
+_LONG: Final = {
+    "letter": "L",
+    "uppercaseletter": "Lu",
+    "lowercaseletter": "Ll",
+    "titlecaseletter": "Lt",
+    "modifierletter": "Lm",
+    "otherletter": "Lo",
+    "mark": "M",
+    "combiningmark": "M",
+    "nonspacingmark": "Mn",
+    "spacingmark": "Mc",
+    "enclosingmark": "Me",
+    "number": "N",
+    "decimalnumber": "Nd",
+    "digit": "Nd",
+    "letternumber": "Nl",
+    "othernumber": "No",
+    "punctuation": "P",
+    "symbol": "S",
+    "separator": "Z",
+    "spaceseparator": "Zs",
+    "other": "C",
+    "control": "Cc",
+}
+# A character of each category.
+_EACH: Final = {unicodedata.category(each): each for each in map(chr, range(0xD7FF, 0, -1))}
+
+
+class UnreadError(Exception):
+    """The pattern has parts that are not known here, or too many."""
+
+
+class Property:
+    """A general category of characters, as `L` or `Nd`, or all characters outside it."""
+
+    def __init__(self, name: str, *, is_outside: bool) -> None:
+        """UnreadError: it is another property, as a script."""
+        short = re.sub(r"^(gc|general_?category)=", "", name, flags=re.IGNORECASE)
+        self._category = _LONG.get(re.sub(r"[ _-]", "", short).lower(), short)
+        self._is_outside = is_outside
+        if not any(each.startswith(self._category) for each in _EACH) or not short:
+            raise UnreadError
+
+    def has(self, character: str) -> bool:
+        """Whether the character has it."""
+        is_inside = unicodedata.category(character).startswith(self._category)
+        return is_inside is not self._is_outside
+
+
+class ReadablePattern:
+    """A pattern that Python's parser reads, and the properties that stand in it by marks."""
+
+    def __init__(self, pattern: str) -> None:
+        """UnreadError for properties that are not known."""
+        self._properties: dict[tuple[str, bool], tuple[int, Property]] = {}
+        self.text = _WRITTEN.sub(self._readable, pattern)
+        self._by_mark = dict(self._properties.values())
+
+    def of_mark(self, code: int) -> Property | None:
+        """The property for which the character of that code stands."""
+        return self._by_mark.get(code)
+
+    def told_apart(self) -> Iterable[str]:
+        """A character of each kind that the properties tell apart."""
+        each = self._by_mark.values()
+        return {tuple(one.has(at) for one in each): at for at in _EACH.values()}.values()
+
+    def _readable(self, found: re.Match[str]) -> str:
+        if found["name"]:
+            return "(?P<"
+        if found["is"]:
+            return self._mark(found["property"] or found["short"], is_outside=found["is"] == "P")
+        if found["code"]:
+            return f"\\U{int(found['code'], 16):08x}"
+        if found["control"]:
+            return f"\\x{ord(found['control']) % 32:02x}"
+        return r"\Z" if found["end"] else found[0]
+
+    def _mark(self, name: str, *, is_outside: bool) -> str:
+        if (name, is_outside) not in self._properties:
+            if len(self._properties) == _PROPERTIES_MAX:
+                raise UnreadError
+            code = _MARKS_BEGIN + len(self._properties)
+            self._properties[name, is_outside] = code, Property(name, is_outside=is_outside)
+        return chr(self._properties[name, is_outside][0])
+
+
+def written_length(pattern: str) -> int:
+    """At most how long it is when all its repetitions are written out."""
+    length = len(pattern)
+    for counted in _counts(pattern):
+        length *= max(counted, 1)
+    return length
+
+
+def _counts(pattern: str) -> Iterator[int]:
+    for found in re.finditer(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", pattern):
+        yield int(found[2] or found[1])
