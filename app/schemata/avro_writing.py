@@ -8,30 +8,40 @@ members that are no fields are passed over, as in Hermes. Decimals are numbers, 
 
 import struct
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from app.schemata.avro_decimals import limit_of, unscaled
+from app.schemata.avro_shapes import kinds_of, looks_at
 from app.schemata.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemata.problems import MismatchError
 
 # Steps of work that a message may take, of about 350 ns: so many, and so many for each byte of it.
 # Unions in unions could be tried forever, and defaults make a large message of a small one.
-STEPS_MAX: Final = 28_000
-STEPS_PER_BYTE: Final = 0.5
-# Of each type that is tried; of places above it that are copied to say what is wrong, in one step.
-_TRY_STEPS: Final = 4
+STEPS_MAX: Final = 80_000
+STEPS_PER_BYTE: Final = 1.1
+# Of a default, which is written once.
+_DEFAULT_STEPS_MAX: Final = 28_000
+# Of each type that is tried in vain; of places above it that are copied to say what is wrong, in
+# one step.
+_TRY_STEPS: Final = 10
 _PLACES_PER_STEP: Final = 16
-_DECIMAL_STEPS: Final = 15
-_DIGITS_PER_STEP: Final = 3
-# Bytes of texts, and of defaults, in one step: these make a message longer than it was.
+# Of each field, there or not, and of each member. An object has few members where the fields are
+# more than so many times as many.
+_FIELD_STEPS: Final = 0.3
+_MEMBER_STEPS: Final = 2
+_FEW: Final = 4
+# Bytes of texts, and of defaults, in one step: these make a message longer than it was. Defaults of
+# so few bytes are in the steps of their fields.
 _BYTES_PER_STEP: Final = 1_024
-_DEFAULT_BYTES_PER_STEP: Final = 64
+_DEFAULT_BYTES_PER_STEP: Final = 16
+_DEFAULT_BYTES_FREE: Final = 4
 _EXHAUSTED: Final = (
     "takes more work than a message of its size may to be written as Avro: name the types of unions"
     " (avro/json), and leave out fewer fields"
 )
 
 _INT_BITS: Final = {"int": 31, "long": 63}
+_NUMBERS: Final = (int, float)
 _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
 
@@ -50,7 +60,7 @@ class _Walk:
         self.left = steps
         self.wrapped = wrapped
 
-    def spend(self, steps: int) -> None:
+    def spend(self, steps: float) -> None:
         """Take work off what is left; _ExhaustedError."""
         self.left -= steps
         if self.left < 0:
@@ -61,6 +71,9 @@ class _Walk:
 
     def number(self, value: int) -> None:
         """An int or long: zigzag, seven bits a byte."""
+        if 0 <= value < 64:  # noqa: PLR2004 - one byte
+            self.out.append(value << 1)
+            return
         left = (value << 1) ^ (value >> 63)
         while left > 0x7F:  # noqa: PLR2004 - seven bits
             self.out.append((left & 0x7F) | 0x80)
@@ -73,6 +86,9 @@ class _Walk:
 
 
 _Write = Callable[[Any, _Walk], None]
+# One type of a union: its place, a look at a value that tells whether it may be of it, and the
+# steps of that.
+_Choice = tuple[int, Callable[[Any], bool] | None, float]
 
 
 class AvroWriter:
@@ -130,36 +146,25 @@ class AvroWriter:
 
     def _record(self, kind: Mapping[str, Any]) -> _Write:
         fields = [(each["name"], self._writer(each["type"]), each) for each in kind["fields"]]
-        defaults: dict[str, bytes] = {}
-        steps = sum(_steps(write_field) for _, write_field, _ in fields)
-        name = kind["name"]
+        name, count = kind["name"], len(fields)
+        defaults = _Defaults(fields)
 
         def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
             if not isinstance(value, dict):
                 raise walk.mismatch(f"must be an object ({name})")
-            walk.spend(steps)
-            for field, write_field, said in fields:
-                walk.path.append(field)
+            if len(value) * _FEW < count and defaults.suffice(value):
+                defaults.around(value, walk)
+                return
+            walk.spend(_FIELD_STEPS * count + _MEMBER_STEPS * min(len(value), count))
+            for field, write_field, _ in fields:
                 if field in value:
+                    walk.path.append(field)
                     write_field(value[field], walk)
-                elif "default" in said:
-                    if field not in defaults:
-                        defaults[field] = self._default(said, write_field)
-                    walk.spend(len(defaults[field]) // _DEFAULT_BYTES_PER_STEP)
-                    walk.out += defaults[field]
+                    walk.path.pop()
                 else:
-                    raise walk.mismatch("is missing")
-                walk.path.pop()
+                    defaults.write(field, walk)
 
         return write
-
-    @staticmethod
-    def _default(field: Mapping[str, Any], write: _Write) -> bytes:
-        # Defaults are never wrapped: they are values of the first type of a union, or of another.
-        walk = _Walk(wrapped=False, steps=STEPS_MAX)
-        walk.path.append(field["name"])
-        write(field["default"], walk)
-        return bytes(walk.out)
 
     def _array(self, kind: Mapping[str, Any]) -> _Write:
         write_item = self._writer(kind["items"])
@@ -200,25 +205,103 @@ class AvroWriter:
 
     def _union(self, kind: list[AvroType]) -> _Write:
         names = [self._schema.name_of(each) for each in kind]
-        return _Union(names, [self._writer(each) for each in kind])
+        return _Union(names, [self._writer(each) for each in kind], self._choices(kind))
+
+    def _choices(self, kind: list[AvroType]) -> Mapping[type, list[_Choice]]:
+        """The types of a union that a value of JSON may be of, by its kind."""
+        choices: dict[type, list[_Choice]] = {}
+        for index, (may_be, steps) in enumerate(looks_at(self._schema, kind)):
+            for known in kinds_of(self._schema, kind[index]):
+                choices.setdefault(known, []).append((index, may_be, steps))
+        return choices
+
+
+class _Defaults:
+    """What is written of the fields of a record that an object does not have."""
+
+    __slots__ = ("_fields", "_joined", "_known", "_needed", "_places", "_starts", "_tried")
+
+    def __init__(self, fields: list[tuple[str, _Write, Mapping[str, Any]]]) -> None:
+        self._fields = fields
+        self._places = {field: place for place, (field, _, _) in enumerate(fields)}
+        self._needed = frozenset(field for field, _, said in fields if "default" not in said)
+        self._known: dict[str, bytes] = {}
+        self._joined = b""
+        self._starts: list[int] = []
+        self._tried = False
+
+    def write(self, field: str, walk: _Walk) -> None:
+        """The default of one; MismatchError, _ExhaustedError."""
+        if field not in self._known:
+            if field in self._needed:
+                walk.path.append(field)
+                raise walk.mismatch("is missing")
+            self._known[field] = self._made(field)
+        found = self._known[field]
+        if len(found) > _DEFAULT_BYTES_FREE:
+            walk.spend(len(found) / _DEFAULT_BYTES_PER_STEP)
+        walk.out += found
+
+    def suffice(self, value: Mapping[str, Any]) -> bool:
+        """Whether all that the object does not have is known, and can be copied."""
+        if not self._tried:
+            self._tried = True
+            self._join()
+        return bool(self._starts) and value.keys() >= self._needed
+
+    def around(self, value: Mapping[str, Any], walk: _Walk) -> None:
+        """The whole record, of an object with few members: the defaults between them at once."""
+        joined, starts, at = self._joined, self._starts, 0
+        walk.spend(_MEMBER_STEPS * len(value) + len(joined) / _DEFAULT_BYTES_PER_STEP)
+        for place in sorted(self._places[each] for each in value if each in self._places):
+            field, write_field, _ = self._fields[place]
+            walk.out += joined[starts[at] : starts[place]]
+            walk.path.append(field)
+            write_field(value[field], walk)
+            walk.path.pop()
+            at = place + 1
+        walk.out += joined[starts[at] :]
+
+    def _join(self) -> None:
+        found, starts = bytearray(), [0]
+        try:
+            for field, _, _ in self._fields:
+                found += b"" if field in self._needed else self._made(field)
+                starts.append(len(found))
+        except (MismatchError, _ExhaustedError, RecursionError):
+            # One of them may not be needed: they are written one by one.
+            return
+        self._joined, self._starts = bytes(found), starts
+
+    def _made(self, field: str) -> bytes:
+        # Defaults are never wrapped: they are values of the first type of a union, or of another.
+        _, write, said = self._fields[self._places[field]]
+        walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
+        walk.path.append(field)
+        write(said["default"], walk)
+        return bytes(walk.out)
 
 
 class _Union:
     """Writes a value by one of several types."""
 
-    __slots__ = ("_branches", "_choices", "_names", "_null", "_one", "_problem")
+    __slots__ = ("_branches", "_choices", "_names", "_null", "_one", "_prefixes", "_problem")
 
-    def __init__(self, names: list[str], branches: list[_Write]) -> None:
+    def __init__(
+        self, names: list[str], branches: list[_Write], choices: Mapping[type, list[_Choice]]
+    ) -> None:
         self._names = names
         self._problem = f"must be one of {', '.join(names)}"
         self._branches = branches
+        self._prefixes = [_number(index) for index in range(len(names))]
+        self._choices = choices
         self._null = names.index("null") if "null" in names else None
-        self._choices = [index for index, name in enumerate(names) if name != "null"]
-        self._one = self._choices[0] if len(self._choices) == 1 else None
+        others = [index for index, name in enumerate(names) if name != "null"]
+        self._one = others[0] if len(others) == 1 else None
 
     def __call__(self, value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
         if value is None and self._null is not None:
-            walk.number(self._null)
+            walk.out += self._prefixes[self._null]
         elif walk.wrapped:
             index, inner = _unwrapped(value, self._names, walk)
             walk.path.append(self._names[index])
@@ -226,24 +309,40 @@ class _Union:
             walk.path.pop()
         elif self._one is not None and value is not None:
             # What is wrong with it can be said exactly.
-            self._write(self._one, value, walk)
+            walk.out += self._prefixes[self._one]
+            self._branches[self._one](value, walk)
         else:
             self._try(value, walk)
 
     def _write(self, index: int, value: object, walk: _Walk) -> None:
-        walk.number(index)
+        walk.out += self._prefixes[index]
         self._branches[index](value, walk)
 
     def _try(self, value: object, walk: _Walk) -> None:
         start, depth = len(walk.out), len(walk.path)
-        for index in self._choices:
-            walk.spend(_TRY_STEPS + depth // _PLACES_PER_STEP)
+        looked = 0.0
+        for index, may_be, steps in self._choices.get(type(value), ()):
+            looked += steps
+            if may_be is not None and not may_be(value):
+                continue
+            if looked:
+                walk.spend(looked)
+                looked = 0.0
             try:
-                return self._write(index, value, walk)
+                walk.out += self._prefixes[index]
+                return self._branches[index](value, walk)
             except MismatchError:
+                walk.spend(_TRY_STEPS + depth / _PLACES_PER_STEP)
                 del walk.out[start:]
                 del walk.path[depth:]
+        walk.spend(looked)
         raise walk.mismatch(self._problem)
+
+
+def _number(value: int) -> bytes:
+    walk = _Walk(wrapped=False, steps=0)
+    walk.number(value)
+    return bytes(walk.out)
 
 
 def _steps(write: _Write) -> int:
@@ -285,7 +384,7 @@ def _real(kind: str) -> _Write:
     form = _FLOATS[kind]
 
     def write(value: object, walk: _Walk) -> None:
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if not isinstance(value, _NUMBERS) or isinstance(value, bool):
             raise walk.mismatch(f"must be a number ({kind})")
         try:
             walk.out += form.pack(value)
@@ -335,18 +434,18 @@ def _bytes(size: int | None) -> _Write:
 def _decimal(kind: Mapping[str, Any]) -> _Write:
     precision, scale = decimal_of(kind) or (0, 0)
     size: int | None = kind.get("size")
+    limit = limit_of(precision)
     said = f"must be a number of at most {precision} digits, {scale} of them behind the point"
 
     def write(value: object, walk: _Walk) -> None:
-        length = len(value) if isinstance(value, str) else 0
-        walk.spend(_DECIMAL_STEPS + length // _DIGITS_PER_STEP)
-        unscaled = _unscaled(value, scale)
-        if unscaled is None or abs(unscaled) >= 10**precision:
+        number, steps = unscaled(value, scale)
+        walk.spend(steps)
+        if number is None or abs(number) >= limit:
             raise walk.mismatch(said)
-        length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+        length = (number if number >= 0 else ~number).bit_length() // 8 + 1
         if size is not None and length > size:
             raise walk.mismatch(said)
-        found = unscaled.to_bytes(length if size is None else size, signed=True)
+        found = number.to_bytes(length if size is None else size, signed=True)
         if size is None:
             walk.sized(found)
         else:
@@ -354,31 +453,6 @@ def _decimal(kind: Mapping[str, Any]) -> _Write:
 
     return write
 
-
-def _unscaled(value: object, scale: int) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        # A float by its shortest text: 1.1 is 1.1.
-        number = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    sign, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int) or abs(exponent) > _DIGITS_MAX or len(digits) > _DIGITS_MAX:
-        return None
-    found = int("".join(map(str, digits)))
-    shift = exponent + scale
-    if shift < 0:
-        found, rest = divmod(found, 10**-shift)
-        if rest:
-            return None
-    else:
-        found *= int(10**shift)
-    return -found if sign else found
-
-
-# Of a decimal, in all: more is no number anybody counts in.
-_DIGITS_MAX: Final = 1_000
 
 _PRIMITIVES: Final[Mapping[str, _Write]] = {
     "null": _null,

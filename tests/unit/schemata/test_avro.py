@@ -239,6 +239,6 @@ def test_json_that_fits_many_types_many_levels_deep_ends() -> None:
     branches = {"type": "record", "name": "A", "fields": fields}
     value: dict[str, Any] = {}
     for _ in range(60):
-        value = {"n": value}
+        value = {"n": value, "a": 1, "b": 1}
     with pytest.raises(MismatchError, match="takes more work"):
         written(branches, value)

@@ -1,0 +1,63 @@
+"""Decimals of Avro: the whole number that one is, of a number or a text of JSON."""
+
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+# Of a decimal, in all, and behind its point: more is no number anybody counts in.
+DIGITS_MAX: Final = 1_000
+# Digits before the point, zeros of an exponent, and digits behind the point.
+LIMIT_MAX: Final = 3 * DIGITS_MAX
+# Steps of work (avro_writing.py): of any decimal, of texts and floats, and of digits in one step.
+_STEPS: Final = 0.5
+_TEXT_STEPS: Final = 2
+_DIGITS_PER_STEP: Final = 8
+_PLACES_PER_STEP: Final = 32
+# Of one that is not plain digits with a point.
+_ODD_STEPS: Final = 4
+_ODD_DIGITS_PER_STEP: Final = 3
+_KINDS: Final = (int, float, str)
+
+
+def limit_of(precision: int) -> int:
+    """What the unscaled number must be smaller than, at least where it can be larger."""
+    return int(10 ** min(precision, LIMIT_MAX))
+
+
+def unscaled(value: object, scale: int) -> tuple[int | None, float]:
+    """`value` times 10 to the power of `scale`, None if it is no such whole number.
+
+    And the steps of work that this takes.
+    """
+    if isinstance(value, bool) or not isinstance(value, _KINDS) or scale > DIGITS_MAX:
+        return None, _STEPS
+    steps = _STEPS + scale // _PLACES_PER_STEP
+    if isinstance(value, int):
+        return value * 10**scale, steps
+    # A float by its shortest text: 1.1 is 1.1.
+    text = value if isinstance(value, str) else repr(value)
+    whole, _, fraction = text.partition(".")
+    fraction = fraction.rstrip("0")
+    length, more = len(text), scale - len(fraction)
+    steps += _TEXT_STEPS + length // _DIGITS_PER_STEP
+    if more >= 0 and length <= DIGITS_MAX and (whole.removeprefix("-") + fraction).isdecimal():
+        return int(whole + fraction) * 10**more, steps
+    return _odd(text, scale), steps + _ODD_STEPS + length // _ODD_DIGITS_PER_STEP
+
+
+def _odd(text: str, scale: int) -> int | None:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or abs(exponent) > DIGITS_MAX or len(digits) > DIGITS_MAX:
+        return None
+    found = int("".join(map(str, digits)))
+    shift = exponent + scale
+    if shift < 0:
+        found, rest = divmod(found, 10**-shift)
+        if rest:
+            return None
+    else:
+        found *= int(10**shift)
+    return -found if sign else found
