@@ -105,7 +105,7 @@ def test_a_check_says_where_acknowledged_messages_can_be_lost(
     parts = json.loads(capsys.readouterr().out)["parts"]
     said = [each["problem"] for each in parts if each["name"] == "durability"]
     assert said[0].startswith("ANGELIA_REPLICATION_FACTOR is 1")
-    assert said[1].startswith("which topics have ack LEADER is not known")
+    assert said[1].startswith("which topics there are is not known")
     assert said[2].startswith("how many replicas topics have is not known")
 
 
