@@ -1,7 +1,10 @@
 """Fixtures for all tests: the real servers."""
 
 import gc
+from collections.abc import Iterator
 
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
@@ -23,3 +26,10 @@ def pytest_collection_finish() -> None:
     """What was imported stays: the collector need not go through it every few tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Commands that run in this process set what is logged: for their own test only."""
+    yield
+    structlog.reset_defaults()
