@@ -31,6 +31,15 @@ def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
         raise MessageInvalidError([problem]) from exc
 
 
+def is_json(body: bytes) -> bool:
+    """Whether `json_body` takes it."""
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
 def _problem(body: bytes, error: orjson.JSONDecodeError) -> str:
     if not body:
         return _EMPTY

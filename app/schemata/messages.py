@@ -30,6 +30,7 @@ from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.schemata.avro import AvroCodec, AvroError
 from app.schemata.compiled import avro_codec
+from app.schemata.json_bodies import is_json
 from app.schemata.problems import MismatchError
 from app.schemata.versions import is_registered
 
@@ -87,7 +88,7 @@ class AvroTopic:
     def _is_from_before(self, record: Record) -> bool:
         """Whether a record that names no schema is from when its topic was JSON."""
         # What is published here as Avro names its schema.
-        return self._was_published_here(record) or _is_json(record.value or b"")
+        return self._was_published_here(record) or is_json(record.value or b"")
 
     def _was_published_here(self, record: Record) -> bool:
         """Whether it has an id, and not one that stands for the place of a foreign record."""
@@ -245,11 +246,3 @@ def prefix_id(body: bytes) -> int | None:
     if len(body) < PREFIX_LENGTH or body[:1] != _PREFIX:
         return None
     return int.from_bytes(body[1:PREFIX_LENGTH])
-
-
-def _is_json(body: bytes) -> bool:
-    try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return True

@@ -8,6 +8,7 @@ import orjson
 
 from app.domain.batching import BatchFormat, Batching
 from app.domain.message import UNPARSED, Message, Record
+from app.schemata.json_bodies import is_json
 from workers.delivery.events import BATCH_TYPE, event_of
 
 _BATCHES: Final = UUID("0b6cf7a4-5c0f-4a51-9d0e-1c7c9b7a8e26")
@@ -84,20 +85,12 @@ def json_of(message: Message) -> bytes:
     body = message.body
     if body is None:
         raise UnfitError(message.problem)
-    if message.parsed is not UNPARSED or _is_json(body):
+    if message.parsed is not UNPARSED or is_json(body):
         return body
     try:
         return orjson.dumps(body.decode("utf-8"))
     except UnicodeDecodeError as exc:
         raise UnfitError("cannot be in a batch: neither JSON nor UTF-8 text") from exc
-
-
-def _is_json(body: bytes) -> bool:
-    try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _line(message: Message) -> bytes:

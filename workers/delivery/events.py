@@ -19,6 +19,7 @@ import orjson
 from app.domain.json_text import members
 from app.domain.message import UNPARSED, Message
 from app.domain.subscription import ContentMode
+from app.schemata.json_bodies import is_json
 
 STRUCTURED_TYPE: Final = b"application/cloudevents+json"
 BATCH_TYPE: Final = b"application/cloudevents-batch+json"
@@ -167,13 +168,7 @@ def _data_member(message: Message, kind: _Data) -> bytes:
 
 
 def _is_json(message: Message) -> bool:
-    if message.parsed is not UNPARSED:
-        return True
-    try:
-        orjson.loads(message.body or b"")
-    except orjson.JSONDecodeError:
-        return False
-    return True
+    return message.parsed is not UNPARSED or is_json(message.body or b"")
 
 
 @lru_cache(maxsize=1024)
