@@ -7,11 +7,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-inp
 # Arguments for the command behind a target: make up ARGS="--port 9000", make test ARGS="-k retry"
 ARGS ?=
 
-# Most tests wait for servers; each of these runners starts servers of its own.
+# Most tests wait for servers. These runners share one Kafka; each has a PostgreSQL of its own.
 PARALLEL := --numprocesses 3 --dist worksteal
 
-# The servers of tests keep their data in memory, where 4 GB of that are free for files: else a disk
-# that is busy for seconds fails tests.
+# The servers of tests keep their data in memory (/dev/shm) if 4 GB are free there, so that a busy disk
+# fails no test.
 MEMORY_KB := $(shell df -k --output=avail /dev/shm 2>/dev/null | tail -1)
 ifeq ($(shell [ -w /dev/shm ] && [ 0$(MEMORY_KB) -gt 4000000 ] && \
 	! grep -q ' /dev/shm .*noexec' /proc/mounts && echo yes),yes)

@@ -30,6 +30,6 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """Commands that run in this process set what is logged: for their own test only."""
+    """Undo after each test what a command in this process has configured of logging."""
     yield
     structlog.reset_defaults()

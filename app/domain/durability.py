@@ -37,10 +37,13 @@ def risks(
     there: Mapping[str, Copies],
     with_names: bool,
 ) -> Iterator[str]:
-    """In words, where acknowledged messages can be lost.
+    """Describe where acknowledged messages can be lost, a sentence for each reason.
 
-    By what new topics get, by the topics with ack LEADER, and by those that are `there`. Topics are
-    counted, and only `with_names` named.
+    Args:
+        replication: what new topics get.
+        by_leader: the topics with ack LEADER.
+        there: the topics that exist, and their replicas.
+        with_names: name the first topics of each reason; else they are only counted.
     """
     named = _named if with_names else _unnamed
     if replication.factor == 1:

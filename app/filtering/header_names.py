@@ -14,8 +14,8 @@ _ALWAYS_PREFIX: Final = "ce-"
 # What they come with that were discarded elsewhere.
 _LETTERS_PREFIX: Final = HEADERS_PREFIX.lower()
 _TEXT: Final = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
-# What names nothing is matched, too, so that nothing is found in it: a member of the body that is
-# called `headers`, a function of them, and texts.
+# It also matches texts, functions of `headers`, and members of the body that are called `headers`:
+# these name no header, and nothing is to be found inside them.
 _NAMED: Final = re.compile(
     r"\.\s*headers\b"
     rf"|\bheaders\s*\[\s*(?P<index>{_TEXT})\s*\]"

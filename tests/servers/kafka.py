@@ -371,7 +371,7 @@ def shared_broker(home: Path) -> Iterator[SharedBroker]:
 
 
 def _remove_left(home: Path) -> None:
-    """End the broker in `home`, if one is there, or what is left of one that did not start."""
+    """Kill the broker in `home`, and remove what a start that failed has left."""
     place = home / "place"
     if place.exists():
         with contextlib.suppress(ProcessLookupError):

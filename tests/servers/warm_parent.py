@@ -71,7 +71,7 @@ class Parent:
                 return request
 
     def _kill_left(self) -> None:
-        """End what a test run that was killed has left; any other leaves nothing."""
+        """Kill the children that are still there because their test run was killed."""
         for pid in self._reports:
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) == pid:

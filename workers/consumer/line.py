@@ -121,8 +121,8 @@ class DeliveryLine:
         return self._tally.total(self._cursors)
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
-        """Deliver by new settings from the next attempt on, also if it was stopped."""
-        # First of all: a line with some of its settings begins nothing, and gets all of them later.
+        """Apply new settings from the next attempt on. A line that was stopped goes on."""
+        # A line that has only some of its new settings begins nothing: an error below leaves it so.
         self._stopped = True
         self.subscription = self._fate.subscription = subscription
         self.endpoint = endpoint
@@ -138,7 +138,7 @@ class DeliveryLine:
         self.pump()
 
     def forget_share(self) -> None:
-        """Send nothing before it is told its share of the rate anew."""
+        """Send nothing until `share` is called again."""
         self._pace.forget_share()
 
     def share(self, share: Share) -> None:

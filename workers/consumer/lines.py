@@ -232,7 +232,7 @@ class Lines:
         return line
 
     def _made(self, subscription: Subscription) -> DeliveryLine:
-        """A line with these settings; with none, and stopped, if a defect keeps it from them."""
+        """Make a line. If its settings cannot be applied, make it without them, and stopped."""
         endpoint = self._endpoint(subscription)
         try:
             return DeliveryLine(subscription, endpoint, self)
@@ -242,7 +242,7 @@ class Lines:
             return line
 
     def _apply(self, line: DeliveryLine, subscription: Subscription) -> None:
-        """Have `line` deliver by the settings; what an error leaves undone is tried again."""
+        """Apply the settings to `line`. After an error, apply them again later."""
         try:
             line.configure(subscription, self._endpoint(subscription))
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
