@@ -7,11 +7,10 @@ from sqlalchemy import create_engine, pool, text
 
 from app.config import Settings
 from app.log.postgres.tables import metadata as log_metadata
-from app.storage.offline_models import metadata as storage_metadata
-from app.storage.trace_tables import metadata as trace_metadata
+from app.storage.tables import metadata as storage_metadata
 from app.storage.urls import sqlalchemy_url
 
-TARGETS: Final = [storage_metadata, trace_metadata, log_metadata]
+TARGETS: Final = [storage_metadata, log_metadata]
 # A migration that cannot have a table soon must not keep everyone waiting behind it.
 LOCK_TIMEOUT: Final = "5s"
 

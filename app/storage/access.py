@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.access import ApiKey, Mode, Scope
 from app.domain.errors import KeyNotFoundError, ValidationFailedError
-from app.storage.access_models import AccessStateRow, ApiKeyRow
 from app.storage.notices import ACCESS
+from app.storage.tables import AccessStateRow, ApiKeyRow
 
 _log = structlog.get_logger(__name__)
 

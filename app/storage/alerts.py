@@ -8,8 +8,8 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.alerts import Alert, AlertKind
-from app.storage.health_models import AlertRow as Row
 from app.storage.paging import older_than
+from app.storage.tables import AlertRow as Row
 
 _AGE: Final = (Row.raised_at, Row.id)
 # Announced, or dropped, in one transaction.

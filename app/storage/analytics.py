@@ -10,7 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from app.domain.analytics import Dimension, FailureCluster, FailurePattern, UndeliveredCount
 from app.domain.job import Claim, JobScope
-from app.storage.models import AnalyticsFailureRow, AnalyticsUndeliveredRow
+from app.storage.tables import AnalyticsFailureRow, AnalyticsUndeliveredRow
 
 _HOUR: Final = timedelta(hours=1)
 _DIMENSIONS: Final[Mapping[Dimension, InstrumentedAttribute[Any]]] = {

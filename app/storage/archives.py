@@ -11,15 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.archive import Archive, ArchivedFolder
 from app.domain.job import Claim, JobKind
 from app.domain.topic import Topic
-from app.storage.archive_models import (
+from app.storage.jobs import OPEN
+from app.storage.locks import hold
+from app.storage.tables import (
     KEPT,
     ArchiveFolderRow,
     ArchivePieceRow,
     ArchivePositionRow,
+    JobRow,
+    TopicRow,
 )
-from app.storage.jobs import OPEN
-from app.storage.locks import hold
-from app.storage.models import JobRow, TopicRow
 
 _LOCK: Final = "angelia archive"
 

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.access import Caller
 from app.domain.audit import Action, AuditEvent, AuditFilter, Change
-from app.storage.access_models import AuditEventRow
+from app.storage.tables import AuditEventRow
 
 # Dropped in one transaction.
 DROP_MAX: Final = 5_000

@@ -12,9 +12,9 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.domain.trace import TrackingMode
 from app.storage.catalogue_fields import SUBSCRIPTION_COLUMNS, TOPIC_COLUMNS, Columns
-from app.storage.models import SubscriptionRow, TopicRow
 from app.storage.rows import subscription_of, topic_of
 from app.storage.sealing import vault_of
+from app.storage.tables import SubscriptionRow, TopicRow
 from app.storage.turns import made_of
 from app.vault import Vault
 

@@ -17,7 +17,7 @@ from app.domain.monitoring import Monitoring
 from app.domain.subscription import FIELD_NAMES, DeliveryPolicy, Subscription
 from app.domain.topic import Topic
 from app.domain.trace import TrackingMode
-from app.storage.models import SubscriptionRow, TopicRow
+from app.storage.tables import SubscriptionRow, TopicRow
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECOND: Final = timedelta(seconds=1)

@@ -12,11 +12,11 @@ from app.domain.feed import Changes
 from app.domain.oauth import OAuthProvider
 from app.domain.subscription import Subscription
 from app.storage.database import Database
-from app.storage.models import ChangeClockRow, SubscriptionRow, TombstoneRow, TopicRow
 from app.storage.notices import CHANGES
 from app.storage.oauth import OAuthProviderRepository
 from app.storage.rows import subscription_of, topic_of
 from app.storage.sealing import vault_of
+from app.storage.tables import ChangeClockRow, SubscriptionRow, TombstoneRow, TopicRow
 
 TOPIC: Final = "topic"
 SUBSCRIPTION: Final = "subscription"

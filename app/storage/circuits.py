@@ -9,8 +9,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.circuit import SharedCircuit
-from app.storage.models import CircuitRow
 from app.storage.notices import CIRCUITS
+from app.storage.tables import CircuitRow
 
 _EPOCH_MS: Final = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
 

@@ -27,7 +27,7 @@ from app.domain.batching import DeliveryType
 from app.domain.query import Query, paths_of
 from app.storage.catalogue_fields import Column, Columns, Of
 from app.storage.catalogue_narrowing import narrowed
-from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
+from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
 
 _CURSORS: Final = {
     "lag": func.greatest(CursorRow.end - CursorRow.offset, 0),

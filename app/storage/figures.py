@@ -12,8 +12,8 @@ from app.domain.query import Query
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.storage.catalogue import Key
 from app.storage.figure_columns import of_subscriptions, of_topics, rate_of, recent
-from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
 from app.storage.statuses import load_of
+from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

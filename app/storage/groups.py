@@ -6,8 +6,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import GroupExistsError, GroupNotEmptyError, GroupNotFoundError
 from app.domain.paging import ALL_NAMES, NamePage
-from app.storage.models import GroupRow, TopicRow
 from app.storage.paging import paged
+from app.storage.tables import GroupRow, TopicRow
 
 
 class GroupRepository:

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import IdempotencyKeyReusedError, RequestUnderWayError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
-from app.storage.access_models import IdempotentRequestRow as Row
+from app.storage.tables import IdempotentRequestRow as Row
 
 # An answer is given again for this long.
 KEPT: Final = timedelta(hours=24)

@@ -33,8 +33,8 @@ from app.domain.job import (
     JobState,
     after_loss,
 )
-from app.storage.models import JobRow
 from app.storage.notices import JOBS
+from app.storage.tables import JobRow
 from app.storage.texts import storable
 
 WAITING_MAX: Final = 100

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.job import Claim
 from app.domain.latency import Figure, LatencyPart, SubscriptionLatency
-from app.storage.analytics_models import ANALYTICS_LATENCY
+from app.storage.tables import ANALYTICS_LATENCY
 
 _ROW: Final = ANALYTICS_LATENCY.c
 _KNOWN: Final = _ROW.delivered + _ROW.discarded - _ROW.unknown

@@ -6,7 +6,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.storage.health_models import LeaseRow as Row
+from app.storage.tables import LeaseRow as Row
 
 
 class LeaseRepository:

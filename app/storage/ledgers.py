@@ -24,16 +24,18 @@ from app.domain.ledger_signing import USE, Keys, signature_of
 from app.domain.ledger_window import Window
 from app.domain.subscription import Subscription
 from app.storage.jobs import OPEN
-from app.storage.ledger_models import (
+from app.storage.locks import hold
+from app.storage.sealing import vault_of
+from app.storage.settings import from_json, to_json
+from app.storage.tables import (
+    JobRow,
     LedgerCountRow,
     LedgerDiscardRow,
     LedgerEntryRow,
     LedgerRequestRow,
+    SubscriptionRow,
+    TopicRow,
 )
-from app.storage.locks import hold
-from app.storage.models import JobRow, SubscriptionRow, TopicRow
-from app.storage.sealing import vault_of
-from app.storage.settings import from_json, to_json
 from app.vault import HOW_TO_SET
 
 # One statement drops so many.

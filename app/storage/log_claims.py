@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.log_claims import Intent, LogClaim
-from app.storage.health_models import LeaseRow as Row
 from app.storage.leases import LeaseRepository
+from app.storage.tables import LeaseRow as Row
 
 _PREFIX: Final = "log/"
 

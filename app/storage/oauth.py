@@ -14,9 +14,9 @@ from app.domain.errors import (
     SecretUnreadableError,
 )
 from app.domain.oauth import OAuthProvider
-from app.storage.models import Json, OAuthProviderRow, SubscriptionRow
 from app.storage.sealing import Sealing, vault_of
 from app.storage.settings import from_json, to_json
+from app.storage.tables import Json, OAuthProviderRow, SubscriptionRow
 from app.vault import Vault
 
 _STORED: Final = tuple(

@@ -17,9 +17,9 @@ from app.domain.republishing import RepublishRequest
 from app.domain.retransmission import OffsetSpan
 from app.domain.topic import Topic
 from app.storage.copying import connected
-from app.storage.models import TopicRow
 from app.storage.rows import topic_of
 from app.storage.settings import from_json
+from app.storage.tables import TopicRow
 
 _ASKED: Final = sql.SQL("SELECT request FROM offline_tasks WHERE job_id = {job_id}")
 _TOPIC: Final = sql.SQL("""

@@ -10,9 +10,8 @@ from app.domain.errors import JobNotFoundError
 from app.domain.job import Job
 from app.domain.republishing import Republished, RepublishRequest, RepublishTask
 from app.storage.jobs import job_of
-from app.storage.models import JobRow, Json
-from app.storage.offline_models import OfflinePartRow, OfflineTaskRow
 from app.storage.settings import from_json, to_json
+from app.storage.tables import JobRow, Json, OfflinePartRow, OfflineTaskRow
 
 _TASK: Final = OfflineTaskRow
 _PART: Final = OfflinePartRow

@@ -8,8 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.operations import Constraints, InactiveTopic, WorkloadConstraints
-from app.storage.models import TopicRow
-from app.storage.operations_models import DatacenterRow, TopicActivityRow, WorkloadConstraintRow
+from app.storage.tables import DatacenterRow, TopicActivityRow, TopicRow, WorkloadConstraintRow
 
 # As the name of a subscription: the constraint is one of the topic.
 _TOPIC_ITSELF = ""

@@ -5,7 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.owner import Owner
-from app.storage.models import SubscriptionRow, TopicRow
+from app.storage.tables import SubscriptionRow, TopicRow
 
 
 class OwnerRepository:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.errors import TopicNotFoundError
 from app.domain.topic import Deduplication
 from app.storage.database import Database
-from app.storage.models import PublishedIdRow
+from app.storage.tables import PublishedIdRow
 
 # Dropped in one transaction.
 DROP_MAX: Final = 5_000

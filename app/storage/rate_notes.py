@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.sharing import Loan, RateNote
-from app.storage.models import Json, RateNoteRow
+from app.storage.tables import Json, RateNoteRow
 
 # Notes of workers that are gone matter for some seconds only.
 READ_WITHIN: Final = timedelta(minutes=1)

@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.message import Partition
-from app.storage.models import RecorderPositionRow
+from app.storage.tables import RecorderPositionRow
 
 
 class RecorderPositions:

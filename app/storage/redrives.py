@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.redrive import Redrivable, RedriveFilter
 from app.domain.undelivered import Undelivered
-from app.storage.models import UndeliveredRow
+from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 from app.storage.undelivered import conditions
 from app.storage.undelivered_pages import MESSAGE_ID_MAX, undelivered_of

@@ -7,10 +7,10 @@ from typing import Final
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.storage.models import OAuthProviderRow, SubscriptionRow
 from app.storage.oauth import provider_of, provider_sealing, provider_settings
 from app.storage.rows import opened_subscription, sealing_of, subscription_values
 from app.storage.sealing import Sealing, vault_of
+from app.storage.tables import OAuthProviderRow, SubscriptionRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

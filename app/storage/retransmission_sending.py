@@ -14,17 +14,18 @@ from app.domain.retransmission import RUN_MAX, MessageRun, RetransmissionState, 
 from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
-from app.storage.models import SubscriptionRow, UndeliveredRow
-from app.storage.retransmission_models import (
-    RetransmissionRecordRow,
-    RetransmissionRow,
-    RetransmissionRunRow,
-    RetransmissionSentRow,
-)
 from app.storage.retransmissions import request_of
 from app.storage.rows import subscription_of
 from app.storage.sealing import vault_of
 from app.storage.second_ends import SecondEnds
+from app.storage.tables import (
+    RetransmissionRecordRow,
+    RetransmissionRow,
+    RetransmissionRunRow,
+    RetransmissionSentRow,
+    SubscriptionRow,
+    UndeliveredRow,
+)
 from app.storage.undelivered_pages import undelivered_of
 
 # Of records from the archive, so many bytes are in memory at a time.

@@ -19,15 +19,17 @@ from app.domain.retransmission import (
 )
 from app.domain.subscription import Subscription
 from app.storage.jobs import OPEN
-from app.storage.models import JobRow, Json, UndeliveredRow
 from app.storage.paging import older_than
-from app.storage.retransmission_models import (
+from app.storage.settings import from_json, to_json
+from app.storage.tables import (
+    JobRow,
+    Json,
     RetransmissionRecordRow,
     RetransmissionRow,
     RetransmissionRunRow,
     RetransmissionSentRow,
+    UndeliveredRow,
 )
-from app.storage.settings import from_json, to_json
 
 PAGE_MAX: Final = 1_000
 # One statement drops so many places: those of a large retransmission are many.

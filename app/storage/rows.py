@@ -9,9 +9,9 @@ from app.domain.owner import Owner
 from app.domain.secrets import masked_url, password_of, with_password
 from app.domain.subscription import DeliveryPolicy, State, Subscription
 from app.domain.topic import Topic
-from app.storage.models import Json, SubscriptionRow, TopicRow
 from app.storage.sealing import Sealing
 from app.storage.settings import from_json, to_json
+from app.storage.tables import Json, SubscriptionRow, TopicRow
 from app.vault import Vault
 
 # The fields that have columns; all others are kept in the column `settings`.

@@ -16,8 +16,7 @@ from sqlalchemy.orm import aliased
 
 from app.domain.retransmission import Sent
 from app.domain.undelivered import Undelivered
-from app.storage.models import UndeliveredRow
-from app.storage.retransmission_models import RetransmissionSentRow
+from app.storage.tables import RetransmissionSentRow, UndeliveredRow
 
 # Subscription and id of a message as they are stored, and the retransmission of its copy.
 Copy = tuple[str, str, str]

@@ -16,8 +16,8 @@ from functools import cache
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from app.domain.secrets import is_secret
-from app.storage.models import Json
 from app.storage.sealing import Sealing
+from app.storage.tables import Json
 
 
 def to_json(

@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.status import CursorStatus, SubscriptionLoad
-from app.storage.models import CursorRow, SubscriptionLoadRow, WorkerRow
 from app.storage.statuses import load_of
+from app.storage.tables import CursorRow, SubscriptionLoadRow, WorkerRow
 
 _FIELDS: Final = tuple(each.name for each in fields(CursorStatus))
 

@@ -11,7 +11,7 @@ from app.domain.job import Claim, Job
 from app.domain.simulation import Differing, Minute, SimulationRequest
 from app.domain.subscription import Subscription
 from app.storage.settings import from_json, to_json
-from app.storage.simulation_models import SimulatedMinuteRow, SimulationRow
+from app.storage.tables import SimulatedMinuteRow, SimulationRow
 
 
 class SimulationRepository:

@@ -7,7 +7,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.storage.models import SparkRunnerRow
+from app.storage.tables import SparkRunnerRow
 
 # A runner says every two seconds that it lives.
 LIVE_WITHIN: Final = timedelta(seconds=15)

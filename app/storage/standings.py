@@ -13,10 +13,10 @@ from app.domain.monitoring import Severity
 from app.domain.paging import ALL_KEYS, KeyPage
 from app.domain.standing import SubscriptionHealth
 from app.domain.subscription import State
-from app.storage.health_models import StandingRow as Row
 from app.storage.leases import LeaseRepository
-from app.storage.models import Json, SubscriptionRow
 from app.storage.settings import from_json, to_json
+from app.storage.tables import Json, SubscriptionRow
+from app.storage.tables import StandingRow as Row
 
 _severity: Final = SubscriptionRow.settings["monitoring"]["severity"].astext
 

@@ -11,8 +11,8 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.status import AttemptCounts, CursorStatus, Output, SubscriptionLoad
-from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 from app.storage.settings import from_json, to_json
+from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 from app.storage.turns import made_of
 
 # Rows of one statement, which are one JSON: taking many values apart costs less there than here.

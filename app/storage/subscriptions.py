@@ -16,11 +16,11 @@ from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.subscription import Subscription
 from app.domain.trace import TrackingMode
 from app.storage.changes import SUBSCRIPTION, ChangeFeed
-from app.storage.models import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
 from app.storage.operations import ConstraintRepository
 from app.storage.paging import paged
 from app.storage.rows import subscription_of, subscription_values
 from app.storage.sealing import vault_of
+from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
 
 
 class SubscriptionRepository:

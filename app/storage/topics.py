@@ -14,9 +14,9 @@ from app.domain.paging import ALL_NAMES, NamePage
 from app.domain.topic import Ack, Topic
 from app.domain.trace import TrackingMode
 from app.storage.changes import TOPIC, ChangeFeed
-from app.storage.models import GroupRow, SubscriptionRow, TopicRow
 from app.storage.paging import paged
 from app.storage.rows import topic_of, topic_values
+from app.storage.tables import GroupRow, SubscriptionRow, TopicRow
 
 
 class TopicRepository:

@@ -14,7 +14,7 @@ from sqlalchemy import delete, func, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.locks import hold
-from app.storage.trace_tables import TRACE_LOSSES, TRACE_SOURCES
+from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
 
 # Days that are made before they come: a database that is away for a day loses nothing.
 AHEAD: Final = timedelta(days=2)

@@ -17,10 +17,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
 from app.storage.named import no_subscription, no_topic
+from app.storage.tables import TRACE_LOSSES, pack_key
 from app.storage.texts import storable
 from app.storage.trace_packs import entries_in
 from app.storage.trace_rows import recorded_by_rows
-from app.storage.trace_tables import TRACE_LOSSES, pack_key
 from app.storage.undelivered_pages import MESSAGE_ID_MAX
 
 # Of a message there are one or two as a rule; of one that is retried for hours there are hundreds.

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
-from app.storage.trace_tables import pack_key
+from app.storage.tables import pack_key
 from app.tracing.finding import pack_about
 from app.tracing.packing import Pack, TraceRow, packed, read_pack
 

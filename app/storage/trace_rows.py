@@ -8,8 +8,8 @@ from sqlalchemy import Row, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
+from app.storage.tables import TRACE_SOURCES, TRACES, trace_key
 from app.storage.texts import storable
-from app.storage.trace_tables import TRACE_SOURCES, TRACES, trace_key
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

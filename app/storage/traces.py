@@ -15,9 +15,9 @@ from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition
 from app.domain.trace import TraceSource
 from app.storage.recorder_positions import RecorderPositions
+from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
 from app.storage.texts import storable
 from app.storage.trace_packs import COPY, TYPES, PackRow
-from app.storage.trace_tables import TRACE_LOSSES, TRACE_SOURCES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from sqlalchemy.orm import aliased
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered, UndeliveredFilter
 from app.domain.voids import Entry, Void
-from app.storage.models import UndeliveredRow
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.second_ends import Copy, SecondEnds
+from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 from app.storage.undelivered_pages import MESSAGE_ID_MAX, UndeliveredPage, page_of
 from app.storage.voids import VoidRepository

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.domain.errors import ValidationFailedError
 from app.domain.undelivered import TopicOrSubscription, Undelivered, UndeliveredFilter
-from app.storage.models import UndeliveredRow
+from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
 PAGE_MAX: Final = 1_000

@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.commit import decode_runs, encode_runs
 from app.domain.undelivered import Undelivered
 from app.domain.voids import Void
-from app.storage.models import UndeliveredRow, UndeliveredVoidRow
 from app.storage.second_ends import SecondEnds
+from app.storage.tables import UndeliveredRow, UndeliveredVoidRow
 from app.storage.texts import storable
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.storage.models import TopicVolumeRow
+from app.storage.tables import TopicVolumeRow
 
 # In one order for all, so that two processes do not wait for each other's rows; and of no topic
 # that is gone meanwhile.

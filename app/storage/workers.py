@@ -7,8 +7,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.status import WorkerStatus
-from app.storage.models import AppliedClockRow, WorkerRow
 from app.storage.notices import APPLIED
+from app.storage.tables import AppliedClockRow, WorkerRow
 
 
 class WorkerRepository:

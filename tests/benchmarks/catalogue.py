@@ -19,10 +19,10 @@ from app.domain.topic import Topic
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
-from app.storage.models import SubscriptionRow, TopicRow
 from app.storage.rows import subscription_values, topic_values
 from app.storage.sealing import vault_of
 from app.storage.settings import to_json
+from app.storage.tables import SubscriptionRow, TopicRow
 
 TOPICS: Final = 5_000
 SUBSCRIPTIONS: Final = 20_000

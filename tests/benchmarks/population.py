@@ -19,9 +19,9 @@ from app.services.topics import log_topic
 from app.storage.changes import ChangeFeed
 from app.storage.database import Database, open_database
 from app.storage.groups import GroupRepository
-from app.storage.models import CursorRow, SubscriptionRow
 from app.storage.rows import subscription_values
 from app.storage.sealing import vault_of
+from app.storage.tables import CursorRow, SubscriptionRow
 from app.storage.topics import TopicRepository
 
 GROUP: Final = "bench"

@@ -23,8 +23,8 @@ from app.services.retransmission_spans import WantedSpans
 from app.services.retransmitting import RetransmissionService
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
-from app.storage.retransmission_models import RetransmissionRunRow
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.tables import RetransmissionRunRow
 from spark.jobs import retransmission
 from spark.store import DatabaseJobs
 from spark.work import LogPlace, Work, WorkProgress

@@ -20,7 +20,7 @@ from app.services.analytics import AnalyticsService, Question
 from app.storage.database import Database, open_database
 from app.storage.jobs import JobRepository
 from app.storage.latency_rows import SLICES_MAX, first_traced, slices
-from app.storage.trace_tables import TRACE_LOSSES
+from app.storage.tables import TRACE_LOSSES
 from app.tracing.packing import TraceRow
 from spark.engine import SparkEngine
 from spark.jobs import latency_analytics

@@ -10,7 +10,7 @@ from app.domain.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
 from app.domain.retransmission import ARCHIVED_BYTES_MAX, Retransmission, RetransmissionState
 from app.storage.jobs import JobRepository
-from app.storage.retransmission_models import RetransmissionRecordRow, RetransmissionRow
+from app.storage.tables import RetransmissionRecordRow, RetransmissionRow
 from spark.jobs.staging import NoRoomError
 from tests.contract.harness import Harness
 from tests.integration.storage.builders import TOPIC

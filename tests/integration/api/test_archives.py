@@ -3,14 +3,14 @@ from datetime import UTC, date, datetime
 import httpx
 import pytest
 
-from app.storage.archive_models import (
+from app.storage.database import Database
+from app.storage.tables import (
     KEPT,
     WRITING,
     ArchiveFolderRow,
     ArchivePieceRow,
     ArchivePositionRow,
 )
-from app.storage.database import Database
 from tests.integration.storage.builders import NOON, TOPIC, add_topic
 
 LAST_MS = 9_223_372_036_854_775_807

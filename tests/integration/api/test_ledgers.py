@@ -18,10 +18,10 @@ from app.services.ledger_schedule import LedgerSchedule, due
 from app.services.ledgers import LedgerService
 from app.storage.database import Database, open_database
 from app.storage.jobs import JobRepository
-from app.storage.ledger_models import LedgerEntryRow
 from app.storage.ledgers import Kept, LedgerRepository
 from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.tables import LedgerEntryRow
 from spark.store import DatabaseJobs
 from tests.fakes.keys import VAULT
 from tests.fakes.memory_log import MemoryLog

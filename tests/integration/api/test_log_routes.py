@@ -12,7 +12,7 @@ from app.domain.message import NewRecord
 from app.log.interface import MessageLog
 from app.services.activity import INACTIVE_AFTER, ActivityService
 from app.storage.database import Database
-from app.storage.operations_models import TopicActivityRow
+from app.storage.tables import TopicActivityRow
 
 TOPIC = "/topics/shop.orders"
 MINE = f"{TOPIC}/subscriptions/billing"

@@ -11,7 +11,7 @@ from app.domain.job import JobResult
 from app.domain.message import NewRecord
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
-from app.storage.offline_models import OfflinePartRow
+from app.storage.tables import OfflinePartRow
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.guarded import Guarded, guarded
 

@@ -18,9 +18,9 @@ from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.services.redriving import CALL_MESSAGES_MAX
 from app.storage.database import Database
-from app.storage.models import UndeliveredRow
 from app.storage.recorder_positions import RecorderPositions
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.tables import UndeliveredRow
 from app.storage.undelivered import UndeliveredRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.wrong_values import (

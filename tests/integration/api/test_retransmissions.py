@@ -16,11 +16,11 @@ from app.domain.voids import Void
 from app.services.pruning import Pruner
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
-from app.storage.retransmission_models import RetransmissionRow, RetransmissionSentRow
 from app.storage.retransmission_sending import SendingRepository
 from app.storage.retransmissions import RetransmissionRepository
 from app.storage.spark_runners import SparkRunnerRepository
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.tables import RetransmissionRow, RetransmissionSentRow
 from app.storage.undelivered import UndeliveredRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.wrong_values import (

@@ -12,12 +12,18 @@ from app.domain.message import NewRecord, Partition
 from app.domain.retransmission import MessageRun, RetransmissionState
 from app.domain.retransmission_sending import Sending
 from app.services.pruning import Pruner
-from app.storage.archive_models import KEPT, WRITING, ArchiveFolderRow, ArchivePieceRow
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
-from app.storage.retransmission_models import RetransmissionRecordRow, RetransmissionRunRow
 from app.storage.retransmission_sending import RECORDS_BYTES_MAX, SendingRepository
 from app.storage.retransmissions import RetransmissionRepository
+from app.storage.tables import (
+    KEPT,
+    WRITING,
+    ArchiveFolderRow,
+    ArchivePieceRow,
+    RetransmissionRecordRow,
+    RetransmissionRunRow,
+)
 from app.storage.topics import TopicRepository
 from tests.fakes.memory_log import MemoryLog
 

@@ -11,7 +11,7 @@ from app.domain.job import Job, JobKind, JobResult, JobScope
 from app.services.archiving import ArchiveSchedule
 from app.storage.database import Database
 from app.storage.jobs import JobRepository
-from app.storage.models import JobRow
+from app.storage.tables import JobRow
 from app.storage.topics import TopicRepository
 from tests.integration.storage.builders import NOON, TOPIC, add_topic
 

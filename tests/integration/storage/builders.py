@@ -20,8 +20,8 @@ from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
-from app.storage.ledger_models import LedgerEntryRow
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.tables import LedgerEntryRow
 from app.storage.topics import TopicRepository
 
 GROUP = "shop"

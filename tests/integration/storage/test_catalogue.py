@@ -25,8 +25,8 @@ from app.storage.catalogue import SUBSCRIPTIONS, TOPICS, Catalogue, CatalogueKin
 from app.storage.catalogue_narrowing import narrowed
 from app.storage.database import Database
 from app.storage.groups import GroupRepository
-from app.storage.models import SubscriptionRow, TopicRow
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.tables import SubscriptionRow, TopicRow
 from app.storage.topics import TopicRepository
 from tests.integration.storage.builders import a_subscription
 

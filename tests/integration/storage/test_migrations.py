@@ -18,7 +18,7 @@ def tables(url: str) -> set[str]:
         engine.dispose()
 
 
-def test_models_and_migrations_agree(postgres_url: str) -> None:
+def test_tables_and_migrations_agree(postgres_url: str) -> None:
     command.check(alembic_config(postgres_url))
 
 

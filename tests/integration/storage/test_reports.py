@@ -3,9 +3,9 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import func, text, update
 
 from app.storage.database import Database
-from app.storage.models import CursorRow, SubscriptionLoadRow, WorkerRow
 from app.storage.notices import APPLIED, listen
 from app.storage.statuses import ROWS_MAX, StatusRepository
+from app.storage.tables import CursorRow, SubscriptionLoadRow, WorkerRow
 from app.storage.workers import WorkerRepository
 from tests.integration.storage.builders import (
     a_cursor,

@@ -14,9 +14,9 @@ from app.domain.message import Partition
 from app.domain.owner import Owner
 from app.domain.subscription import DeliveryPolicy, State
 from app.storage.database import Database
-from app.storage.models import SubscriptionRow
 from app.storage.statuses import StatusRepository
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.tables import SubscriptionRow
 from app.storage.undelivered import UndeliveredRepository
 from tests.integration.storage.builders import (
     TOPIC,

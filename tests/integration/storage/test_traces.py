@@ -18,6 +18,7 @@ from app.storage.recorder_positions import RecorderPositions
 from app.storage.retransmission_choosing import first_traced
 from app.storage.retransmission_rows import finished_places
 from app.storage.subscriptions import SubscriptionRepository
+from app.storage.tables import TRACE_PACKS, TRACES, trace_key
 from app.storage.trace_days import TraceDay, TraceDays, outdated, over_budget, wanted_days
 from app.storage.trace_lookup import (
     LOSSES_AT_ONCE,
@@ -25,7 +26,6 @@ from app.storage.trace_lookup import (
     TraceLookup,
     TraceQuestion,
 )
-from app.storage.trace_tables import TRACE_PACKS, TRACES, trace_key
 from app.storage.traces import TraceRepository
 from app.storage.urls import libpq_url
 from app.tracing.packing import Pack, TraceRow, packed, unpacked

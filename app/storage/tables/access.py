@@ -1,4 +1,4 @@
-"""The tables of access control, beside those in `models`."""
+"""API keys, audit events and requests with an idempotency key."""
 
 from datetime import datetime
 
@@ -13,8 +13,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.models import Base, Json
-from app.storage.models import metadata as metadata  # noqa: PLC0414 - of all tables, these included
+from app.storage.tables.base import Base, Json
 
 
 class AccessStateRow(Base):

@@ -1,4 +1,4 @@
-"""The tables of retransmissions, beside those in `models`."""
+"""Retransmissions."""
 
 from datetime import datetime
 
@@ -6,8 +6,7 @@ from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, func
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.archive_models import metadata as metadata  # noqa: PLC0414 - of all tables, these included
-from app.storage.models import Base, Json
+from app.storage.tables.base import Base, Json
 
 
 class RetransmissionRow(Base):

@@ -1,12 +1,11 @@
-"""The tables of what operators say and see of the service, beside those in `access_models`."""
+"""Workload constraints, readiness, and when topics were last published to."""
 
 from datetime import datetime
 
 from sqlalchemy import BigInteger, ForeignKey, Integer, func
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.access_models import metadata as metadata  # noqa: PLC0414 - of all tables
-from app.storage.models import Base
+from app.storage.tables.base import Base
 
 
 class WorkloadConstraintRow(Base):

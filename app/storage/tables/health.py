@@ -1,12 +1,11 @@
-"""The tables of how subscriptions do, beside those in `operations_models`."""
+"""Leases, health of subscriptions, and alerts."""
 
 from datetime import datetime
 
 from sqlalchemy import Boolean, Index, Integer, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.models import Base, Json
-from app.storage.operations_models import metadata as metadata  # noqa: PLC0414 - of all tables
+from app.storage.tables.base import Base, Json
 
 
 class LeaseRow(Base):

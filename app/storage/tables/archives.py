@@ -1,4 +1,4 @@
-"""The tables of the archive, beside those in `models`."""
+"""Archives of topics."""
 
 from datetime import date, datetime
 from typing import Final
@@ -15,8 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.health_models import metadata as metadata  # noqa: PLC0414 - of all tables
-from app.storage.models import Base, Json
+from app.storage.tables.base import Base, Json
 
 # A folder is read while it is KEPT.
 WRITING: Final = "WRITING"

@@ -1,4 +1,4 @@
-"""The tables of simulations, beside those in `analytics_models`."""
+"""Simulations."""
 
 from datetime import datetime
 
@@ -6,8 +6,7 @@ from sqlalchemy import BigInteger, Double, ForeignKey, Integer, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.analytics_models import metadata as metadata  # noqa: PLC0414 - of all tables
-from app.storage.models import Base, Json
+from app.storage.tables.base import Base, Json
 
 
 class SimulationRow(Base):

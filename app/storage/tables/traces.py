@@ -22,7 +22,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Table,
     Text,
     UniqueConstraint,
@@ -30,13 +29,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.storage.models import NAMING
-
-metadata: Final = MetaData(naming_convention=NAMING)
+from app.storage.tables.base import Base
 
 TRACE_PACKS: Final = Table(
     "trace_packs",
-    metadata,
+    Base.metadata,
     # Of its last entry and its first.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("first_at", DateTime(timezone=True), nullable=False),
@@ -58,7 +55,7 @@ TRACE_PACKS: Final = Table(
 
 TRACES: Final = Table(
     "traces",
-    metadata,
+    Base.metadata,
     # Widest first: PostgreSQL pads what is not aligned.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("message_key", BigInteger, nullable=False),
@@ -87,7 +84,7 @@ TRACES: Final = Table(
 # Topics, and subscriptions by the id of their incarnation, of which there may be traces.
 TRACE_SOURCES: Final = Table(
     "trace_sources",
-    metadata,
+    Base.metadata,
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("topic", Text, nullable=False),
     Column("subscription_id", Text, nullable=False),
@@ -102,7 +99,7 @@ TRACE_SOURCES: Final = Table(
 # Entries that are not in `traces` although they should be, and why.
 TRACE_LOSSES: Final = Table(
     "trace_losses",
-    metadata,
+    Base.metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     Column("at", DateTime(timezone=True), nullable=False),
     Column("entries", BigInteger, nullable=False),

@@ -1,12 +1,11 @@
-"""The tables of ledgers, beside those in `retransmission_models`."""
+"""Completeness ledgers."""
 
 from datetime import datetime
 
 from sqlalchemy import BigInteger, Boolean, ForeignKey, Index, Integer, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.models import Base, Json
-from app.storage.retransmission_models import metadata as metadata  # noqa: PLC0414 - of all tables
+from app.storage.tables.base import Base, Json
 
 
 class LedgerRequestRow(Base):

@@ -1,0 +1,89 @@
+"""What analyses found."""
+
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Integer,
+    Table,
+    Text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.analytics_parts import LATENCY, LATENCY_FIGURES
+from app.storage.tables.base import Base
+
+# The messages of one subscription, as one taking (`attempt`) of a job saw them.
+ANALYTICS_LATENCY: Final = Table(
+    LATENCY,
+    Base.metadata,
+    Column("job_id", Text, ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    # The partition of the result, and the row in it: a partition that is written twice replaces.
+    Column("part", Integer, primary_key=True),
+    Column("row", Integer, primary_key=True),
+    Column("topic", Text, nullable=False),
+    Column("subscription_id", Text, nullable=False),
+    Column("subscription", Text, nullable=False),
+    Column("messages", BigInteger, nullable=False),
+    Column("delivered", BigInteger, nullable=False),
+    Column("discarded", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+    Column("resent", BigInteger, nullable=False),
+    Column("attempts", BigInteger, nullable=False),
+    # NULL without an SLO.
+    Column("within", BigInteger),
+    # NULL where nothing was delivered.
+    *(Column(name, BigInteger) for name in LATENCY_FIGURES),
+)
+
+
+class AnalyticsUndeliveredRow(Base):
+    """Discards of an hour that are alike, as one taking (`attempt`) of a job counted them."""
+
+    __tablename__ = "analytics_undelivered"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    # The partition of the result, and the row in it: a partition that is written twice replaces.
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    topic: Mapped[str]
+    subscription: Mapped[str]
+    reason: Mapped[str]
+    status: Mapped[int | None] = mapped_column(Integer)
+    hour: Mapped[datetime]
+    messages: Mapped[int] = mapped_column(BigInteger)
+    attempts: Mapped[int] = mapped_column(BigInteger)
+    volume: Mapped[int] = mapped_column(BigInteger)
+
+
+class AnalyticsFailureRow(Base):
+    """A cluster of discards with one error and one payload shape, as a taking of a job saw it."""
+
+    __tablename__ = "analytics_failures"
+
+    job_id: Mapped[str] = mapped_column(
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    part: Mapped[int] = mapped_column(Integer, primary_key=True)
+    row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    topic: Mapped[str]
+    status: Mapped[int | None] = mapped_column(Integer)
+    error: Mapped[str]
+    shape: Mapped[str]
+    pattern: Mapped[str]
+    messages: Mapped[int] = mapped_column(BigInteger)
+    subscriptions: Mapped[int] = mapped_column(BigInteger)
+    shapes: Mapped[int] = mapped_column(BigInteger)
+    first_at: Mapped[datetime]
+    last_at: Mapped[datetime]
+    example_id: Mapped[str]
+    example_subscription: Mapped[str]
+    example_reason: Mapped[str]

@@ -1,0 +1,123 @@
+"""Topics, subscriptions and their changes."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Integer,
+    UniqueConstraint,
+    false,
+    func,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.tables.base import Base, Json
+
+
+class ChangeClockRow(Base):
+    """The number of the last change: one row, whose lock puts changes in order."""
+
+    __tablename__ = "change_clock"
+    __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    number: Mapped[int] = mapped_column(BigInteger)
+
+
+class TombstoneRow(Base):
+    """A deleted topic (`key` is its name) or subscription (`key` is its id)."""
+
+    __tablename__ = "tombstones"
+    __table_args__ = (CheckConstraint("kind IN ('topic', 'subscription')", name="kind"),)
+
+    change: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    kind: Mapped[str]
+    key: Mapped[str]
+    deleted_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class GroupRow(Base):
+    """A group of topics."""
+
+    __tablename__ = "groups"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class TopicRow(Base):
+    """A topic. `settings` holds the settings that have no column (see `settings.py`)."""
+
+    __tablename__ = "topics"
+    __table_args__ = (Index("ix_topics_owner", "owner_source", "owner_id"),)
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    group_name: Mapped[str] = mapped_column(ForeignKey("groups.name"), index=True)
+    description: Mapped[str]
+    owner_source: Mapped[str]
+    owner_id: Mapped[str]
+    partitions: Mapped[int] = mapped_column(Integer)
+    settings: Mapped[Json]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    modified_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    change: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
+class TopicVolumeRow(Base):
+    """How many bytes were published to a topic."""
+
+    __tablename__ = "topic_volumes"
+
+    topic: Mapped[str] = mapped_column(
+        ForeignKey("topics.name", ondelete="CASCADE"), primary_key=True
+    )
+    volume: Mapped[int] = mapped_column(BigInteger)
+
+
+class SubscriptionRow(Base):
+    """A subscription. `start` maps a partition's index, in decimal, to its first offset.
+
+    `settings` holds the settings that have no column (see `settings.py`).
+    """
+
+    __tablename__ = "subscriptions"
+    __table_args__ = (
+        UniqueConstraint("topic", "name"),
+        Index("ix_subscriptions_owner", "owner_source", "owner_id"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    topic: Mapped[str] = mapped_column(ForeignKey("topics.name"))
+    name: Mapped[str]
+    endpoint: Mapped[str]
+    state: Mapped[str]
+    owner_source: Mapped[str]
+    owner_id: Mapped[str]
+    description: Mapped[str]
+    contact: Mapped[str]
+    policy: Mapped[Json]
+    settings: Mapped[Json] = mapped_column(server_default=text("'{}'::jsonb"))
+    start: Mapped[Json]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    modified_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    change: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
+class OAuthProviderRow(Base):
+    """Who issues access tokens. `settings` holds all else (see `settings.py`).
+
+    What `unrestricted` says is no setting: older processes, which do not know it, store settings
+    without it.
+    """
+
+    __tablename__ = "oauth_providers"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    settings: Mapped[Json]
+    unrestricted: Mapped[bool] = mapped_column(server_default=false())
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    modified_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,0 +1,79 @@
+"""Undelivered messages."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Identity,
+    Index,
+    Integer,
+    UniqueConstraint,
+    false,
+    func,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.tables.base import Base
+
+
+class UndeliveredRow(Base):
+    """How a message at its place in the log ended. Kept when its subscription is deleted."""
+
+    __tablename__ = "undelivered"
+    __table_args__ = (
+        # What makes one of a message that is discarded again. Its id tells apart what stood at one
+        # offset before a log was made anew, and after that.
+        UniqueConstraint(
+            "subscription_id", "partition", "offset", "message_id", name="uq_undelivered_place"
+        ),
+        Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
+        Index("ix_undelivered_topic", "topic", "discarded_at", "id"),
+        Index("ix_undelivered_message", "message_id"),
+        # What a redrive looks for, however many were sent again before.
+        Index(
+            "ix_undelivered_to_redrive",
+            "subscription_id",
+            "discarded_at",
+            "id",
+            postgresql_where=text("redriven_at IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    subscription_id: Mapped[str]
+    topic: Mapped[str]
+    subscription: Mapped[str]
+    message_id: Mapped[str]
+    discarded_at: Mapped[datetime]
+    reason: Mapped[str]
+    status: Mapped[int | None] = mapped_column(Integer)
+    attempts: Mapped[int] = mapped_column(Integer)
+    partition: Mapped[int] = mapped_column(Integer)
+    offset: Mapped[int] = mapped_column(BigInteger)
+    body: Mapped[bytes]
+    headers: Mapped[list[list[str]]]
+    key: Mapped[bytes | None]
+    redriven_at: Mapped[datetime | None]
+    redrive_id: Mapped[str | None]
+    # Whose discard it is, as voids name them; not known of those that earlier versions recorded.
+    life: Mapped[str | None]
+    # Its message was sent again, from here, and discarded again, which is a row of its own.
+    outdated: Mapped[bool] = mapped_column(server_default=false())
+    # That row, which may be dropped before this one; kept when this is discarded once more here.
+    outdated_by: Mapped[int | None] = mapped_column(BigInteger)
+
+
+class UndeliveredVoidRow(Base):
+    """Discards that do not count: of a life in a partition, from `offset` on, but `finished`."""
+
+    __tablename__ = "undelivered_voids"
+    __table_args__ = (Index("ix_undelivered_voids_age", "recorded_at"),)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    life: Mapped[str] = mapped_column(primary_key=True)
+    offset: Mapped[int] = mapped_column(BigInteger)
+    # Run lengths from `offset` on, as in commits.
+    finished: Mapped[bytes]
+    recorded_at: Mapped[datetime] = mapped_column(server_default=func.now())

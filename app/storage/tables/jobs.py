@@ -1,0 +1,61 @@
+"""Spark jobs and the runners that do them."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    CheckConstraint,
+    Double,
+    Index,
+    Integer,
+    func,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.tables.base import Base, Json
+
+
+class JobRow(Base):
+    """A requested Spark job. A runner that has it keeps `lease_until` ahead of the clock."""
+
+    __tablename__ = "spark_jobs"
+    __table_args__ = (
+        CheckConstraint(
+            "state IN ('REQUESTED', 'RUNNING', 'DONE', 'CANCELLED', 'FAILED')", name="state"
+        ),
+        Index("ix_spark_jobs_newest", "requested_at", "id"),
+        # What a runner looks for: few, whatever has ended.
+        Index(
+            "ix_spark_jobs_open",
+            "requested_at",
+            postgresql_where=text("state IN ('REQUESTED', 'RUNNING')"),
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    scope: Mapped[Json]
+    state: Mapped[str]
+    requested_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    runner: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    attempt: Mapped[int] = mapped_column(Integer, server_default=text("0"))
+    lost: Mapped[int] = mapped_column(Integer, server_default=text("0"))
+    cancel_requested: Mapped[bool] = mapped_column(server_default=text("false"))
+    step: Mapped[str] = mapped_column(server_default=text("''"))
+    done: Mapped[float] = mapped_column(Double, server_default=text("0"))
+    log: Mapped[list[str]] = mapped_column(server_default=text("'[]'::jsonb"))
+    counts: Mapped[Json] = mapped_column(server_default=text("'{}'::jsonb"))
+    output: Mapped[str | None]
+    reason: Mapped[str | None]
+
+
+class SparkRunnerRow(Base):
+    """A Spark runner's last heartbeat, by the database's clock."""
+
+    __tablename__ = "spark_runners"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())

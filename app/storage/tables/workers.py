@@ -1,0 +1,147 @@
+"""What workers report, and what they share."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Integer,
+    func,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.storage.tables.base import Base, Json
+
+
+class AppliedClockRow(Base):
+    """The last change that any worker has ever applied: one row."""
+
+    __tablename__ = "applied_clock"
+    __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    number: Mapped[int] = mapped_column(BigInteger)
+
+
+class WorkerRow(Base):
+    """A worker's last heartbeat, by the database's clock."""
+
+    __tablename__ = "workers"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    pid: Mapped[int] = mapped_column(BigInteger)
+    applied_change: Mapped[int] = mapped_column(BigInteger)
+    partitions: Mapped[int] = mapped_column(Integer)
+    started_at: Mapped[datetime]
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class CursorRow(Base):
+    """Where a subscription stands in one partition.
+
+    No foreign key, here and below: a worker's report of a subscription that was deleted a moment
+    ago must not fail its reports of all the others. What is left over is pruned.
+    """
+
+    __tablename__ = "cursors"
+    # Written every second: with room on the page, and no index on what changes, it stays in place.
+    __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    topic: Mapped[str]
+    worker_id: Mapped[str]
+    offset: Mapped[int] = mapped_column(BigInteger)
+    end: Mapped[int] = mapped_column(BigInteger)
+    delivered: Mapped[int] = mapped_column(BigInteger)
+    discarded: Mapped[int] = mapped_column(BigInteger)
+    volume: Mapped[int] = mapped_column(BigInteger)
+    filtered: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    position: Mapped[int | None] = mapped_column(BigInteger)
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class SubscriptionLoadRow(Base):
+    """What one worker did for one subscription in its last window."""
+
+    __tablename__ = "subscription_loads"
+    __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    worker_id: Mapped[str] = mapped_column(primary_key=True)
+    window: Mapped[timedelta]
+    in_flight: Mapped[int] = mapped_column(Integer)
+    parked: Mapped[int] = mapped_column(Integer)
+    counts: Mapped[Json]
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class CircuitRow(Base):
+    """A circuit that subscriptions share by name.
+
+    Times are by the database's clock, but `since`, which is for people, by its teller's. `number`
+    is another one after each change. Half open, its one message is sent by `tried_by`, who says
+    again and again until when nobody else may send one.
+    """
+
+    __tablename__ = "circuits"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(BigInteger)
+    open: Mapped[bool]
+    opens_at: Mapped[datetime]
+    since: Mapped[datetime]
+    reason: Mapped[str]
+    changed_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    tried_by: Mapped[str | None]
+    tried_until: Mapped[datetime | None]
+
+
+class RateNoteRow(Base):
+    """What a worker says to the others of its share of a subscription's rate.
+
+    `lent` maps a borrower's id to the number of its note, its tickets, and all that it may still
+    use, both in hexadecimal; `heard` maps a lender's id to a number.
+    """
+
+    __tablename__ = "rate_notes"
+    # Written every second: with room on the page, a row stays in place.
+    __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
+
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
+    worker_id: Mapped[str] = mapped_column(primary_key=True)
+    partitions: Mapped[int] = mapped_column(Integer)
+    number: Mapped[int] = mapped_column(BigInteger)
+    wanted: Mapped[int] = mapped_column(Integer)
+    lent: Mapped[Json]
+    heard: Mapped[Json]
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+
+
+class RecorderPositionRow(Base):
+    """How far a partition of a stream has been recorded."""
+
+    __tablename__ = "recorder_positions"
+
+    topic: Mapped[str] = mapped_column(primary_key=True)
+    partition: Mapped[int] = mapped_column(Integer, primary_key=True)
+    next_offset: Mapped[int] = mapped_column(BigInteger)
+
+
+class PublishedIdRow(Base):
+    """An id that its publisher gave to a message. Gone with its topic: the next one starts anew."""
+
+    __tablename__ = "published_ids"
+    __table_args__ = (Index("ix_published_ids_age", "topic", "recorded_at"),)
+
+    topic: Mapped[str] = mapped_column(
+        ForeignKey("topics.name", ondelete="CASCADE"), primary_key=True
+    )
+    message_id: Mapped[str] = mapped_column(primary_key=True)
+    recorded_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    # The id that the message has, where it is known again by another one.
+    stored_as: Mapped[str | None]
