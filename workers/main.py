@@ -52,11 +52,11 @@ from workers.assignment.stores import (
 )
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender, SuspensionStore
-from workers.consumer.committer import HOLD_MAX, Committer
-from workers.consumer.dead_letters import DeadLetterTopics
-from workers.consumer.lines import Endpoints, Lines
-from workers.consumer.receipts import ReceiptBoard, Receipts
-from workers.consumer.undelivered import UndeliveredStream
+from workers.consumer.commit.committer import HOLD_MAX, Committer
+from workers.consumer.commit.receipts import ReceiptBoard, Receipts
+from workers.consumer.outcome.dead_letters import DeadLetterTopics
+from workers.consumer.outcome.undelivered import UndeliveredStream
+from workers.consumer.subscription_consumers import Endpoints, Lines
 from workers.delivery.pinging import Pinger
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from app.metrics.exposition import exposition
 from tests.benchmarks.figures import Report
 from tests.fakes.worker import World
-from workers.consumer.latency import Latency
+from workers.consumer.outcome.latency import Latency
 from workers.telemetry.observed import Observed
 
 SUBSCRIPTIONS: Final = 1_000

@@ -11,8 +11,9 @@ from app.domain.commit import Progress
 from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy
-from workers.consumer.cursor import Cursor
-from workers.consumer.retries import DeliveryJob, RetryPark
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.schedule.delivery_job import DeliveryJob
+from workers.consumer.schedule.retry_queue import RetryPark
 from workers.delivery.deferral import Deferral
 from workers.delivery.pace import Landed, Pace
 from workers.delivery.share import Share

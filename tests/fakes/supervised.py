@@ -16,11 +16,11 @@ from workers.assignment.sharing import RateSharing
 from workers.assignment.starting import Starts
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender
-from workers.consumer.committer import Committer
-from workers.consumer.dead_letters import DeadLetterTopics
-from workers.consumer.lines import CursorKey, Lines
-from workers.consumer.receipts import Receipts
-from workers.consumer.undelivered import UndeliveredStream
+from workers.consumer.commit.committer import Committer
+from workers.consumer.commit.receipts import Receipts
+from workers.consumer.outcome.dead_letters import DeadLetterTopics
+from workers.consumer.outcome.undelivered import UndeliveredStream
+from workers.consumer.subscription_consumers import CursorKey, Lines
 from workers.reading.reader import Reader
 
 

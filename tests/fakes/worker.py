@@ -31,8 +31,8 @@ from tests.fakes.sending import Sendings
 from tests.fakes.signal import Signal
 from workers.assignment.circuits import CircuitStore
 from workers.assignment.pings import PingDesk
-from workers.consumer.committer import HOLD_MAX
-from workers.consumer.lines import Endpoints
+from workers.consumer.commit.committer import HOLD_MAX
+from workers.consumer.subscription_consumers import Endpoints
 from workers.delivery.flight import Landing
 from workers.main import Seams, Worker
 from workers.reading.registered import RegistryLookup  # noqa: TC001 - hidden types help nobody

@@ -6,7 +6,7 @@ from app.domain.feed import Changes
 from app.domain.message import Partition
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic  # noqa: TC001 - hidden types help nobody
-from workers.consumer.lines import CursorKey
+from workers.consumer.subscription_consumers import CursorKey
 
 
 class Registry:

@@ -12,7 +12,7 @@ from app.domain.errors import LogUnavailableError, UnavailableError
 from app.domain.message import Partition
 from app.log.interface import MessageLog
 from workers.assignment.supervisor import Supervisor
-from workers.consumer.lines import Lines
+from workers.consumer.subscription_consumers import Lines
 
 # Kafka forgets the offsets of a group without members seven days (by default) after their last
 # commit.

@@ -12,9 +12,9 @@ import structlog
 from app.domain.errors import UnavailableError
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.storage.turns import made_of
-from workers.consumer.cursor import Cursor
-from workers.consumer.line import DeliveryLine
-from workers.consumer.lines import CursorKey, Lines
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.subscription_consumer import DeliveryLine
+from workers.consumer.subscription_consumers import CursorKey, Lines
 
 INTERVAL: Final = timedelta(seconds=1)
 

@@ -25,8 +25,8 @@ from workers.assignment.registry import Registry
 from workers.assignment.settling import Unsettled
 from workers.assignment.sharing import Held, RateSharing
 from workers.assignment.starting import Starts, Wanted
-from workers.consumer.cursor import Cursor
-from workers.consumer.lines import CursorKey, Lines, abandon
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.subscription_consumers import CursorKey, Lines, abandon
 
 # How long what is in the air may take when its partition is revoked, and its commit. All of it with
 # what is still to be said to other workers: below the time the log waits for a revocation.

@@ -23,9 +23,9 @@ from app.metrics.shared import (
 )
 from app.otlp.spans import SpanBuffer
 from app.tracing.buffer import TraceBuffer
-from workers.consumer.latency import BOUNDS, Latency
-from workers.consumer.line import DeliveryLine
-from workers.consumer.tally import Finished
+from workers.consumer.commit.tally import Finished
+from workers.consumer.outcome.latency import BOUNDS, Latency
+from workers.consumer.subscription_consumer import DeliveryLine
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
 # Between two turns of the loop: about a millisecond, with eight partitions each.

@@ -16,7 +16,7 @@ from app.domain.voids import entry_of
 from app.log.interface import Committed, Position
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import World
-from workers.consumer.lines import Endpoints
+from workers.consumer.subscription_consumers import Endpoints
 
 Place = tuple[Partition, int]
 

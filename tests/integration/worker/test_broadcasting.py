@@ -14,7 +14,7 @@ from app.domain.topic import Topic
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Received, Reply, Subscriber
 from tests.fakes.worker import World, delivered
-from workers.consumer.line_parts import Endpoint
+from workers.consumer.endpoint import Endpoint
 from workers.delivery.sender import Sender
 from workers.transport.dialing import ConnectionOrigin
 from workers.transport.transport import DeliveryTransport

@@ -21,8 +21,8 @@ from tests.integration.worker.test_planted_defects import (
     lines_of,
     subscription,
 )
-from workers.consumer.collected import CollectedBatch
-from workers.consumer.lines import CursorKey, Lines
+from workers.consumer.source.collected_batch import CollectedBatch
+from workers.consumer.subscription_consumers import CursorKey, Lines
 from workers.delivery.flight import Landing
 from workers.delivery.share import Share
 

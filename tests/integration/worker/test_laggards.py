@@ -5,7 +5,7 @@ from datetime import timedelta
 from app.domain.delivery import Retry
 from app.domain.topic import Topic
 from tests.fakes.worker import World, delivered
-from workers.consumer.turns import STARTS_MAX
+from workers.consumer.loop_budget import STARTS_MAX
 
 OTHERS = 5
 BACKLOG = 4_000

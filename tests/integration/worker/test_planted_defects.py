@@ -32,10 +32,10 @@ from app.tracing.packing import PlainRow
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
 from tests.fakes.worker import until
-from workers.consumer.committer import Committer
-from workers.consumer.line_parts import Endpoint
-from workers.consumer.lines import Lines
-from workers.consumer.receipts import Receipts
+from workers.consumer.commit.committer import Committer
+from workers.consumer.commit.receipts import Receipts
+from workers.consumer.endpoint import Endpoint
+from workers.consumer.subscription_consumers import Lines
 from workers.delivery.batch import MessageBatch
 from workers.delivery.circuits import CircuitMember, Circuits, LiveCircuit
 from workers.delivery.flight import Landing

@@ -14,7 +14,7 @@ from app.domain.topic import Topic
 from app.log.interface import Committed
 from workers.assignment.registry import Registry
 from workers.assignment.starting import GROUPS_PER_CALL, Starts
-from workers.consumer.lines import CursorKey
+from workers.consumer.subscription_consumers import CursorKey
 from workers.delivery.share import Share
 
 FIRST, SECOND = Partition("shop.orders", 0), Partition("shop.orders", 1)

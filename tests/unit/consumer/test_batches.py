@@ -12,10 +12,10 @@ from app.domain.commit import Progress
 from app.domain.delivery import BATCH_VOLUME_EXCEEDED, PUBLISH_TTL_ELAPSED
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy
-from workers.consumer.batches import Batches, Clocks
-from workers.consumer.collected import without
-from workers.consumer.cursor import Cursor
-from workers.consumer.order import Opened
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.source.batches import Batches, Clocks
+from workers.consumer.source.collected_batch import without
+from workers.consumer.source.order import Opened
 from workers.delivery.batch import MessageBatch
 
 PLAIN = Batching(size=3, volume=1_000, time=timedelta(seconds=30), format=BatchFormat.PLAIN)

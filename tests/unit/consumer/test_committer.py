@@ -10,9 +10,9 @@ from app.domain.commit import Progress
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed
-from workers.consumer.committer import Committer
-from workers.consumer.cursor import Cursor
-from workers.consumer.rounds import GROUPS_PER_ROUND, ROUNDS_MAX
+from workers.consumer.commit.commit_queue import GROUPS_PER_ROUND, ROUNDS_MAX
+from workers.consumer.commit.committer import Committer
+from workers.consumer.commit.cursor import Cursor
 
 LONG = timedelta(seconds=10)
 

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 from tests.unit.consumer.test_committer import LONG, Scene, move
-from workers.consumer.cursor import Cursor
+from workers.consumer.commit.cursor import Cursor
 
 
 def traced(scene: Scene, group: str = "traced") -> Cursor:

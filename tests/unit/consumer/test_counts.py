@@ -7,7 +7,7 @@ import pytest
 
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from workers.consumer.counts import WINDOW, RecentCounts
+from workers.consumer.outcome.attempt_counts import WINDOW, RecentCounts
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.commit import Progress
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader, a_batch
-from workers.consumer.cursor import LIVE_MESSAGES_MAX, Cursor
+from workers.consumer.commit.cursor import LIVE_MESSAGES_MAX, Cursor
 from workers.reading.catchup import Fed
 from workers.reading.feed import Batch, Feed
 from workers.reading.reader import Reader

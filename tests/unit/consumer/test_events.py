@@ -14,9 +14,9 @@ from app.domain.topic import Ack
 from app.domain.undelivered import Undelivered
 from app.log.interface import Position
 from tests.fakes.memory_log import MemoryLog
-from workers.consumer.cursor import Cursor
-from workers.consumer.dead_letters import DeadLetterTopics
-from workers.consumer.undelivered import UndeliveredStream
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.outcome.dead_letters import DeadLetterTopics
+from workers.consumer.outcome.undelivered import UndeliveredStream
 
 DISCARDED = Undelivered(
     subscription_id="s-1",

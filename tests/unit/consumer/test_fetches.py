@@ -5,7 +5,7 @@ from datetime import timedelta
 from app.domain.fetch import FetchPolicy
 from app.domain.message import Partition
 from tests.fakes.reading import StandingReader, a_batch
-from workers.consumer.fetches import Fetches
+from workers.consumer.source.fetches import Fetches
 from workers.reading.catchup import Fed
 from workers.reading.feed import Batch, Feed, TailReader
 

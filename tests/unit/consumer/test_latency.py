@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.consumer.latency import BOUNDS, Latency
+from workers.consumer.outcome.latency import BOUNDS, Latency
 
 
 def test_each_request_is_in_one_place_and_all_are_added_up() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.commit import METADATA_BYTES_MAX, Progress, parse_progress
-from workers.consumer.offsets import OffsetTracker
+from workers.consumer.commit.offsets import OffsetTracker
 
 
 def a_tracker(offset: int = 0, **progress: object) -> OffsetTracker:

@@ -2,8 +2,8 @@ from app.domain.commit import Progress
 from app.domain.fetch import FetchMode, FetchPolicy
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy
-from workers.consumer.cursor import Cursor
-from workers.consumer.order import KeyOrder, Opened, PartitionOrder
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.source.order import KeyOrder, Opened, PartitionOrder
 
 
 class Owner:

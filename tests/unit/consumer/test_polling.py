@@ -1,7 +1,7 @@
 from datetime import timedelta
 
 from app.domain.fetch import FetchMode, FetchPolicy
-from workers.consumer.polling import Polling
+from workers.consumer.source.polling import Polling
 
 
 def policy(size: int = 3, seconds: float = 10, timeout: float = 1) -> FetchPolicy:

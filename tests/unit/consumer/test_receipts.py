@@ -22,7 +22,7 @@ from app.domain.receipt import (
     receipts_in,
 )
 from tests.fakes.signal import Signal
-from workers.consumer.receipts import WAITING_MAX, Receipts
+from workers.consumer.commit.receipts import WAITING_MAX, Receipts
 
 WAITER = "0123456789abcdef" * 2
 receipts = st.builds(

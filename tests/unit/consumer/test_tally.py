@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from app.domain.commit import Progress
 from app.domain.delivery import Delivered, Retry
-from workers.consumer.counts import RecentCounts
-from workers.consumer.offsets import OffsetTracker
-from workers.consumer.tally import Finished, Tally
+from workers.consumer.commit.offsets import OffsetTracker
+from workers.consumer.commit.tally import Finished, Tally
+from workers.consumer.outcome.attempt_counts import RecentCounts
 
 
 @dataclass(slots=True)

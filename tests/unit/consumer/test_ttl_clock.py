@@ -1,6 +1,6 @@
 """The clock of times to live, which stands while nobody may send."""
 
-from workers.consumer.ttl_clock import TtlClock
+from workers.consumer.schedule.ttl_clock import TtlClock
 
 
 def test_it_shows_the_time_until_it_is_stopped() -> None:

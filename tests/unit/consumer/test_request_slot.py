@@ -1,0 +1,137 @@
+"""A slot: what it keeps of a request, and what it hears of one that was not begun."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.domain.commit import Progress
+from app.domain.delivery import Delivered, Outcome
+from app.domain.message import Message, Partition, Record
+from app.domain.subscription import DeliveryPolicy, Subscription
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.endpoint import Endpoint  # noqa: TC001 - hidden types help nobody
+from workers.consumer.outcome.discard_handler import Discard
+from workers.consumer.request_slot import Slot
+from workers.consumer.schedule.delivery_job import DeliveryJob
+from workers.delivery.flight import Landing
+
+SUBSCRIPTION = Subscription(
+    id="s-1", topic="g.t", name="s", endpoint="http://127.0.0.1/", policy=DeliveryPolicy()
+)
+
+
+class Flying:
+    """A request in the air."""
+
+    peer = ""
+
+    def forsake(self) -> None: ...
+
+
+class Breakable:
+    """Begins what it is given, or, once it is `broken`, breaks when it has done so."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.landing: Landing | None = None
+        self.flying: weakref.ref[Flying] | None = None
+
+    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flying:
+        del message, retry_count
+        self.landing = landing
+        if self.broken:
+            raise RuntimeError("written, and broken")
+        flying = Flying()
+        self.flying = weakref.ref(flying)
+        return flying
+
+    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+        del message, retry_count
+        await asyncio.sleep(0)
+        return Delivered(status=200)
+
+
+class Crew:
+    """Has no more than the one job that its slot begins with."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self.subscription = SUBSCRIPTION
+        self.theirs = Breakable()
+        self.endpoint: Endpoint = self.theirs
+        self.tasks = tasks
+        self.outcomes: list[Outcome] = []
+        self.freed_slots: list[Slot] = []
+
+    async def attempt(self, job: DeliveryJob) -> Outcome:
+        return await self.endpoint.attempt(job.message, retry_count=job.attempts)
+
+    def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
+        del job
+        raise error
+
+    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
+        del job, asked
+        self.outcomes.append(outcome)
+        return None
+
+    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
+        del job
+        raise error
+
+    def faltered(self, error: Exception) -> None:
+        raise error
+
+    async def record(self, discard: Discard) -> None: ...
+
+    def over(self, job: DeliveryJob) -> None: ...
+
+    def following(self) -> DeliveryJob | None:
+        return None
+
+    def freed(self, slot: Slot) -> None:
+        self.freed_slots.append(slot)
+
+
+class Owner:
+    def readable(self, cursor: Cursor) -> None: ...
+
+    def moved(self, cursor: Cursor) -> None: ...
+
+
+def a_job() -> DeliveryJob:
+    partition = Partition("t", 0)
+    message = Message(Record(0, 0, None, b"{}", []), partition)
+    return DeliveryJob(
+        message, Cursor(Owner(), partition, Progress(subscription_id="s", offset=0)), 60.0
+    )
+
+
+@asynccontextmanager
+async def a_crew() -> AsyncIterator[Crew]:
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        yield Crew(tasks)
+
+
+async def test_keeps_nothing_of_a_request_that_has_landed() -> None:
+    async with a_crew() as crew:
+        Slot(crew).carry(a_job())
+        landing, flying = crew.theirs.landing, crew.theirs.flying
+        assert landing is not None
+        assert flying is not None
+        assert flying() is not None
+        landing.landed(Delivered(status=200))
+        gc.collect()
+        assert flying() is None
+        assert len(crew.freed_slots) == 1
+
+
+async def test_hears_once_of_a_message_that_is_awaited_because_its_request_broke() -> None:
+    async with a_crew() as crew:
+        crew.theirs.broken = True
+        Slot(crew).carry(a_job())
+        assert crew.theirs.landing is not None
+        crew.theirs.landing.landed(Delivered(status=204))
+    assert crew.outcomes == [Delivered(status=200)]
+    assert len(crew.freed_slots) == 1

@@ -1,0 +1,92 @@
+"""What goes next where a subscriber asks to come later, and when a line looks again.
+
+All is due in the first seconds of the clock, or never: how late it is now makes no difference.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from math import inf
+
+import pytest
+
+from app.domain.commit import Progress
+from app.domain.fetch import FetchPolicy
+from app.domain.message import Message
+from app.domain.subscription import DeliveryPolicy
+from app.filtering.bodies import ParsedBodies
+from tests.fakes.reading import ORDERS, a_record
+from tests.unit.consumer.test_fetches import Asked
+from tests.unit.consumer.test_retry_queue import Nobody
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.defects import Defects
+from workers.consumer.loop_budget import Turns
+from workers.consumer.schedule.delivery_job import DeliveryJob
+from workers.consumer.schedule.retry_queue import RetryPark
+from workers.consumer.schedule.scheduler import Choice
+from workers.consumer.source.cancelled_messages import Place, Unsent
+from workers.consumer.source.fetches import Fetches
+from workers.consumer.source.message_source import Intake
+from workers.delivery.deferral import ANOTHER_AFTER, Deferral
+
+NOW, YOUNGER_DUE, OLDEST_DUE = 0.5, 0.25, 1.0
+
+
+class NoMarks:
+    """Nothing is sent again here."""
+
+    async def unmark(self, retransmission_id: str, places: Sequence[Place]) -> None:
+        """There is none."""
+
+
+class Parts:
+    """What an intake needs that has nothing to hand out."""
+
+    def __init__(self) -> None:
+        self.turns = self.filter_turns = Turns(asyncio.get_running_loop())
+        self.bodies = ParsedBodies()
+        self.unsent = Unsent(NoMarks(), asyncio.TaskGroup())
+
+
+def a_choice(park: RetryPark, *, refusals: int) -> Choice:
+    """A choice for a subscriber that asked to come later so often, and took nothing since."""
+    deferral, defects = Deferral(), Defects("g")
+    for _ in range(refusals):
+        deferral.later(0.0, sent_at=0.0, now=0.0, rate=1.0)
+    fetches = Fetches(Asked(), FetchPolicy())
+    intake = Intake(Parts(), fetches, lambda: None, defects=defects)
+    return Choice(DeliveryPolicy(), intake, park, deferral=deferral, defects=defects)
+
+
+def parked(park: RetryPark, number: int, *, due: float, put_off: bool) -> DeliveryJob:
+    cursor = Cursor(Nobody(), ORDERS, Progress(subscription_id="s", offset=0))
+    job = DeliveryJob(Message(a_record(number), ORDERS), cursor, inf)
+    job.due, job.put_off = float(number), put_off
+    park.park(job, due)
+    return job
+
+
+@pytest.mark.parametrize("put_off", [True, False])
+async def test_nothing_is_looked_at_before_the_oldest_that_is_waited_for_is_due(
+    *, put_off: bool
+) -> None:
+    park = RetryPark()
+    oldest = parked(park, 0, due=OLDEST_DUE, put_off=True)
+    parked(park, 1, due=YOUNGER_DUE, put_off=put_off)
+    choice = a_choice(park, refusals=1)
+    assert choice.take(NOW, cautious=False) is None
+    assert choice.next_due == OLDEST_DUE
+    assert choice.take(OLDEST_DUE, cautious=False) is oldest
+
+
+@pytest.mark.parametrize(
+    ("oldest_due", "refusals"), [(inf, 1), (inf, 0), (OLDEST_DUE, ANOTHER_AFTER)]
+)
+async def test_where_the_oldest_is_not_waited_for_what_is_due_first_goes_in_time(
+    oldest_due: float, refusals: int
+) -> None:
+    park = RetryPark()
+    parked(park, 0, due=oldest_due, put_off=True)
+    other = parked(park, 1, due=YOUNGER_DUE, put_off=False)
+    choice = a_choice(park, refusals=refusals)
+    assert choice.next_due == YOUNGER_DUE
+    assert choice.take(NOW, cautious=False) is other

@@ -1,0 +1,1 @@
+"""Where a subscription is in each partition, what it has finished, and committing that."""

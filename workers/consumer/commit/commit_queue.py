@@ -1,0 +1,50 @@
+"""Whose turn it is to be committed: a round at a time, so that thousands of groups are spread."""
+
+import asyncio
+from itertools import islice
+from math import ceil
+from typing import Final
+
+from workers.consumer.commit.cursor import Cursor
+
+# More groups than this wait for the next round, so that hundreds that move are spread over a
+# second; thousands take a few rounds all the same.
+GROUPS_PER_ROUND: Final = 64
+ROUNDS_MAX: Final = 6
+
+
+class Lane:
+    """Cursors that have something new to commit. Whoever commits a round of it holds `busy`."""
+
+    def __init__(self) -> None:
+        # By group, the first that moved first: a group is a request, whatever moved in it.
+        self._dirty: dict[str, list[Cursor]] = {}
+        self._size = GROUPS_PER_ROUND
+        # To be committed as soon as nothing else of the lane is.
+        self._hurried: list[tuple[str, Cursor]] = []
+        self.moved = asyncio.Event()
+        self.busy = asyncio.Lock()
+
+    def add(self, group: str, cursor: Cursor) -> None:
+        """Have it in one of the next rounds."""
+        self._dirty.setdefault(group, []).append(cursor)
+        self.moved.set()
+
+    def hurry(self, group: str, cursor: Cursor) -> None:
+        """Have it in the next `hurried`, too."""
+        self._hurried.append((group, cursor))
+
+    def hurried(self) -> list[tuple[str, Cursor]]:
+        """Take those that are in a hurry, with their groups."""
+        hurried, self._hurried = self._hurried, []
+        return hurried
+
+    def next_round(self) -> list[tuple[str, Cursor]]:
+        """Take the next round, with their groups."""
+        self._size = max(self._size, ceil(len(self._dirty) / ROUNDS_MAX))
+        groups = list(islice(self._dirty, self._size))
+        round_ = [(group, cursor) for group in groups for cursor in self._dirty.pop(group)]
+        if not self._dirty:
+            self._size = GROUPS_PER_ROUND
+            self.moved.clear()
+        return round_

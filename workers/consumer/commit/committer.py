@@ -1,0 +1,196 @@
+"""Commits cursors soon after they moved: many in a request, one round at a time."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.commit import Progress
+from app.domain.errors import UnavailableError
+from app.domain.message import Partition
+from app.log.interface import Committed, MessageLog
+from workers.consumer.commit.commit_queue import Lane
+from workers.consumer.commit.cursor import Cursor
+
+# A round starts so long after the one before it began; with its own duration a completion is
+# committed within 250 ms.
+COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
+# Commits of what is traced wait for its traces, as a rule some milliseconds, and no longer.
+HOLD_MAX: Final = timedelta(seconds=1)
+# The last commit of a cursor, which others may be waiting for.
+LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
+
+_log = structlog.get_logger()
+
+_Captured = dict[tuple[str, Partition], tuple[Cursor, Progress]]
+
+
+class Traces(Protocol):
+    """What is said of messages before they are committed."""
+
+    async def until_said(self, within: timedelta) -> bool:
+        """Wait until all that was added so far is safe; False, maybe at once, if it is not."""
+
+
+class Committer:
+    """The only one who commits positions.
+
+    What is traced is committed behind its traces: whatever a crash takes of them is sent again, and
+    traced again. Those cursors go in a lane of their own, and the others wait for nothing.
+    """
+
+    def __init__(
+        self,
+        log: MessageLog,
+        traces: Traces,
+        *,
+        hold_max: timedelta = HOLD_MAX,
+        last_hold_max: timedelta = LAST_HOLD_MAX,
+    ) -> None:
+        self._log = log
+        self._traces = traces
+        self._hold_max = hold_max
+        self._last_hold_max = last_hold_max
+        self._plain, self._traced = Lane(), Lane()
+        # In a commit that is not answered: one that begins to be traced is in no two at once.
+        self._in_air: set[Cursor] = set()
+        self._writing = asyncio.Lock()
+
+    def moved(self, group: str, cursor: Cursor) -> None:
+        """`cursor` of `group` has something new to commit."""
+        self._lane(cursor).add(group, cursor)
+
+    async def run(self) -> None:
+        """Commit until cancelled."""
+        async with asyncio.TaskGroup() as lanes:
+            for lane in (self._plain, self._traced):
+                lanes.create_task(self._run(lane))
+
+    async def flush(self) -> None:
+        """Commit what has moved, at most one round of each lane."""
+        for lane in (self._plain, self._traced):
+            await self._flush(lane)
+
+    async def begin_life(self, group: str, cursor: Cursor) -> None:
+        """Return when a commit says whose discards `cursor` records, or it is abandoned.
+
+        It goes at once, with all others that want it meanwhile.
+        """
+        if cursor.begin_life():
+            lane = self._lane(cursor)
+            lane.hurry(group, cursor)
+            async with lane.busy:
+                await self._commit(lane, lane.hurried(), self._hold_max)
+        # If that failed, one of the next rounds says it.
+        await cursor.life_begun()
+
+    async def finish(
+        self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta | None
+    ) -> bool:
+        """Commit these for the last time, trying until `deadline`; whether all are committed.
+
+        Without a deadline it tries until they are, or are abandoned.
+        """
+        try:
+            async with asyncio.timeout(None if deadline is None else deadline.total_seconds()):
+                return await self._commit_all(cursors)
+        except TimeoutError:
+            return False
+
+    def _lane(self, cursor: Cursor) -> Lane:
+        return self._traced if cursor.traced else self._plain
+
+    async def _run(self, lane: Lane) -> None:
+        while True:
+            await lane.moved.wait()
+            await asyncio.sleep(COMMIT_INTERVAL.total_seconds())
+            await self._flush(lane)
+
+    async def _flush(self, lane: Lane) -> None:
+        async with lane.busy:
+            await self._commit(lane, lane.next_round(), self._hold_max)
+
+    async def _commit_all(self, cursors: Collection[tuple[str, Cursor]]) -> bool:
+        left = list(cursors)
+        while True:
+            for lane in (self._plain, self._traced):
+                mine = [(group, c) for group, c in left if self._lane(c) is lane]
+                if mine:
+                    async with lane.busy:
+                        await self._commit(lane, mine, self._last_hold_max)
+            left = [(group, c) for group, c in left if self._is_unfinished(c)]
+            if not left:
+                return True
+            await asyncio.sleep(COMMIT_INTERVAL.total_seconds())
+
+    def _is_unfinished(self, cursor: Cursor) -> bool:
+        return (cursor.dirty or cursor in self._in_air) and not cursor.abandoned
+
+    async def _commit(
+        self, lane: Lane, cursors: Iterable[tuple[str, Cursor]], hold: timedelta
+    ) -> None:
+        captured = self._captured(lane, cursors)
+        if not captured:
+            return
+        in_air = {cursor for cursor, _ in captured.values()}
+        self._in_air |= in_air
+        try:
+            if lane is self._traced:
+                # Captured before: nothing in it is younger than the traces that are waited for.
+                await self._traces.until_said(hold)
+            async with self._writing:
+                await self._commit_captured(captured)
+        finally:
+            self._in_air -= in_air
+
+    def _captured(self, lane: Lane, cursors: Iterable[tuple[str, Cursor]]) -> _Captured:
+        captured: _Captured = {}
+        for group, cursor in cursors:
+            if not cursor.dirty or cursor.abandoned:
+                continue
+            if self._lane(cursor) is lane and cursor not in self._in_air:
+                captured[group, cursor.partition] = cursor, cursor.commit_begins()
+            else:
+                # It has begun to be traced.
+                self._lane(cursor).add(group, cursor)
+        return captured
+
+    async def _commit_captured(self, captured: _Captured) -> None:
+        # It may have gone to another worker while we waited.
+        still = {key: each for key, each in captured.items() if not each[0].abandoned}
+        failed = await self._write({key: progress for key, (_, progress) in still.items()})
+        for key, (cursor, progress) in still.items():
+            if key in failed:
+                cursor.commit_failed()
+            else:
+                cursor.commit_done(progress)
+        _say_failed(failed)
+
+    async def _write(
+        self, written: Mapping[tuple[str, Partition], Progress]
+    ) -> Mapping[tuple[str, Partition], str]:
+        offsets: dict[str, dict[Partition, Committed]] = {}
+        for (group, partition), progress in written.items():
+            committed = Committed(progress.offset, progress.metadata())
+            offsets.setdefault(group, {})[partition] = committed
+        try:
+            return await self._log.commit(offsets) if offsets else {}
+        except UnavailableError as exc:
+            return dict.fromkeys(written, exc.message)
+
+
+def _say_failed(failed: Mapping[tuple[str, Partition], str]) -> None:
+    """In one line for each reason: thousands may fail by it, several times a second."""
+    counts = Counter(failed.values())
+    for (group, partition), reason in failed.items():
+        if positions := counts.pop(reason, 0):
+            _log.warning(
+                "commit_failed",
+                group=group,
+                partition=partition,
+                error=reason,
+                positions=positions,
+            )

@@ -1,0 +1,250 @@
+"""Which messages of a partition a subscription has finished: pure bookkeeping, no I/O, no clock."""
+
+import bisect
+from collections import Counter
+from typing import Final
+
+from app.domain.commit import (
+    FINISHED_BYTES_MAX,
+    METADATA_BYTES_MAX,
+    RUN_PAIR_BYTES_MAX,
+    Attempts,
+    Progress,
+    Ranges,
+    encode_runs,
+    fitting,
+)
+from workers.consumer.commit.tally import Finished
+
+# So many unfinished messages always fit into the commit metadata, however they lie.
+_ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
+# Attempts of more messages never fit: each takes two bytes at least.
+_TRIED_MAX: Final = METADATA_BYTES_MAX * 3 // 4 // 2
+
+
+class OffsetTracker:
+    """Opened and finished offsets of one cursor.
+
+    Messages are opened in offset order and closed in any. `position` is the next offset to read:
+    all below it is open or
+    finished. `committable()` says what may be committed: the oldest unfinished offset, and what is
+    finished above it.
+    """
+
+    __slots__ = (
+        "_forgotten",
+        "_opened",
+        "_resumed",
+        "_resumed_ms",
+        "_standing_since",
+        "_start",
+        "attempts",
+        "delivered",
+        "discarded",
+        "filtered",
+        "finished",
+        "position",
+        "room",
+        "volume",
+    )
+
+    def __init__(self, start: Progress) -> None:
+        self._start = start
+        self._opened: dict[int, int] = {}
+        # Finished before this tracker was made, above its position; what is read over is dropped
+        # from it.
+        self.finished: list[tuple[int, int]] = list(start.finished)
+        # How often unfinished messages were tried, also before this tracker was made.
+        self.attempts: dict[int, int] = dict(start.attempts)
+        # Opened before a rewind and still to be closed: offsets that others may have now.
+        self._forgotten: Counter[int] = Counter()
+        # So many can be opened before it is to be measured how many more fit into a commit.
+        self.room = _ALWAYS_FITS
+        has_clock = start.oldest_opened_ms is not None or start.oldest_elapsed_ms is not None
+        # The offset whose time to live goes on from where it was.
+        self._resumed = start.offset if has_clock else -1
+        self._resumed_ms = start.oldest_opened_ms
+        self._standing_since: int | None = None
+        self.position = start.offset
+        self.delivered = start.delivered
+        self.discarded = start.discarded
+        self.filtered = start.filtered
+        self.volume = start.volume
+
+    @property
+    def open_count(self) -> int:
+        """Messages that are opened and not closed."""
+        return len(self._opened)
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether a time to live runs, or stands."""
+        return bool(self._opened) or self.position == self._resumed
+
+    def finished_here(self) -> Finished:
+        """What was finished since this tracker was made."""
+        start = self._start
+        return Finished(
+            self.delivered - start.delivered,
+            self.discarded - start.discarded,
+            self.filtered - start.filtered,
+            self.volume - start.volume,
+        )
+
+    def is_finished(self, offset: int) -> bool:
+        """Whether `offset`, at or above the position, was finished before a restart."""
+        finished = self.finished
+        at = bisect.bisect_right(finished, (offset, 1 << 62)) - 1
+        return at >= 0 and finished[at][0] <= offset < finished[at][1]
+
+    def is_open(self, offset: int) -> bool:
+        """Whether the message at `offset` is opened and not closed."""
+        return offset in self._opened
+
+    def may_open(self) -> bool:
+        """Whether one more message can be opened and the finished set still fits into a commit."""
+        if self.room > 0:
+            return True
+        self.room = self._measured_room()
+        if not self._opened:
+            # Nothing can be finished that would make room, and a commit cuts what does not fit.
+            self.room = max(self.room, _ALWAYS_FITS)
+        return self.room > 0
+
+    def open(self, offset: int, now_ms: int) -> int:
+        """Take `offset` in flight; returns since when its time to live runs (epoch ms)."""
+        self._opened[offset] = now_ms
+        self.room -= 1
+        self.position = offset + 1
+        return now_ms if offset != self._resumed else self._resume_clock(offset, now_ms)
+
+    def tried(self, offset: int, attempts: int) -> bool:
+        """Keep how often an open message was tried; False if it is not open."""
+        if offset not in self._opened:
+            return False
+        self.attempts[offset] = attempts
+        return True
+
+    def begin(self, offset: int, now_ms: int) -> int | None:
+        """Have the time to live of an open message run from now on; returns since when it runs.
+
+        None: as before, because it is not open, or ran when others had it open.
+        """
+        if offset == self._resumed or offset not in self._opened:
+            return None
+        self._opened[offset] = now_ms
+        return now_ms
+
+    def stand(self, now_ms: int) -> None:
+        """Times to live stand from now on, until they `go_on`."""
+        if self._standing_since is None:
+            self._standing_since = now_ms
+
+    def go_on(self, now_ms: int) -> None:
+        """Times to live run again: as if all had been opened later by as long as they stood."""
+        since, self._standing_since = self._standing_since, None
+        if since is None:
+            return
+        if self._resumed_ms is not None:
+            self._resumed_ms += max(0, now_ms - since)
+        opened = self._opened
+        # Those that were opened meanwhile begin now.
+        self._opened = {at: ms + max(0, now_ms - max(ms, since)) for at, ms in opened.items()}
+
+    def ran_ms(self, offset: int, now_ms: int) -> int | None:
+        """For how long the time to live of an open message has run; None if it is not open."""
+        opened_ms, since = self._opened.get(offset), self._standing_since
+        if opened_ms is None:
+            return None
+        return max(0, (now_ms if since is None else since) - opened_ms)
+
+    def pass_over(self, next_offset: int) -> None:
+        """Go on reading at `next_offset`: what lies before it is finished or has no message."""
+        self.position = next_offset
+        finished = self.finished
+        while finished and finished[0][1] <= next_offset:
+            finished.pop(0)
+
+    def rewind(self, offset: int) -> None:
+        """Start again at `offset`: the topic was made anew, and the log has no such position."""
+        self._forgotten.update(self._opened.keys())
+        self._opened.clear()
+        self.attempts.clear()
+        self.finished.clear()
+        self.position = offset
+
+    def close(self, offset: int) -> None:
+        """Finish an opened message. Closing one that a rewind forgot does nothing.
+
+        Of two with one offset the forgotten one counts as the first: no commit passes the other.
+        """
+        forgotten = self._forgotten
+        if offset not in forgotten:
+            self._opened.pop(offset, None)
+            if self.attempts:
+                self.attempts.pop(offset, None)
+        elif forgotten[offset] > 1:
+            forgotten[offset] -= 1
+        else:
+            del forgotten[offset]
+
+    def committable(self) -> Progress:
+        """What may be committed now."""
+        offset = min(self._opened, default=self.position)
+        opened_ms, elapsed_ms = self._clock_of(offset)
+        return Progress(
+            subscription_id=self._start.subscription_id,
+            offset=offset,
+            finished=fitting(offset, self._finished_above()),
+            oldest_opened_ms=opened_ms,
+            oldest_elapsed_ms=elapsed_ms,
+            delivered=self.delivered,
+            discarded=self.discarded,
+            filtered=self.filtered,
+            seek=self._start.seek,
+            volume=self.volume,
+            attempts=self._tried_from(offset),
+        )
+
+    def _tried_from(self, offset: int) -> Attempts:
+        tried = sorted(pair for pair in self.attempts.items() if pair[0] >= offset)
+        return tuple(tried[:_TRIED_MAX])
+
+    def _clock_of(self, offset: int) -> tuple[int | None, int | None]:
+        """When the oldest unfinished one was opened or, if its clock stands, how long it ran."""
+        opened_ms, since = self._opened.get(offset), self._standing_since
+        if opened_ms is None and offset == self._resumed:
+            # Not opened again yet.
+            elapsed_ms, opened_ms = self._start.oldest_elapsed_ms, self._resumed_ms
+            if elapsed_ms is not None:
+                return None, elapsed_ms
+        if opened_ms is None or since is None:
+            return opened_ms, None
+        return None, max(0, since - opened_ms)
+
+    def _resume_clock(self, offset: int, now_ms: int) -> int:
+        """Let the clock of `offset`, just opened, go on where it was when others had it open."""
+        shown_ms = now_ms if self._standing_since is None else self._standing_since
+        elapsed_ms = self._start.oldest_elapsed_ms
+        if elapsed_ms is None:
+            elapsed_ms = max(0, shown_ms - (self._resumed_ms or shown_ms))
+        self._opened[offset] = shown_ms - elapsed_ms
+        return now_ms - elapsed_ms
+
+    def _finished_above(self) -> Ranges:
+        ranges = []
+        offsets = iter(sorted(self._opened))
+        low = next(offsets, self.position) + 1
+        for offset in offsets:
+            if low < offset:
+                ranges.append((low, offset))
+            low = offset + 1
+        if low < self.position:
+            ranges.append((low, self.position))
+        position = self.position
+        ranges += ((max(a, position), b) for a, b in self.finished if b > position)
+        return tuple(ranges)
+
+    def _measured_room(self) -> int:
+        used = len(encode_runs(min(self._opened, default=self.position), self._finished_above()))
+        return (FINISHED_BYTES_MAX - used) // RUN_PAIR_BYTES_MAX

@@ -1,0 +1,27 @@
+"""What all consumers of a worker share."""
+
+import asyncio
+from typing import Protocol
+
+from app.tracing.buffer import TraceBuffer
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.outcome.discard_handler import DiscardParts
+from workers.consumer.schedule.suspension import Suspensions
+from workers.consumer.source.message_source import IntakeParts
+from workers.delivery.circuits import Circuits
+from workers.delivery.pulse import Pulse
+from workers.reading.reader import Reader
+
+
+class LineParts(IntakeParts, DiscardParts, Protocol):
+    """What every line of a worker shares."""
+
+    tasks: asyncio.TaskGroup
+    reader: Reader
+    suspensions: Suspensions
+    pulse: Pulse
+    circuits: Circuits
+    traces: TraceBuffer
+
+    def moved(self, group: str, cursor: Cursor) -> None:
+        """The cursor of `group` has something new to commit."""

@@ -1,0 +1,181 @@
+"""What a line leaves of its attempts and fates in the traces, when its subscription wants that."""
+
+import time
+from typing import Final
+
+from app.domain.delivery import Delivered, Discarded, Outcome
+from app.domain.message import Message
+from app.domain.subscription import Subscription
+from app.domain.trace import (
+    TEXT_LENGTH_MAX,
+    TraceSource,
+    TraceStatus,
+    TrackingMode,
+    traced_id,
+)
+from app.tracing.buffer import TraceBuffer
+from workers.consumer.schedule.delivery_job import DeliveryJob
+from workers.delivery.batch import MessageBatch
+from workers.transport.opening import OPENING, Opening
+
+_INFLIGHT: Final = TraceStatus.INFLIGHT.value
+_SUCCESS: Final = TraceStatus.SUCCESS.value
+_FAILED: Final = TraceStatus.FAILED.value
+_DISCARDED: Final = TraceStatus.DISCARDED.value
+_FILTERED: Final = TraceStatus.FILTERED.value
+
+# About a hundred years, in microseconds.
+SPAN_MAX: Final = 1 << 52
+
+# Of what an attempt leaves: when, status, status code, reason, how long it took.
+_Said = tuple[int, str, int | None, str, int | None]
+
+
+class LineTrace:
+    """Says of one subscription's messages what happens to them. Nothing here waits or raises.
+
+    An attempt is one entry, said when it is over; one that is still in the air when the buffer
+    looks for the second time is said to be so, too.
+    """
+
+    __slots__ = ("_buffer", "_in_air", "_source")
+
+    def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
+        self._buffer = buffer
+        self._in_air = buffer.in_air
+        self._source = buffer.source(
+            TraceSource(
+                topic=subscription.topic,
+                subscription_id=subscription.id,
+                subscription=subscription.name,
+            )
+        )
+
+    def began(self, job: DeliveryJob) -> None:
+        """An attempt begins."""
+        in_air = self._in_air
+        if not in_air:
+            self._buffer.wake()
+        in_air[job] = self
+
+    def opens(self, job: DeliveryJob) -> None:
+        """The attempt is awaited in this context, and may open a connection first."""
+        job.opening = Opening()
+        OPENING.set(job.opening)
+
+    def ended(self, job: DeliveryJob, outcome: Outcome) -> None:
+        """Its attempt is over, and not counted in `job.attempts` yet."""
+        now = time.monotonic()
+        self._in_air.pop(job, None)
+        status, reason = _SUCCESS, ""
+        if not isinstance(outcome, Delivered):
+            status, reason = _FAILED, outcome.reason[:TEXT_LENGTH_MAX]
+        at, took = int((now + self._buffer.wall) * 1e6), int((now - job.sent_at) * 1e6)
+        said = (at, status, outcome.status, reason, took)
+        message = job.message
+        if message.__class__ is Message:
+            self._say(job, message, said)
+        else:
+            self._say_all(job, said)
+        job.ended_at, job.opening = now, None
+
+    def still(self, attempt: DeliveryJob, before: float) -> bool:
+        """As `Attempts.still`."""
+        if attempt.sent_at >= before:
+            return False
+        at = int((attempt.sent_at + self._buffer.wall) * 1e6)
+        self._say_all(attempt, (at, _INFLIGHT, None, "", None))
+        return True
+
+    def discarded(self, job: DeliveryJob, discarded: Discarded) -> None:
+        """Its message is durable among the undelivered."""
+        reason = discarded.reason[:TEXT_LENGTH_MAX]
+        self._say_fate(job.message, _DISCARDED, (job.attempts, discarded.status, reason))
+
+    def filtered(self, message: Message, why: str) -> None:
+        """The subscription does not want it; `why`: it could not be judged."""
+        self._say_fate(message, _FILTERED, (0, None, why[:TEXT_LENGTH_MAX]))
+
+    def _say_all(self, job: DeliveryJob, said: _Said) -> None:
+        message = job.message
+        if not isinstance(message, MessageBatch):
+            self._say(job, message, said)
+            return
+        for each in message.messages:
+            self._say(job, each, said)
+
+    def _say(self, job: DeliveryJob, message: Message, said: _Said) -> None:
+        at, status, code, reason, took = said
+        queued, attempts, whole = None, job.attempts, job.message
+        if job.ended_at:
+            waited = int((job.sent_at - job.ended_at) * 1e6)
+        else:
+            opened = job.opened_ms * 1_000
+            queued = opened - message.published_ms * 1_000
+            waited = int((job.sent_at + self._buffer.wall) * 1e6) - opened
+            if not 0 <= queued <= SPAN_MAX or waited < 0:
+                # Clocks differ, and foreign producers may say any time.
+                queued, waited = min(max(queued, 0), SPAN_MAX), max(waited, 0)
+        connect, address, opening = None, "", job.opening
+        if opening is not None:
+            address = opening.address
+            if opening.opened_at is not None and took is not None:
+                connect = int((opening.opened_at - job.sent_at) * 1e6)
+        elif job.in_air is not None:
+            address = job.in_air.peer
+        self._buffer.add(
+            (
+                self._source,
+                at,
+                status,
+                traced_id(message.id),
+                message.partition.index,
+                message.offset,
+                attempts + 1,
+                code,
+                reason,
+                queued,
+                waited,
+                connect,
+                took,
+                address,
+                "" if whole is message else whole.id.decode("ascii"),
+                "" if message.addressed is None else message.addressed.job_id,
+            )
+        )
+
+    def _say_fate(self, message: Message, status: str, why: tuple[int, int | None, str]) -> None:
+        attempts, code, reason = why
+        self._buffer.add(
+            (
+                self._source,
+                time.time_ns() // 1_000,
+                status,
+                traced_id(message.id),
+                message.partition.index,
+                message.offset,
+                attempts,
+                code,
+                reason,
+                None,
+                None,
+                None,
+                None,
+                "",
+                "",
+                "" if message.addressed is None else message.addressed.job_id,
+            )
+        )
+
+
+class Tracks:
+    """Who is told what of a line: None where its subscription wants nothing of it traced."""
+
+    __slots__ = ("attempts", "discards")
+
+    def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
+        mode = subscription.tracking
+        trace = None if mode is TrackingMode.OFF else LineTrace(buffer, subscription)
+        # Also of what is filtered out.
+        self.attempts = trace if mode is TrackingMode.ALL else None
+        self.discards = trace

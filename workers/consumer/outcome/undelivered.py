@@ -1,0 +1,97 @@
+"""Discarded messages onto the undelivered stream, from which the recorder takes them."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.delivery import Discarded
+from app.domain.errors import AngeliaError
+from app.domain.message import Message
+from app.domain.streams import UNDELIVERED
+from app.domain.subscription import Subscription
+from app.domain.undelivered import Undelivered, to_record
+from app.log.interface import MessageLog
+from workers.consumer.schedule.delivery_job import DeliveryJob
+
+RETRY_PAUSE: Final = timedelta(seconds=1)
+
+_log = structlog.get_logger()
+
+
+class UndeliveredLog(Protocol):
+    """Where discards go."""
+
+    async def write(self, undelivered: Undelivered) -> None:
+        """Return only once the message is durable elsewhere; waits as long as that takes."""
+
+
+class UndeliveredStream:
+    """The log's undelivered stream. While the log is down delivery waits: no offset closes."""
+
+    def __init__(self, log: MessageLog) -> None:
+        self._log = log
+
+    async def write(self, undelivered: Undelivered) -> None:
+        """Append until it is acknowledged; a repeat is the same message to the recorder."""
+        record = to_record(undelivered)
+        while True:
+            try:
+                await self._log.append(UNDELIVERED, [record])
+            except AngeliaError as exc:
+                _log.warning(
+                    "undelivered_write_failed", error=exc.message, **of_message(undelivered)
+                )
+                await asyncio.sleep(RETRY_PAUSE.total_seconds())
+            else:
+                return
+
+
+def of_message(undelivered: Undelivered) -> Mapping[str, str]:
+    """What events say of the message that they are about."""
+    return {
+        "message_id": undelivered.message_id,
+        "subscription": f"{undelivered.topic}_{undelivered.subscription}",
+    }
+
+
+def undelivered_of(
+    job: DeliveryJob, discarded: Discarded, subscription: Subscription
+) -> Undelivered:
+    """What is kept of the job's message, which `subscription` discards now."""
+    bare = bare_undelivered_of(job, discarded, subscription)
+    return replace(bare, body=job.message.stored, headers=_shown(job.message))
+
+
+def bare_undelivered_of(
+    job: DeliveryJob, discarded: Discarded, subscription: Subscription
+) -> Undelivered:
+    """The same without headers, and with the body as the log has it: nothing is looked at."""
+    message = job.message
+    return Undelivered(
+        subscription_id=subscription.id,
+        topic=subscription.topic,
+        subscription=subscription.name,
+        message_id=message.id.decode("utf-8", "replace"),
+        discarded_at=datetime.now(UTC),
+        reason=discarded.reason,
+        status=discarded.status,
+        attempts=job.attempts,
+        partition=message.partition.index,
+        offset=message.offset,
+        body=message.raw,
+        key=message.key,
+        life=job.cursor.life,
+        retransmission="" if message.addressed is None else message.addressed.job_id,
+    )
+
+
+def _shown(message: Message) -> tuple[tuple[str, str], ...]:
+    own = (b"Content-Type", message.content_type)
+    return tuple(
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in (own, *message.propagated)
+    )

@@ -1,0 +1,157 @@
+"""One request at a time of a line: a slot goes from message to message while there is work."""
+
+import asyncio
+from typing import Protocol
+
+from app.domain.delivery import Outcome
+from app.domain.subscription import Subscription
+from workers.consumer.endpoint import Endpoint
+from workers.consumer.outcome.discard_handler import Discard
+from workers.consumer.schedule.delivery_job import DeliveryJob
+
+
+class Crew(Protocol):
+    """The line whose slots they are: it decides what is sent, and what an outcome means."""
+
+    subscription: Subscription
+    endpoint: Endpoint
+    tasks: asyncio.TaskGroup
+
+    async def attempt(self, job: DeliveryJob) -> Outcome:
+        """Attempt it; whatever goes wrong is an outcome."""
+
+    def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
+        """What it means for a message that an attempt at it failed by a defect of ours."""
+
+    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
+        """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded."""
+
+    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
+        """Decide what becomes of a job after `landed` raised `error`, as `landed` does."""
+
+    def faltered(self, error: Exception) -> None:
+        """Go on in a moment: `error` is of no one message."""
+
+    async def record(self, discard: Discard) -> None:
+        """Return when it is recorded."""
+
+    def over(self, job: DeliveryJob) -> None:
+        """Nothing more is done for it now."""
+
+    def following(self) -> DeliveryJob | None:
+        """What a slot that is through with a job does next."""
+
+    def freed(self, slot: "Slot") -> None:
+        """It has nothing to do."""
+
+
+class Slot:
+    """Carries jobs, one after the other.
+
+    An attempt that takes no waiting is called back. Whatever else there is to do (connecting first,
+    retrying, recording) is waited for by a task, which ends as soon as an attempt needs none. So a
+    backlog costs no task per message, and an idle subscription costs none at all.
+    """
+
+    __slots__ = ("_asked", "_crew", "_job")
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._asked = crew.subscription
+        self._job: DeliveryJob | None = None
+
+    def carry(self, job: DeliveryJob) -> None:
+        """Begin with `job`."""
+        if not self._begun(job):
+            self._crew.tasks.create_task(self._work(job))
+
+    def landed(self, outcome: Outcome) -> None:
+        """As `Landing.landed`."""
+        job, self._job = self._job, None
+        if job is None:
+            return
+        try:
+            self._go_on(job, outcome)
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            self._crew.faltered(exc)
+            if self._job is None:
+                self._crew.freed(self)
+
+    def broke(self, error: Exception) -> None:
+        """As `Landing.broke`."""
+        if self._job is not None:
+            self.landed(self._crew.defect(error, self._job))
+
+    def abandon(self) -> None:
+        """End what is in the air, without a word."""
+        job, self._job = self._job, None
+        if job is not None and job.in_air is not None:
+            job.in_air.forsake()
+
+    def _begun(self, job: DeliveryJob) -> bool:
+        """Whether it is in the air, and will be called back."""
+        if job.refused is not None:
+            return False
+        crew = self._crew
+        self._job, self._asked = job, crew.subscription
+        try:
+            job.in_air = crew.endpoint.begin(job.message, job.attempts, self)
+        except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
+            job.in_air = None
+        if job.in_air is None:
+            # Awaited from here on: nothing else may tell what came of it.
+            self._job = None
+            return False
+        return True
+
+    def _go_on(self, job: DeliveryJob, outcome: Outcome) -> None:
+        crew = self._crew
+        discard = self._decided(job, outcome, self._asked)
+        # It may wait long for its next attempt: it keeps no request, whose body may be large.
+        job.in_air = None
+        if discard is not None:
+            crew.tasks.create_task(self._work(job, discard))
+            return
+        crew.over(job)
+        following = crew.following()
+        if following is None:
+            crew.freed(self)
+        elif not self._begun(following):
+            crew.tasks.create_task(self._work(following))
+
+    async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
+        """Do what must be waited for; `discard`: what is to be recorded in place of the job."""
+        crew, flies = self._crew, False
+        try:
+            while not flies:
+                await self._deal_with(job, discard)
+                following, discard = crew.following(), None
+                if following is None:
+                    break
+                job, flies = following, self._begun(following)
+        finally:
+            if not flies:
+                crew.freed(self)
+
+    async def _deal_with(self, job: DeliveryJob, discard: Discard | None) -> None:
+        crew = self._crew
+        try:
+            if discard is None:
+                discard = await self._discarded(job)
+            if discard is not None:
+                await crew.record(discard)
+        finally:
+            crew.over(job)
+
+    async def _discarded(self, job: DeliveryJob) -> Discard | None:
+        if job.refused is not None:
+            return Discard(job, job.refused)
+        asked = self._crew.subscription
+        return self._decided(job, await self._crew.attempt(job), asked)
+
+    def _decided(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
+        """As `Crew.landed`, whatever goes wrong in it."""
+        try:
+            return self._crew.landed(job, outcome, asked)
+        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            return self._crew.broken(exc, job)

@@ -1,0 +1,135 @@
+"""What a circuit breaker means to the messages of one line."""
+
+import time
+from collections.abc import Callable, Collection
+from datetime import timedelta
+
+from app.domain.circuit import CircuitBreaker, CircuitState
+from app.domain.subscription import Subscription
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.schedule.delivery_job import DeliveryJob, Failing
+from workers.consumer.schedule.ttl_clock import TtlClock
+from workers.consumer.source.order import Opened
+from workers.delivery.batch import MessageBatch
+from workers.delivery.circuit import Circuit
+from workers.delivery.circuits import Circuits, LiveCircuit
+from workers.delivery.guarded import GuardedPace
+from workers.delivery.pace import Pace, Pacing
+
+
+class Breaker:
+    """Lets a circuit have a say in a line's pace, and stops its clocks while it is not closed.
+
+    Clocks are those of the times to live: that of the line, which says how old its messages are,
+    and those in `cursors`, which are committed. `wake` is called when more may leave.
+    """
+
+    def __init__(
+        self, circuits: Circuits, cursors: Collection[Cursor], wake: Callable[[], object]
+    ) -> None:
+        self.clock = TtlClock()
+        self._circuits = circuits
+        self._cursors = cursors
+        self._wake = wake
+        self._rule: CircuitBreaker | None = None
+        self._by = ""
+        self._circuit: LiveCircuit | None = None
+
+    def guarded(self, pace: Pace, subscription: Subscription) -> Pacing:
+        """`pace` as the subscription's breaker lets it; as it is if there is none (any more)."""
+        before, rule = self._rule, subscription.circuit_breaker
+        self._by = subscription.group
+        name = rule and (rule.circuit_name or "")
+        if self._circuit is not None and self._circuit.name != name:
+            self._part()
+        if rule is None:
+            self._rule = None
+            self._run()
+            return pace
+        if self._circuit is None:
+            self._circuit = self._circuits.join(rule.circuit_name or "", self)
+        elif before is not None and before.open_for != rule.open_for:
+            self._circuit.retime(rule)
+        # Only now: an error above leaves it to be done again.
+        self._rule = rule
+        self.turned(self._circuit.circuit)
+        return GuardedPace(pace, self._circuit, rule=rule, by=subscription.group)
+
+    def rest(self) -> None:
+        """Nothing is sent until `guarded` is called again; a circuit of its own is kept."""
+        if self._circuit is not None and self._circuit.name:
+            self._part()
+
+    def turned(self, circuit: Circuit) -> None:
+        """It was opened or closed, or its one message may be sent."""
+        now = time.monotonic()
+        if circuit.closed:
+            self._run()
+        else:
+            self._stand(now, until=circuit.opens_at)
+        self._wake()
+
+    def is_open(self, now: float) -> bool:
+        """Whether it is not time yet to try."""
+        circuit = self._circuit
+        return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
+
+    def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
+        """Since when its time to live would run if it had never stood (epoch ms).
+
+        It may have been waiting behind others while it did. That of a batch runs from when it was
+        collected, for which `batch_time` is allowed.
+        """
+        ran_ms = opened.cursor.ran_ms(opened.message, now_ms)
+        if ran_ms is None:
+            return opened.opened_ms
+        if isinstance(opened.message, MessageBatch):
+            ran_ms = max(0, ran_ms - batch_time // timedelta(milliseconds=1))
+        return now_ms - ran_ms
+
+    def failed(self, job: DeliveryJob, now: float) -> None:
+        """`job` has failed, and the circuit knows.
+
+        The time to live of one that fails while others arrive goes on, or it would open the circuit
+        again and again, and try it where there is nothing else to try, without an end.
+        """
+        failing = job.failing = job.failing or Failing(now)
+        circuit = self._circuit
+        if self.clock.stands and circuit and circuit.circuit.succeeded_at > failing.since:
+            failing.spared = self.clock.stood(now)
+
+    def tried_again(self, job: DeliveryJob, now: float) -> None:
+        """`job` leaves again: from now on its time to live stands when that of the others does."""
+        failing = job.failing
+        if failing is not None and failing.spared is not None:
+            job.deadline -= self.clock.stood(now) - failing.spared
+            failing.spared = None
+
+    def age(self, job: DeliveryJob, at: float) -> float:
+        """What the clock will show at that time, which `job` compares with its deadline."""
+        if job.failing is not None and job.failing.spared is not None:
+            return at - job.failing.spared
+        return self.clock.at(at, time.monotonic())
+
+    def opened(self, cursor: Cursor) -> None:
+        """`cursor` is another one of the line."""
+        if self.clock.stands:
+            cursor.stand()
+
+    def _part(self) -> None:
+        if self._circuit is not None:
+            self._circuits.leave(self._circuit, self, by=self._by)
+            self._circuit = None
+
+    def _stand(self, now: float, *, until: float) -> None:
+        stood = self.clock.stands
+        self.clock.stop(now, until=until)
+        if not stood:
+            for cursor in self._cursors:
+                cursor.stand()
+
+    def _run(self) -> None:
+        if self.clock.stands:
+            self.clock.go_on(time.monotonic())
+            for cursor in self._cursors:
+                cursor.go_on()

@@ -1,0 +1,189 @@
+"""One message, or batch, on its way: how often it was tried, and what its attempts may still do."""
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nobody
+from app.domain.message import Message
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.source.collected_batch import CollectedBatch
+from workers.delivery.flight import InAir  # noqa: TC001 - hidden types help nobody
+from workers.transport.opening import Opening  # noqa: TC001 - hidden types help nobody
+
+
+class Failing:
+    """Since when a message fails, and what its time to live is spared if that does not stand."""
+
+    __slots__ = ("since", "spared")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.spared: float | None = None
+
+
+class DeliveryJob:
+    """One message on its way: what was read, where, and how often it was tried.
+
+    One that is `refused` is not sent any more. `status` is the last that was answered. Its first
+    attempt may be made from `due` on, and its time to live, which ends at its `deadline`, was
+    `ttl_s` seconds when it was opened. `in_air` is its attempt until that has landed, if it is
+    called back. It is `put_off` if it was answered last: come later. It was so `alone` as many
+    times, as the one request after the time that was asked for. `failing` is a circuit breaker's to
+    know. `opened_ms` (since the epoch) and
+    `ended_at`, when its last attempt was over, are a trace's, and so is what is known of the
+    connection of an attempt that is awaited (`opening`). `progress` is held for its destination,
+    once that has made some: nobody else looks at it.
+    """
+
+    __slots__ = (
+        "alone",
+        "attempts",
+        "backoffs",
+        "cursor",
+        "deadline",
+        "due",
+        "ended_at",
+        "epoch",
+        "failing",
+        "in_air",
+        "message",
+        "opened_ms",
+        "opening",
+        "progress",
+        "put_off",
+        "refused",
+        "sent_at",
+        "status",
+        "ttl_s",
+    )
+
+    progress: object
+
+    def __init__(self, message: Message, cursor: Cursor, deadline: float) -> None:
+        self.message = message
+        self.cursor = cursor
+        self.deadline = deadline
+        self.ttl_s = 0.0
+        self.due = 0.0
+        self.attempts = 0
+        self.backoffs = 0
+        # Of its last attempt: when it left, and in which epoch of its line's pace.
+        self.sent_at = 0.0
+        self.epoch = 0
+        self.failing: Failing | None = None
+        self.refused: Discarded | None = None
+        self.status: int | None = None
+        self.in_air: InAir | None = None
+        self.opened_ms = 0
+        self.ended_at = 0.0
+        self.opening: Opening | None = None
+        self.put_off = False
+        self.alone = 0
+
+    def started(self) -> None:
+        """A request of it is about to leave."""
+        self.cursor.started()
+
+    def landed(self) -> None:
+        """That request is over, whatever came of it."""
+        self.cursor.landed()
+
+    def delivered(self) -> None:
+        """The subscriber has it."""
+        self.cursor.delivered(self.message)
+
+    def recall_attempts(self) -> None:
+        """Count on from what commits said."""
+        self.attempts = self.cursor.attempts.get(self.message.offset, 0)
+
+    def keep_attempts(self) -> None:
+        """Have commits say how often it was tried."""
+        self.cursor.tried(self.message, self.attempts)
+
+    def leave(self, cursors: AbstractSet[Cursor]) -> bool:
+        """Forget what is of `cursors`, which close; whether nothing is left of it."""
+        return self.cursor in cursors
+
+    def is_left(self) -> bool:
+        """Whether nothing of it is to be tried again here, as its cursors close."""
+        return self.cursor.closing
+
+    def singles(self) -> "Iterator[DeliveryJob]":
+        """Each message as a job of its own."""
+        yield self
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any of its messages is unfinished."""
+        return self.cursor.is_open(self.message)
+
+
+class BatchJob(DeliveryJob):
+    """A batch on its way: it is tried as one, and finished message by message.
+
+    `cursor` is that of its first message.
+    """
+
+    __slots__ = ("_in_air",)
+
+    message: CollectedBatch
+    _in_air: Sequence[Cursor]
+
+    def started(self) -> None:
+        """A request of it is about to leave, for each of its cursors."""
+        self._in_air = self.message.cursors
+        for cursor in self._in_air:
+            cursor.started()
+
+    def landed(self) -> None:
+        """That request is over, also for cursors that have left it meanwhile."""
+        for cursor in self._in_air:
+            cursor.landed()
+
+    def delivered(self) -> None:
+        """The subscriber has all of it."""
+        for opened in self.message.opened:
+            opened.cursor.delivered(opened.message)
+
+    def recall_attempts(self) -> None:
+        """Count on from what commits said of the message that was tried least.
+
+        Messages that are new are batched with others that were tried before.
+        """
+        opened = self.message.opened
+        self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
+
+    def keep_attempts(self) -> None:
+        """Have commits say how often each of its messages was tried."""
+        for opened in self.message.opened:
+            opened.cursor.tried(opened.message, self.attempts)
+
+    def leave(self, cursors: AbstractSet[Cursor]) -> bool:
+        """Forget what is of `cursors`; whether nothing is left of it."""
+        if not self.message.leave(cursors):
+            return True
+        self.cursor = self.message.opened[0].cursor
+        return False
+
+    def is_left(self) -> bool:
+        """Whether all its cursors close; what is of some that close is forgotten."""
+        return self.leave({cursor for cursor in self.message.cursors if cursor.closing})
+
+    def singles(self) -> Iterator[DeliveryJob]:
+        """Each message as a job of its own, as often tried as the batch."""
+        for opened in self.message.opened:
+            job = DeliveryJob(opened.message, opened.cursor, self.deadline)
+            job.due, job.attempts, job.status = self.due, self.attempts, self.status
+            job.ttl_s = self.ttl_s
+            yield job
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any of its messages is unfinished."""
+        return any(each.cursor.is_open(each.message) for each in self.message.opened)
+
+
+def job_of(message: Message, cursor: Cursor, deadline: float) -> DeliveryJob:
+    """The job of a message, or of a batch."""
+    kind = BatchJob if isinstance(message, CollectedBatch) else DeliveryJob
+    return kind(message, cursor, deadline)

@@ -1,0 +1,60 @@
+"""Room for what is new in a full retry buffer: what was tried for long enough is given up for it.
+
+How long that is runs with the times to live: over restarts, and not while a circuit is open.
+"""
+
+import time
+from typing import Final
+
+from app.domain.delivery import ROOM_NEEDED, Discarded
+from app.domain.subscription import DeliveryPolicy
+from workers.consumer.schedule.breaker import Breaker
+from workers.consumer.schedule.delivery_job import DeliveryJob
+from workers.consumer.schedule.retry_queue import RetryPark
+from workers.consumer.source.message_source import Intake
+
+# What stands while we look at it is not looked at again at once.
+_LOOK_AGAIN_S: Final = 0.05
+
+
+class Room:
+    """Makes room in the `park` for what waits in the `intake`, one message at a time."""
+
+    def __init__(self, policy: DeliveryPolicy, intake: Intake, park: RetryPark) -> None:
+        self._intake = intake
+        self._park = park
+        self.configure(policy)
+
+    def configure(self, policy: DeliveryPolicy) -> None:
+        """Wait as long as `policy` says from now on."""
+        wait = policy.exhausted_wait_max
+        self._wait_s = None if wait is None else wait.total_seconds()
+
+    def made(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
+        """The oldest message of a full park, which is refused now, if it is time for that."""
+        left = self._left(now, breaker)
+        if left is None or left > 0 or not self._intake.take_turn():
+            return None
+        job = self._park.take_oldest()
+        if job is not None:
+            job.refused = Discarded(reason=ROOM_NEEDED, status=job.status)
+        return job
+
+    def next_due(self, breaker: Breaker | None) -> float | None:
+        """When a full park will have room for what waits now (monotonic seconds)."""
+        if self._wait_s is None:
+            return None
+        now = time.monotonic()
+        left = self._left(now, breaker)
+        return None if left is None else now + max(left, _LOOK_AGAIN_S)
+
+    def _left(self, now: float, breaker: Breaker | None) -> float | None:
+        """For how long the oldest message may be kept; None: until it ends by itself."""
+        job = self._park.oldest
+        if self._wait_s is None or job is None or job.refused or not job.attempts:
+            return None
+        if not self._intake.has_wanted():
+            return None
+        shown = now if breaker is None else breaker.age(job, now)
+        # What the time to live is by now is of no account: the deadline was set with that of then.
+        return job.deadline - (job.ttl_s - self._wait_s) - shown

@@ -1,0 +1,184 @@
+"""What a line sends next: a new message, or one that is tried again."""
+
+import math
+import time
+from typing import Final
+
+from app.domain.delivery import PUBLISH_TTL_ELAPSED, TTL_ELAPSED, Discarded
+from app.domain.subscription import DeliveryPolicy, OnExhausted
+from workers.consumer.defects import Defects
+from workers.consumer.schedule.breaker import Breaker  # noqa: TC001 - hidden types help nobody
+from workers.consumer.schedule.delivery_job import DeliveryJob, job_of
+from workers.consumer.schedule.eviction import Room
+from workers.consumer.schedule.retry_queue import RetryPark
+from workers.consumer.source.message_source import Intake
+from workers.consumer.source.message_times import delay_left_ms, is_stale, ttl_starts_ms
+from workers.consumer.source.order import Opened
+from workers.delivery.deferral import Deferral
+
+# Messages that always fail get one request in so many: the others must not wait for them.
+NEW_PER_RETRY: Final = 4
+# A subscriber that asked to come later gets nothing else if its oldest message is due so soon: the
+# backoff of that may be a little longer than what was asked for.
+WAIT_FOR_OLDEST_S: Final = 1.0
+
+
+class Choice:
+    """Chooses between the `intake` and the retries in the `park`. Nothing of it is waited for.
+
+    What the subscriber asked to get later goes before all else, the oldest first: it was opened,
+    and what is new can wait in the log, where it does not age.
+    """
+
+    def __init__(
+        self,
+        policy: DeliveryPolicy,
+        intake: Intake,
+        park: RetryPark,
+        *,
+        deferral: Deferral,
+        defects: Defects,
+    ) -> None:
+        self._deferral = deferral
+        self._defects = defects
+        self._room = Room(policy, intake, park)
+        self.configure(policy)
+        # None as long as there was no circuit breaker.
+        self.breaker: Breaker | None = None
+        self._intake = intake
+        self._park = park
+        self._new_in_a_row = 0
+
+    def configure(self, policy: DeliveryPolicy) -> None:
+        """Choose by the settings of `policy` from now on."""
+        self.policy = policy
+        self._ttl_s = policy.message_ttl.total_seconds()
+        delayed = bool(policy.sending_delay)
+        self._waits_for_room = delayed or policy.waits_for_room
+        self._room.configure(policy)
+        # Whether it matters when a message was published.
+        self._is_timed = delayed or policy.publish_ttl is not None
+
+    @property
+    def next_due(self) -> float | None:
+        """When there will be something to send that there is not now."""
+        if self._is_for_put_off(time.monotonic()):
+            # Others may be due long since: to look at them before it is time would be for nothing.
+            return self._park.put_off_due
+        held_up, room = self._is_held_up(), self._room
+        new = room.next_due(self.breaker) if held_up else self._intake.next_due
+        times = (self._park.next_due, new)
+        return min((time for time in times if time is not None), default=None)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the retry buffer has no room."""
+        return len(self._park) >= self.policy.retry_buffer_max
+
+    def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
+        """The next job; `cautious`: the subscriber is or was down."""
+        if self._is_for_put_off(now):
+            return self._put_off(now)
+        if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
+            return self._retried(now) or self._next_message(now)
+        # Another message may arrive where one fails forever: that one is no probe.
+        self._new_in_a_row += 1
+        return self._next_message(now) or self._retried(now)
+
+    def is_over(self, job: DeliveryJob, at: float) -> bool:
+        """Whether its time to live is over at that time, as far as is known."""
+        if self.breaker is None:
+            return at > job.deadline
+        return self.breaker.age(job, at) > job.deadline
+
+    def _is_for_put_off(self, now: float) -> bool:
+        """Whether nothing goes before the oldest that the subscriber asked to get later."""
+        deferral = self._deferral
+        soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
+        return self._park.has_put_off(soon) and not deferral.tries_another
+
+    def _retried(self, now: float) -> DeliveryJob | None:
+        self._new_in_a_row = 0
+        due = self._retries_due(now)
+        # Live deliveries of other subscriptions do not wait for all that fails here at once.
+        if not self._park.has(due) or not self._intake.take_turn():
+            return None
+        return self._again(self._park.take(due), now)
+
+    def _put_off(self, now: float) -> DeliveryJob | None:
+        # As with other retries, live deliveries of other subscriptions do not wait.
+        if not self._park.has_put_off(now) or not self._intake.take_turn():
+            return None
+        return self._again(self._park.take_put_off(), now)
+
+    def _again(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
+        """`job`, which is refused if its time to live is over by now."""
+        if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
+            # It was due in time, and held back by the rate or by what others were told.
+            job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
+        return job
+
+    def _retries_due(self, now: float) -> float:
+        """When those that are tried again now have become due."""
+        run = self.policy.on_exhausted is OnExhausted.RUN
+        return math.inf if run and self.is_full else now
+
+    def _next_message(self, now: float) -> DeliveryJob | None:
+        """The next message that may be sent now; those that may not yet are parked.
+
+        While the park is full that is the one that is given up for it, if any is.
+        """
+        now_ms = time.time_ns() / 1e6
+        while not (self._waits_for_room and self.is_full):
+            opened = self._intake.take()
+            if opened is None:
+                return None
+            try:
+                job = self._job(opened, now=now, now_ms=now_ms)
+            except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+                job = self._broken(exc, opened, now)
+            if job.due <= now:
+                return job
+            self._park.park(job, job.due)
+        return self._room.made(now, self.breaker)
+
+    def _is_held_up(self) -> bool:
+        """Whether new messages wait for room in the retry buffer."""
+        return self._waits_for_room and self.is_full
+
+    def _job(self, opened: Opened, *, now: float, now_ms: float) -> DeliveryJob:
+        if self._is_timed or self.breaker is not None:
+            return self._timed_job(opened, now=now, now_ms=now_ms)
+        cursor, message, opened_ms, refused, _ = opened
+        elapsed = (now_ms - opened_ms) / 1e3
+        deadline = now + self._ttl_s - elapsed if elapsed > 0 else now + self._ttl_s
+        job = job_of(message, cursor, deadline)
+        if cursor.attempts:
+            job.recall_attempts()
+        job.due, job.refused, job.opened_ms, job.ttl_s = now, refused, opened_ms, self._ttl_s
+        return job
+
+    def _broken(self, error: Exception, opened: Opened, now: float) -> DeliveryJob:
+        """The message as a job that is recorded, and not sent."""
+        cursor, message, _, refused, _ = opened
+        reason = self._defects.found(error, step="choose", message=message)
+        job = job_of(message, cursor, now)
+        job.refused = refused or Discarded(reason=reason)
+        return job
+
+    def _timed_job(self, opened: Opened, *, now: float, now_ms: float) -> DeliveryJob:
+        cursor, message, opened_ms, refused, _ = opened
+        policy, breaker = self.policy, self.breaker
+        if breaker is not None:
+            opened_ms = breaker.opened_ms(opened, int(now_ms), batch_time=policy.batch_time)
+        delay_ms = delay_left_ms(message, policy, now_ms=now_ms)
+        elapsed = (now_ms - ttl_starts_ms(message, policy, opened_ms=opened_ms)) / 1e3
+        due = now + delay_ms / 1e3
+        job = job_of(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
+        job.recall_attempts()
+        if breaker is not None:
+            job.deadline -= breaker.clock.stood(now)
+        job.due, job.refused, job.opened_ms, job.ttl_s = due, refused, opened.opened_ms, self._ttl_s
+        if is_stale(message, policy, now_ms=now_ms + delay_ms):
+            job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)
+        return job

@@ -1,0 +1,42 @@
+"""Nothing is begun for a subscription that is suspended, or is to be."""
+
+from typing import Protocol
+
+from app.domain.subscription import Subscription
+
+
+class Suspensions(Protocol):
+    """Who suspends subscriptions."""
+
+    def suspend(self, subscription: Subscription, reason: str) -> None:
+        """See to it that it is suspended, as long as nobody else changes it meanwhile."""
+
+
+class Suspension:
+    """Knows whether a line may begin anything, and suspends its subscription when it must not.
+
+    It counts at once, however long it takes to tell the database, and until its owner changes the
+    subscription.
+    """
+
+    def __init__(self, subscription: Subscription, suspensions: Suspensions) -> None:
+        self._suspensions = suspensions
+        self._subscription = subscription
+        # The change of the subscription as which it is to be suspended.
+        self._change: int | None = None
+        self.holds = False
+        self.configure(subscription)
+
+    def configure(self, subscription: Subscription) -> None:
+        """Its settings from now on."""
+        self._subscription = subscription
+        # Its cursors are closed right after it is told, and must not begin anything in between.
+        self.holds = subscription.rests or self._change == subscription.change
+
+    def suspend(self, asked: Subscription, reason: str) -> None:
+        """Begin nothing more, once for what was `asked`; one that was changed since goes on."""
+        if asked.change != self._subscription.change or self._change == asked.change:
+            return
+        self._change = asked.change
+        self.holds = True
+        self._suspensions.suspend(asked, reason)

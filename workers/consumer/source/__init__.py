@@ -1,0 +1,1 @@
+"""What comes next for a subscription: reading on, filters, order and batches."""

@@ -1,0 +1,361 @@
+"""What comes next for a subscription: its cursors take turns, and filters see a message first."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+import structlog
+
+from app.domain.batching import Batching
+from app.domain.delivery import Discarded
+from app.domain.fetch import FetchMode, FetchPolicy
+from app.domain.filters import Filter
+from app.domain.message import Message
+from app.domain.subscription import Ordering, Subscription
+from app.filtering.bodies import ParsedBodies
+from app.filtering.matching import FilterChain, Verdict
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.defects import Defects
+from workers.consumer.loop_budget import Turns
+from workers.consumer.source.batches import Batches
+from workers.consumer.source.cancelled_messages import Drop, Unsent
+from workers.consumer.source.collected_batch import CollectedBatch, begun, without
+from workers.consumer.source.fetches import Fetches
+from workers.consumer.source.order import Opened, Order, order_of
+from workers.consumer.source.polling import Polling
+
+_log = structlog.get_logger()
+
+
+class IntakeParts(Protocol):
+    """What every intake of a worker shares."""
+
+    turns: Turns
+    filter_turns: Turns
+    bodies: ParsedBodies
+    unsent: Unsent
+
+
+class FilterTrace(Protocol):
+    """Who keeps traces of what is not sent."""
+
+    def filtered(self, message: Message, why: str) -> None:
+        """The subscription does not want it; `why`: it could not be judged."""
+
+
+class Chain(Protocol):
+    """The filters of a subscription."""
+
+    @property
+    def problem(self) -> str:
+        """Why filters cannot be used; empty if all can."""
+
+    def judge(self, message: Message) -> Verdict:
+        """Whether the message is wanted."""
+
+
+class BrokenChain:
+    """Filters that a defect of ours kept from being compiled: no message can be judged."""
+
+    problem = ""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def judge(self, message: Message) -> Verdict:
+        """Raise the error for every message, which is recorded for it."""
+        del message
+        raise self._error.with_traceback(None)
+
+
+class Intake:
+    """Hands out messages one by one, in their order; those filtered out are closed here.
+
+    A message that passed the filters, and cannot be sent yet, is held: one at most, and it is not
+    filtered again. `resume` is called when there is more to hand out in a later turn of the loop.
+    """
+
+    def __init__(
+        self,
+        parts: IntakeParts,
+        fetches: Fetches,
+        resume: Callable[[], None],
+        *,
+        defects: Defects,
+    ) -> None:
+        self._parts = parts
+        self._defects = defects
+        self._fetches = fetches
+        self._resume = resume
+        self._ready: deque[Cursor] = deque()
+        self._held: Opened | None = None
+        # They waited for others to be finished.
+        self._freed: deque[Opened] = deque()
+        self._ordered_by: Ordering | Batching = Ordering.NONE
+        self._order: Order | None = None
+        # The order, when it makes batches.
+        self._batches: Batches | None = None
+        # The partitions take turns, message by message. But a batch takes what one of them has
+        # before it takes from others: so there are others for the next batch, beside it in the air.
+        self._rotation = -1
+        # Not to be read on before one of their messages is finished, or the order is another.
+        self._barred: set[Cursor] = set()
+        # Retransmissions of which nothing more is wanted.
+        self._dropped: tuple[str, ...] = ()
+        self._filters: tuple[Filter, ...] = ()
+        self._chain: Chain | None = None
+        # Messages filtered out because they could not be judged, since it began.
+        self.unjudged = 0
+        # Only in that mode; it is to be told of first attempts that begin, and of all that land.
+        self.polling: Polling | None = None
+        # Who is told of messages that are filtered out.
+        self.trace: FilterTrace | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there may be something to hand out."""
+        if self._held is not None or self._freed or self._ready:
+            return True
+        return self.next_due is not None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it matters to what comes next that a message is `finished`."""
+        return self._order is not None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a defect of ours kept its filters from being compiled."""
+        return isinstance(self._chain, BrokenChain)
+
+    @property
+    def waiting(self) -> int:
+        """About how many messages could be handed out now."""
+        unread = sum(cursor.end - cursor.position for cursor in self._ready)
+        return unread + len(self._freed) + (self._held is not None)
+
+    @property
+    def next_due(self) -> float | None:
+        """When a batch is to be sent although it may become larger, or to be polled again.
+
+        In monotonic seconds.
+        """
+        due = None if self._batches is None else self._batches.next_due
+        if self.polling is None or not self._ready:
+            return due
+        poll = self.polling.next_due(time.monotonic())
+        return min((at for at in (due, poll) if at is not None), default=None)
+
+    def configure(self, subscription: Subscription) -> None:
+        """Take, filter and order what is read from now on by the subscription's settings."""
+        self._take_by(subscription.fetch)
+        self._dropped = subscription.dropped
+        self._filter_by(subscription)
+        if _ordered_by(subscription) != self._ordered_by:
+            if self._order is not None:
+                self._freed.extend(self._order.drain())
+            self._order_by(subscription)
+        elif self._order is not None:
+            self._order.limit(subscription.policy, subscription.fetch)
+        while self._barred:
+            self.add(self._barred.pop())
+
+    def _order_by(self, subscription: Subscription) -> None:
+        batching, policy = subscription.batching, subscription.policy
+        if batching is None:
+            order = order_of(subscription)
+            self._order, self._batches, self._rotation = order, None, -1
+        else:
+            batches = Batches(
+                batching, policy, subscription_id=subscription.id, defects=self._defects
+            )
+            self._order, self._batches, self._rotation = batches, batches, 0
+        # Last: an error above leaves it to be done again.
+        self._ordered_by = _ordered_by(subscription)
+
+    def _take_by(self, fetch: FetchPolicy) -> None:
+        self._fetches.configure(fetch)
+        if fetch.mode is not FetchMode.POLLING:
+            self.polling = None
+        elif self.polling is None:
+            self.polling = Polling(fetch, time.monotonic())
+        else:
+            self.polling.configure(fetch, time.monotonic())
+
+    def _filter_by(self, subscription: Subscription) -> None:
+        filters = subscription.filters
+        if filters != self._filters or self.is_broken:
+            self._filters = filters
+            self._chain = self._chain_of(filters) if filters else None
+            if self._chain and self._chain.problem:
+                group, problem = subscription.group, self._chain.problem
+                _log.error("filters_unusable", subscription=group, problem=problem)
+
+    def _chain_of(self, filters: Sequence[Filter]) -> Chain:
+        try:
+            return FilterChain(filters, self._parts.bodies)
+        except Exception as exc:  # noqa: BLE001 - only this subscription shall suffer
+            return BrokenChain(exc)
+
+    def add(self, cursor: Cursor) -> None:
+        """`cursor` may have a message to take."""
+        if not cursor.queued:
+            cursor.queued = True
+            self._ready.append(cursor)
+
+    def release(self, cursors: AbstractSet[Cursor]) -> None:
+        """Forget what is held of `cursors`, which are closing: it stays unfinished."""
+        if self._held is not None:
+            self._held = without(self._held, cursors)
+        self._barred -= cursors
+        if self._order is not None:
+            self._order.release(cursors)
+        if self._freed:
+            left = [without(opened, cursors) for opened in self._freed]
+            self._freed = deque(opened for opened in left if opened is not None)
+
+    def failed(self, cursor: Cursor, message: Message) -> None:
+        """It is to be tried again: what comes after it in its order waits."""
+        if self._order is not None:
+            self._order.failed(cursor, message)
+
+    def finished(self, cursor: Cursor, message: Message) -> None:
+        """It is delivered or discarded: what comes after it in its order may go."""
+        if self._order is None:
+            return
+        freed = self._order.finished(cursor, message)
+        if freed is not None:
+            self._freed.append(freed)
+        cursors = message.cursors if isinstance(message, CollectedBatch) else (cursor,)
+        for each in cursors:
+            if each in self._barred:
+                self._barred.remove(each)
+                self.add(each)
+
+    def look_ahead(self) -> None:
+        """Filter up to the next wanted message, which is held: filtering waits for no rate."""
+        if self._chain is not None and self._held is None:
+            self._held = self._next_wanted()
+
+    def has_wanted(self) -> bool:
+        """Whether there is a message to hand out; it is held then, until it is taken."""
+        if self._freed:
+            return True
+        if self._held is None:
+            self._held = self._next_wanted()
+        return self._held is not None
+
+    @property
+    def waits_for_turn(self) -> bool:
+        """Whether nothing comes in this turn, and `resume` is called in a later one."""
+        held = self._held
+        return held is not None and held.cursor.lagging and self._parts.turns.defers(self._resume)
+
+    def take_turn(self) -> bool:
+        """Whether something else that works off a backlog may begin in this turn of the loop."""
+        return self._parts.turns.take(self._resume)
+
+    def take(self) -> Opened | None:
+        """The next message to send, if there is one in this turn."""
+        held = self._held
+        opened = held or (self._freed.popleft() if self._freed else self._next_wanted())
+        self._held = opened
+        if opened is None:
+            return None
+        if not opened.cursor.lagging:
+            self._parts.turns.live()
+        elif not self._parts.turns.take(self._resume):
+            return None
+        self._held = None
+        if held is not None or opened.kept:
+            # It could not be sent before: that is no time that it was tried for.
+            opened = begun(opened, time.time_ns() // 1_000_000)
+        return opened
+
+    def _next_wanted(self) -> Opened | None:  # noqa: C901 - each call costs every message
+        ready, chain, order, polling = self._ready, self._chain, self._order, self.polling
+        if self._batches is not None and (due := self._overdue(self._batches)):
+            return due
+        # Many messages may be looked at for one that is handed out.
+        choosy = chain is not None or order is not None
+        while (
+            ready
+            and (order is None or order.may_open())
+            and (polling is None or polling.may_take(time.monotonic()))
+        ):
+            if choosy and not self._parts.filter_turns.take(self._resume):
+                return None
+            cursor = ready[0]
+            if order is not None and not order.may_read(cursor):
+                self._barred.add(cursor)
+                ready.popleft()
+                cursor.queued = False
+                continue
+            taken = cursor.take()
+            if taken is None:
+                ready.popleft()
+                cursor.queued = False
+                continue
+            try:
+                if taken[0].addressed is not None and self._passes_by(cursor, taken[0]):
+                    # There may be as many in a row as one has asked to be sent again.
+                    choosy = True
+                    continue
+                if chain is not None and not (verdict := chain.judge(taken[0])).wanted:
+                    self._filter_out(cursor, taken[0], verdict)
+                    continue
+                ready.rotate(self._rotation)
+                opened = Opened(cursor, taken[0], taken[1])
+                if polling is not None:
+                    polling.took()
+                admitted = opened if order is None else order.admit(opened)
+            except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+                admitted = self._broken(exc, Opened(cursor, taken[0], taken[1]))
+            if admitted is not None:
+                return admitted
+        return self._nothing_more()
+
+    def _broken(self, error: Exception, opened: Opened) -> Opened | None:
+        """Hand out a message that cannot be looked at, to be recorded in its turn."""
+        reason = self._defects.found(error, step="look", message=opened.message)
+        if not opened.cursor.is_open(opened.message):
+            return None  # it was finished before the error
+        refused = opened._replace(refused=Discarded(reason=reason))
+        if self._order is None or self._order is self._batches:
+            return refused
+        return self._order.admit(refused)
+
+    def _passes_by(self, cursor: Cursor, message: Message) -> bool:
+        """Whether the message, which is for one subscription, is not to be sent from here."""
+        addressed = message.addressed
+        if addressed is None or addressed.subscription_id != cursor.subscription_id:
+            cursor.passed_by(message)
+            return True
+        if addressed.job_id in self._dropped:
+            self._parts.unsent.drop(Drop(addressed.job_id, cursor, message))
+            return True
+        return False
+
+    def _filter_out(self, cursor: Cursor, message: Message, verdict: Verdict) -> None:
+        if verdict.error is not None:
+            self.unjudged += 1
+        cursor.filtered(message)
+        if self.trace is not None:
+            self.trace.filtered(message, verdict.error or "")
+
+    def _nothing_more(self) -> Opened | None:
+        if self.polling is not None and not self._ready:
+            reading, held_up = self._fetches.busy, bool(self._barred)
+            self.polling.found_nothing(time.monotonic(), reading=reading, held_up=held_up)
+        return None if self._batches is None else self._overdue(self._batches)
+
+    def _overdue(self, batches: Batches) -> Opened | None:
+        if self.polling is None or not self._ready:
+            return batches.overdue()
+        return batches.overdue(readable=self.polling.may_take(time.monotonic()))
+
+
+def _ordered_by(subscription: Subscription) -> Ordering | Batching:
+    """What its order depends on; batches have their own, whatever its `ordering` is."""
+    return subscription.batching or subscription.ordering

@@ -1,0 +1,432 @@
+"""The line a message travels: one subscription on one worker, from its cursors to its endpoint.
+
+Decisions are synchronous (what to take, what an outcome means), so nothing can come between them;
+only attempts and undelivered records are waited for, in slots (`workers.consumer.request_slot`).
+"""
+
+import asyncio
+import time
+from collections.abc import Set as AbstractSet
+from typing import Final, assert_never
+
+from app.domain.delivery import Delivered, Discarded, Outcome, Retry
+from app.domain.status import Output
+from app.domain.subscription import Subscription
+from workers.consumer.commit.cursor import Cursor
+from workers.consumer.commit.tally import Finished, Tally
+from workers.consumer.consumer_parts import LineParts
+from workers.consumer.defects import Defects
+from workers.consumer.endpoint import BrokenEndpoint, Endpoint
+from workers.consumer.outcome.attempt_counts import RecentCounts
+from workers.consumer.outcome.discard_handler import Discard, DiscardHandler
+from workers.consumer.outcome.latency import Latency
+from workers.consumer.outcome.subscription_trace import LineTrace, Tracks
+from workers.consumer.request_slot import Slot
+from workers.consumer.schedule.breaker import Breaker
+from workers.consumer.schedule.delivery_job import DeliveryJob
+from workers.consumer.schedule.retry_queue import RetryPark
+from workers.consumer.schedule.scheduler import Choice
+from workers.consumer.schedule.suspension import Suspension
+from workers.consumer.source.fetches import Fetches
+from workers.consumer.source.message_source import Intake
+from workers.consumer.wakeup_timer import Alarm
+from workers.delivery.deferral import ANOTHER_AFTER, Deferral
+from workers.delivery.oauth.destination import AuthorizedDestination
+from workers.delivery.oauth.pacing import TokenPace
+from workers.delivery.pace import Landed, Pace, Pacing
+from workers.delivery.share import Demand, Share
+
+# Taking messages goes on so many seconds after an unexpected error that is of no one message.
+_FALTER_S: Final = 1.0
+
+
+class DeliveryLine:
+    """Delivers what its cursors read: at most at the rate, at most `in_flight_max` in the air."""
+
+    def __init__(self, subscription: Subscription, endpoint: Endpoint, parts: LineParts) -> None:
+        self.subscription = subscription
+        self.endpoint = endpoint
+        self._parts = parts
+        self.tasks = parts.tasks
+        self._loop = asyncio.get_running_loop()
+        self._pace = Pace(subscription.policy, time.monotonic(), pulse=parts.pulse)
+        self.fetches = Fetches(parts.reader, subscription.fetch)
+        self.defects = Defects(subscription.group)
+        self._intake = Intake(parts, self.fetches, self.pump, defects=self.defects)
+        self._intake.configure(subscription)
+        self._park = RetryPark()
+        self._deferral = Deferral(learns=subscription.policy.adaptive_rate)
+        self._choice = Choice(
+            subscription.policy,
+            self._intake,
+            self._park,
+            deferral=self._deferral,
+            defects=self.defects,
+        )
+        self._suspension = Suspension(subscription, parts.suspensions)
+        self._fate = DiscardHandler(
+            parts,
+            subscription=subscription,
+            intake=self._intake,
+            park=self._park,
+            choice=self._choice,
+            suspension=self._suspension,
+            defects=self.defects,
+        )
+        self._cursors: set[Cursor] = set()
+        self._tally = Tally()
+        # Who is told of attempts.
+        self._trace: LineTrace | None = None
+        self._traced(subscription)
+        self._alarm = Alarm(self._loop, self.pump)
+        # Whether the pace has said no, and the alarm will ask it again.
+        self._paced_out = False
+        self._stopped = False
+        self._pacing = self._paced()
+        self.counts = RecentCounts(time.monotonic())
+        self.latency = Latency()
+        self._in_flight_max = subscription.policy.in_flight_max
+        # Requests under way, and what is to be done after them.
+        self.in_air = 0
+        # As many slots as were ever used at once, and those of them that have nothing to do.
+        self._slots: list[Slot] = []
+        self._free: list[Slot] = []
+
+    @property
+    def parked(self) -> int:
+        """Messages that wait for another attempt."""
+        return len(self._park)
+
+    @property
+    def unjudged(self) -> int:
+        """Messages filtered out because they could not be judged."""
+        return self._intake.unjudged
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its circuit is not closed."""
+        breaker = self._choice.breaker
+        return breaker is not None and breaker.clock.stands
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it begins nothing until it is resumed."""
+        return self._stopped
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a defect of ours kept its endpoint or its filters from being made."""
+        return isinstance(self.endpoint, BrokenEndpoint) or self._intake.is_broken
+
+    def finished(self) -> Finished:
+        """What it finished since the worker began."""
+        return self._tally.total(self._cursors)
+
+    def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
+        """Apply new settings from the next attempt on. A line that was stopped goes on."""
+        # A line that has only some of its new settings begins nothing: an error below leaves it so.
+        self._stopped = True
+        self.subscription = self._fate.subscription = subscription
+        self.endpoint = endpoint
+        self._in_flight_max = subscription.policy.in_flight_max
+        self._choice.configure(subscription.policy)
+        self._suspension.configure(subscription)
+        self._pace.configure(subscription.policy, time.monotonic())
+        self._deferral.learns = subscription.policy.adaptive_rate
+        self._pacing = self._paced()
+        self._intake.configure(subscription)
+        self._traced(subscription)
+        self._stopped = False
+        self.pump()
+
+    def forget_share(self) -> None:
+        """Send nothing until `share` is called again."""
+        self._pace.forget_share()
+
+    def share(self, share: Share) -> None:
+        """Send at most this worker's share of the rate from now on."""
+        self._pace.share(share, time.monotonic())
+        self.pump()
+
+    def demand(self) -> Demand | None:
+        """What it does with its share, and what could be sent with more; None: it rests."""
+        now = time.monotonic()
+        if not (self._pace.used(now) or self._intake or self._park):
+            return None
+        due = self._park.next_due
+        waiting = self._intake.waiting + (len(self._park) if due is not None and due <= now else 0)
+        breaker = self._choice.breaker
+        # Half open it needs its share, or the one message would never leave.
+        quiet = self._deferral.is_quiet(now) or (breaker is not None and breaker.is_open(now))
+        return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
+
+    def output(self) -> Output:
+        """What may leave now, and why no more."""
+        now = time.monotonic()
+        output = self._pacing.output(now)
+        return self._deferral.seen(output, now) if self._deferral.active else output
+
+    def _traced(self, subscription: Subscription) -> None:
+        tracks = Tracks(self._parts.traces, subscription)
+        self._trace = self._intake.trace = tracks.attempts
+        self._fate.trace = tracks.discards
+        for cursor in self._cursors:
+            # What was said of it before is to be said, too.
+            cursor.traced = cursor.traced or tracks.discards is not None
+
+    def _paced(self) -> Pacing:
+        """The pace, as circuit breaker and tokens let it."""
+        guarded, endpoint = self._guarded(), self.endpoint
+        if isinstance(endpoint, AuthorizedDestination):
+            return TokenPace(guarded, endpoint.bearer, self._pump_soon)
+        return guarded
+
+    def _guarded(self) -> Pacing:
+        """The pace, as the circuit breaker lets it, if there is one."""
+        choice = self._choice
+        if choice.breaker is None:
+            if self.subscription.circuit_breaker is None:
+                return self._pace
+            choice.breaker = Breaker(self._parts.circuits, self._cursors, self._pump_soon)
+        return choice.breaker.guarded(self._pace, self.subscription)
+
+    # ---- what cursors say -----------------------------------------------------------------------
+
+    def opened(self, cursor: Cursor) -> None:
+        """`cursor` is one of ours from now on."""
+        self._cursors.add(cursor)
+        cursor.traced = self._fate.trace is not None
+        if self._choice.breaker is not None:
+            self._choice.breaker.opened(cursor)
+
+    def readable(self, cursor: Cursor) -> None:
+        """`cursor` may have a message to take."""
+        self._intake.add(cursor)
+        self.pump()
+
+    def moved(self, cursor: Cursor) -> None:
+        """`cursor` has something new to commit."""
+        self._parts.moved(self.subscription.group, cursor)
+
+    def release(self, cursors: AbstractSet[Cursor]) -> None:
+        """Forget what waits of `cursors`, which are closing: it stays unfinished."""
+        self._cursors -= cursors
+        for cursor in cursors:
+            self._tally.leave(cursor)
+        self._intake.release(cursors)
+        self._park.remove(lambda job: job.leave(cursors))
+        # Others may have waited for one of these: what was put off first, or what made no room.
+        self._pump_soon()
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._stopped = True
+        if self._choice.breaker is not None:
+            self._choice.breaker.rest()
+        self._alarm.cancel()
+
+    def abandon(self) -> None:
+        """End what is in the air, without a word: the worker ends."""
+        self.stop()
+        for slot in self._slots:
+            slot.abandon()
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Fill free slots with what may be sent now."""
+        self._paced_out = False
+        try:
+            while not self._stopped and self.in_air < self._in_flight_max:
+                job = self._take()
+                if job is None:
+                    return
+                self.in_air += 1
+                self._slot().carry(job)
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            self.faltered(exc)
+
+    def _slot(self) -> Slot:
+        if self._free:
+            return self._free.pop()
+        slot = Slot(self)
+        self._slots.append(slot)
+        return slot
+
+    def _take(self) -> DeliveryJob | None:
+        """The next job, counted against the rate; or None, and then a timer or a wake follows."""
+        if self._suspension.holds:
+            return None
+        now, pacing = time.monotonic(), self._pacing
+        wait = self._deferral.wait(now) if self._deferral.active else 0.0
+        if wait <= 0:
+            wait = pacing.wait(now)
+        if wait > 0:
+            if pacing.reads_ahead:
+                self._intake.look_ahead()
+            self._paced_out = self._wake_at(now + wait, now)
+            return None
+        job = self._choice.take(now, cautious=pacing.cautious)
+        if job is None:
+            self._wake_at(self._choice.next_due, now)
+            return None
+        job.started()
+        try:
+            self._begin(job, now)
+        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            # It does not leave: it is no longer the request that tries.
+            self._deferral.failed(sent_at=job.sent_at)
+            reason = self.defects.found(exc, step="begin", message=job.message)
+            job.refused = job.refused or Discarded(reason=reason)
+        return job
+
+    def _begin(self, job: DeliveryJob, now: float) -> None:
+        if job.failing is not None and self._choice.breaker is not None:
+            self._choice.breaker.tried_again(job, now)
+        if self._intake.polling is not None and not job.sent_at:
+            self._intake.polling.started(job.message)
+        if job.refused is None:
+            job.sent_at, job.epoch = now, self._pacing.sent(now)
+            if self._deferral.active:
+                self._deferral.sent(now)
+            if self._trace is not None:
+                self._trace.began(job)
+
+    def faltered(self, error: Exception) -> None:
+        """Take messages again in a moment: `error` is of no one message."""
+        self.defects.found(error, step="take")
+        if not self._stopped:
+            now = time.monotonic()
+            self._alarm.set(now + _FALTER_S, now)
+
+    def _wake_at(self, due: float | None, now: float) -> bool:
+        """Look again at `due`, if there is anything to wait for; whether there is."""
+        if due is None or not (self._intake or self._park):
+            return False
+        self._alarm.set(due, now)
+        return True
+
+    # ---- what slots ask and say -----------------------------------------------------------------
+
+    def following(self) -> DeliveryJob | None:
+        """What a slot that is through with a job does next."""
+        if self._paced_out or self._stopped or self._intake.waits_for_turn:
+            return None
+        # Fewer may be allowed by now than when it began.
+        if self.in_air > self._in_flight_max:
+            return None
+        try:
+            return self._take()
+        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+            self.faltered(exc)
+            return None
+
+    def freed(self, slot: Slot) -> None:
+        """It has nothing to do."""
+        self.in_air -= 1
+        self._free.append(slot)
+
+    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
+        """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded.
+
+        It never waits: nothing is begun between an outcome and what it means for the others.
+        """
+        now, size = time.monotonic(), len(job.message.body or b"")
+        self.latency.add(now - job.sent_at)
+        if job.attempts == 0 and isinstance(outcome, Delivered):
+            self.counts.delivered(size)
+        else:
+            self.counts.add(outcome, size=size, retried=job.attempts > 0)
+        if self._pace.adapts or self._pacing is not self._pace:
+            self._learn(job, outcome, now)
+        if self._trace is not None:
+            self._trace.ended(job, outcome)
+        if self._deferral.active or isinstance(outcome, Retry):
+            self._defer(job, outcome, now)
+        job.attempts += 1
+        job.status = outcome.status
+        match outcome:
+            case Delivered():
+                job.delivered()
+                if self._intake.is_ordered:
+                    self._intake.finished(job.cursor, job.message)
+                return None
+            case Retry():
+                return self._fate.retry(job, outcome)
+            case Discarded():
+                if outcome.suspension is not None:
+                    self._suspension.suspend(asked, outcome.suspension)
+                return Discard(job, outcome)
+        assert_never(outcome)
+
+    async def record(self, discard: Discard) -> None:
+        """Return when it is recorded."""
+        await self._fate.record(discard)
+
+    def over(self, job: DeliveryJob) -> None:
+        """Nothing more is done for it now."""
+        job.landed()
+        if self._intake.polling is not None and self._intake.polling.landed(job.message):
+            # The next poll may begin, in more than this slot.
+            self._pump_soon()
+
+    def _learn(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
+        full = self.in_air >= self._in_flight_max
+        landed = Landed(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
+        if self._pacing.landed(landed, now):
+            # Not before this outcome is dealt with: it may ask for quiet.
+            self._pump_soon()
+
+    def _defer(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
+        deferral, waited = self._deferral, self._deferral.waits
+        if isinstance(outcome, Retry):
+            self._put_off(job, outcome, now)
+        elif outcome.status is None:
+            deferral.failed(sent_at=job.sent_at)
+        else:
+            deferral.taken(sent_at=job.sent_at, now=now, limit=self._pace.part(now))
+        if waited:
+            self._pump_soon()
+
+    def _put_off(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
+        deferral, job.put_off = self._deferral, False
+        if outcome.retry_after is None:
+            deferral.failed(sent_at=job.sent_at)
+            return
+        seconds = outcome.retry_after.total_seconds()
+        if outcome.blameless:
+            deferral.failed(sent_at=job.sent_at)
+            deferral.hush(seconds, now)
+            return
+        rate = self._pace.rate
+        job.alone += deferral.later(seconds, sent_at=job.sent_at, now=now, rate=rate)
+        # One that is refused while others are taken is no measure of what the subscriber takes.
+        job.put_off = job.alone < ANOTHER_AFTER or deferral.refusals > job.alone
+
+    def _pump_soon(self) -> None:
+        self._loop.call_soon(self.pump)
+
+    async def attempt(self, job: DeliveryJob) -> Outcome:
+        """Attempt it; whatever goes wrong is an outcome."""
+        if self._trace is not None:
+            self._trace.opens(job)
+        try:
+            return await self.endpoint.attempt(job.message, retry_count=job.attempts)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, only this message shall suffer
+            return self.defect(exc, job)
+
+    def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
+        """What it means for a message that an attempt at it failed by a defect of ours."""
+        # It must not stop other subscriptions; this message is retried, then recorded.
+        return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
+
+    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
+        """As `Crew.broken`: the message is recorded, unless it was finished before the error."""
+        reason = self.defects.found(error, step="outcome", message=job.message)
+        self._deferral.failed(sent_at=job.sent_at)
+        self._park.remove(lambda parked: parked is job)
+        if not job.is_open:
+            # What comes after it in its order must not wait for it.
+            self._intake.finished(job.cursor, job.message)
+            return None
+        return Discard(job, Discarded(reason=reason, status=job.status))
