@@ -56,7 +56,7 @@ from workers.consumer.commit.committer import HOLD_MAX, Committer
 from workers.consumer.commit.receipts import ReceiptBoard, Receipts
 from workers.consumer.outcome.dead_letters import DeadLetterTopics
 from workers.consumer.outcome.undelivered import UndeliveredStream
-from workers.consumer.subscription_consumers import Endpoints, Lines
+from workers.consumer.subscription_consumers import Endpoints, SubscriptionConsumers
 from workers.delivery.pinging import Pinger
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
@@ -213,8 +213,8 @@ class Worker:
         try:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
                 parts = await self._built(stack, tasks)
-                # Closed before the group ends: a timer of a line must not begin anything then.
-                with closing(parts.lines):
+                # Closed before the group ends: a timer of a consumer must not begin anything then.
+                with closing(parts.consumers):
                     parts.start(tasks, self._seams.log)
                     await stopping.wait()
                     _log.info("worker_stopping")
@@ -232,7 +232,7 @@ class Worker:
         traces = TraceBuffer(partial(log.append, streams.TRACES, ack=Ack.LEADER), worker=self.id)
         committer = Committer(log, traces, hold_max=self._seams.commit_hold_max)
         receipts = Receipts(status)
-        lines = Lines(
+        consumers = SubscriptionConsumers(
             endpoints=self._seams.endpoints,
             reader=reader,
             committer=committer,
@@ -255,9 +255,9 @@ class Worker:
             linger=self._seams.trace_linger,
             missed=missed,
         )
-        rates = RateSharing(self.id, lines, self._seams.notes)
+        rates = RateSharing(self.id, consumers, self._seams.notes)
         supervisor = Supervisor(
-            lines=lines,
+            consumers=consumers,
             starts=Starts(log, status),
             ownership=await stack.enter_async_context(log.ownership(member=self.id)),
             rates=rates,
@@ -270,7 +270,7 @@ class Worker:
             reader=reader,
             committer=committer,
             receipts=receipts,
-            lines=lines,
+            consumers=consumers,
             traces=traces,
             trace_store=self._seams.traces,
             backlog=Backlog(traces, self._seams.traces, worker=self.id),
@@ -280,8 +280,8 @@ class Worker:
             rates=rates,
             pings=self._seams.pings,
             follower=ChangeFollower(self._seams.changes, supervisor),
-            sharing=CircuitSharing(lines.circuits, self._seams.circuits),
-            reporter=Reporter(self.id, lines, status, interval=self._seams.report_interval),
+            sharing=CircuitSharing(consumers.circuits, self._seams.circuits),
+            reporter=Reporter(self.id, consumers, status, interval=self._seams.report_interval),
             seams=self._seams,
         )
 
@@ -312,7 +312,7 @@ class _Parts:
     reader: Reader
     committer: Committer
     receipts: Receipts
-    lines: Lines
+    consumers: SubscriptionConsumers
     traces: TraceBuffer
     trace_store: TraceStore
     backlog: Backlog
@@ -368,7 +368,7 @@ class _Parts:
             self.reporter.run(self),
             self.pings.run(self.supervisor.registry.get),
             Feeder(log, self.seams.sending).run(),
-            Renewal(log, self.supervisor, self.lines).run(),
+            Renewal(log, self.supervisor, self.consumers).run(),
             self.streams.make(log),
             *(observer.watch(figures) for observer in self.seams.observers),
         ):
@@ -377,7 +377,7 @@ class _Parts:
     def _figures(self) -> WorkerFigures:
         return WorkerFigures(
             state=self,
-            lines=self.lines,
+            consumers=self.consumers,
             log=self.seams.log,
             traces=self.traces,
             cap=NameCap(self.seams.metrics_names_max),

@@ -99,7 +99,7 @@ def closed(start: float, end: float, *, after: float) -> Later:
     return lambda now: after if start <= now < end else None
 
 
-class _Line:
+class _Consumer:
     """What is known of messages: those that wait, and how many of the backlog are left."""
 
     def __init__(self, policy: DeliveryPolicy, messages: int) -> None:
@@ -141,13 +141,13 @@ def send(
 ) -> Sent:
     """What a subscription with a backlog sends in that time."""
     policy = DeliveryPolicy(rate=rate, message_ttl=timedelta(seconds=ttl_s))
-    pace, deferral, line = Pace(policy, 0.0), Deferral(), _Line(policy, messages)
+    pace, deferral, consumer = Pace(policy, 0.0), Deferral(), _Consumer(policy, messages)
     pace.share(Share.owned(rate, {0}, 1), 0.0)
     dice, now = random.Random(1), 0.0
     in_air: list[tuple[float, int, DeliveryJob, float | None]] = []
     while now < seconds:
         wait = max(deferral.wait(now) if deferral.active else 0.0, pace.wait(now))
-        job = line.next(now, deferral) if wait <= 0 else None
+        job = consumer.next(now, deferral) if wait <= 0 else None
         if job is None:
             # Timers are late by up to a millisecond.
             at = now + max(wait, 1e-3) + dice.uniform(0, 1e-3)
@@ -157,17 +157,17 @@ def send(
             deferral.sent(now)
             arrives = now + latency_s * dice.uniform(0.4, 0.6)
             asked = later(arrives)
-            line.sent.requests.append((now, asked is None))
-            entry = (now + latency_s, len(line.sent.requests), job, asked)
+            consumer.sent.requests.append((now, asked is None))
+            entry = (now + latency_s, len(consumer.sent.requests), job, asked)
             heapq.heappush(in_air, entry)
         while in_air and in_air[0][0] <= now:
             _, _, job, asked = heapq.heappop(in_air)
-            _land(line, job, asked, now=now, pace=pace, deferral=deferral)
-    return line.sent
+            _land(consumer, job, asked, now=now, pace=pace, deferral=deferral)
+    return consumer.sent
 
 
 def _land(
-    line: _Line,
+    consumer: _Consumer,
     job: DeliveryJob,
     asked: float | None,
     *,
@@ -182,8 +182,8 @@ def _land(
     job.attempts += 1
     if asked is None:
         deferral.taken(sent_at=job.sent_at, now=now, limit=pace.part(now))
-        line.sent.taken.append(job.message.offset)
+        consumer.sent.taken.append(job.message.offset)
         return
     job.alone += deferral.later(asked, sent_at=job.sent_at, now=now, rate=pace.rate)
     job.put_off = True
-    line.retry(job, asked, now)
+    consumer.retry(job, asked, now)

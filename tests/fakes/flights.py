@@ -30,7 +30,7 @@ class Flight:
     async def _fly(self, attempt: Callable[[], Awaitable[Outcome]]) -> None:
         try:
             outcome = await attempt()
-        except Exception as exc:  # noqa: BLE001 - the line is to hear of it
+        except Exception as exc:  # noqa: BLE001 - the consumer is to hear of it
             self._landing.broke(exc)
         else:
             self._landing.landed(outcome)

@@ -20,7 +20,7 @@ from workers.consumer.commit.committer import Committer
 from workers.consumer.commit.receipts import Receipts
 from workers.consumer.outcome.dead_letters import DeadLetterTopics
 from workers.consumer.outcome.undelivered import UndeliveredStream
-from workers.consumer.subscription_consumers import CursorKey, Lines
+from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers
 from workers.reading.reader import Reader
 
 
@@ -76,7 +76,7 @@ class Supervised:
         self.reader = reader
         self.traces = TraceBuffer(partial(world.log.append, TRACES), worker="w1")
         self.committer = Committer(world.log, self.traces)
-        self.lines = Lines(
+        self.consumers = SubscriptionConsumers(
             endpoints=world.endpoints,
             reader=reader,
             committer=self.committer,
@@ -88,10 +88,10 @@ class Supervised:
             traces=self.traces,
             tasks=tasks,
         )
-        self.reporter = Reporter("w1", self.lines, database)
-        self.rates = RateSharing("w1", self.lines, database)
+        self.reporter = Reporter("w1", self.consumers, database)
+        self.rates = RateSharing("w1", self.consumers, database)
         self.supervisor = Supervisor(
-            lines=self.lines,
+            consumers=self.consumers,
             starts=Starts(world.log, database),
             ownership=self.ownership,
             rates=self.rates,
@@ -108,7 +108,7 @@ class Supervised:
         return CursorKey(subscription.id, Partition(subscription.topic, index))
 
     async def until_open(self, *keys: CursorKey) -> None:
-        await until(lambda: set(keys) <= self.lines.keys())
+        await until(lambda: set(keys) <= self.consumers.keys())
 
     def committed(self, subscription: Subscription, index: int = 0) -> int | None:
         commits = self.world.memory.commits.get(subscription.group, {})
@@ -125,6 +125,6 @@ async def supervised(world: World) -> AsyncIterator[Supervised]:
         running = [tasks.create_task(worker.run()) for worker in workers]
         yield parts
         world.endpoints.gate.set()
-        parts.lines.close()
+        parts.consumers.close()
         for task in running:
             task.cancel()

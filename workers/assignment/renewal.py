@@ -12,7 +12,7 @@ from app.domain.errors import LogUnavailableError, UnavailableError
 from app.domain.message import Partition
 from app.log.interface import MessageLog
 from workers.assignment.supervisor import Supervisor
-from workers.consumer.subscription_consumers import Lines
+from workers.consumer.subscription_consumers import SubscriptionConsumers
 
 # Kafka forgets the offsets of a group without members seven days (by default) after their last
 # commit.
@@ -26,10 +26,12 @@ _log = structlog.get_logger()
 class Renewal:
     """Renews idle cursors, and the positions of those that rest in the partitions we own."""
 
-    def __init__(self, log: MessageLog, supervisor: Supervisor, lines: Lines) -> None:
+    def __init__(
+        self, log: MessageLog, supervisor: Supervisor, consumers: SubscriptionConsumers
+    ) -> None:
         self._log = log
         self._supervisor = supervisor
-        self._lines = lines
+        self._consumers = consumers
 
     async def run(self) -> None:
         """Renew each hour until cancelled."""
@@ -42,7 +44,7 @@ class Renewal:
 
     async def renew(self) -> None:
         """Renew them now; raises LogUnavailableError, also if the log refused some of them."""
-        for _, cursor in self._lines.cursors():
+        for _, cursor in self._consumers.cursors():
             cursor.renew()
         failed: dict[tuple[str, Partition], str] = {}
         left = iter(self._resting().items())

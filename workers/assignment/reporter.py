@@ -13,8 +13,8 @@ from app.domain.errors import UnavailableError
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.storage.turns import made_of
 from workers.consumer.commit.cursor import Cursor
-from workers.consumer.subscription_consumer import DeliveryLine
-from workers.consumer.subscription_consumers import CursorKey, Lines
+from workers.consumer.subscription_consumer import SubscriptionConsumer
+from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers
 
 INTERVAL: Final = timedelta(seconds=1)
 
@@ -53,13 +53,18 @@ class Reporter:
     """Nothing waits for its reports; what could not be written is in the next one."""
 
     def __init__(
-        self, worker_id: str, lines: Lines, store: StatusStore, *, interval: timedelta = INTERVAL
+        self,
+        worker_id: str,
+        consumers: SubscriptionConsumers,
+        store: StatusStore,
+        *,
+        interval: timedelta = INTERVAL,
     ) -> None:
         self._worker_id = worker_id
         self._interval = interval
-        self._lines = lines
+        self._consumers = consumers
         self._store = store
-        self._busy_lines: set[str] = set()
+        self._busy_consumers: set[str] = set()
 
     async def run(self, state: WorkerState) -> None:
         """Report each interval, and at once when a change has taken effect."""
@@ -71,10 +76,10 @@ class Reporter:
         """Write one report; raises UnavailableError."""
         if state.applied is not None:
             await self._store.beat(applied_change=state.applied, partitions=len(state.owned))
-        await self.write(self._lines.unreported())
+        await self.write(self._consumers.unreported())
 
     async def write(self, cursors: Collection[tuple[CursorKey, Cursor]]) -> None:
-        """Write where these stand, and what the lines do; raises UnavailableError."""
+        """Write where these stand, and what the consumers do; raises UnavailableError."""
         try:
             statuses = await made_of(cursors, self._taken)
             loads = await self._loads()
@@ -120,26 +125,28 @@ class Reporter:
         )
 
     async def _loads(self) -> list[SubscriptionLoad]:
-        """The load of each line that was busy in the last minute, and once more after that."""
-        now, lines = time.monotonic(), list(self._lines.lines())
-        are_busy = await made_of(lines, lambda line: _is_busy(line, now))
-        busy = {line.subscription.id for line in compress(lines, are_busy)}
-        told = busy | self._busy_lines
-        reported = [line for line in lines if line.subscription.id in told]
-        self._busy_lines = busy
-        return await made_of(reported, lambda line: self._load(line, now))
+        """The load of each consumer that was busy in the last minute, and once more after that."""
+        now, consumers = time.monotonic(), list(self._consumers.consumers())
+        are_busy = await made_of(consumers, lambda consumer: _is_busy(consumer, now))
+        busy = {consumer.subscription.id for consumer in compress(consumers, are_busy)}
+        told = busy | self._busy_consumers
+        reported = [consumer for consumer in consumers if consumer.subscription.id in told]
+        self._busy_consumers = busy
+        return await made_of(reported, lambda consumer: self._load(consumer, now))
 
-    def _load(self, line: DeliveryLine, now: float) -> SubscriptionLoad:
+    def _load(self, consumer: SubscriptionConsumer, now: float) -> SubscriptionLoad:
         return SubscriptionLoad(
-            subscription_id=line.subscription.id,
+            subscription_id=consumer.subscription.id,
             worker_id=self._worker_id,
-            window=line.counts.window(now),
-            in_flight=line.in_air,
-            parked=line.parked,
-            counts=line.counts.totals(),
-            output=line.output(),
+            window=consumer.counts.window(now),
+            in_flight=consumer.in_air,
+            parked=consumer.parked,
+            counts=consumer.counts.totals(),
+            output=consumer.output(),
         )
 
 
-def _is_busy(line: DeliveryLine, now: float) -> bool:
-    return line.counts.roll(now) or line.in_air > 0 or line.parked > 0 or line.is_held
+def _is_busy(consumer: SubscriptionConsumer, now: float) -> bool:
+    return (
+        consumer.counts.roll(now) or consumer.in_air > 0 or consumer.parked > 0 or consumer.is_held
+    )

@@ -50,8 +50,8 @@ class NoteStore(Protocol):
         """Leave these notes, and take back those on the subscriptions in `drop`."""
 
 
-class SharedLines(Protocol):
-    """The lines whose rates are shared."""
+class SharedConsumers(Protocol):
+    """The consumers whose rates are shared."""
 
     @property
     def pulse(self) -> Pulse:
@@ -61,7 +61,7 @@ class SharedLines(Protocol):
         """Let the subscription send at most this share of its rate from here."""
 
     def demands(self) -> Mapping[str, Demand]:
-        """What the lines that do not rest do with their shares, by subscription id."""
+        """What the consumers that do not rest do with their shares, by subscription id."""
 
 
 class Held(NamedTuple):
@@ -73,18 +73,18 @@ class Held(NamedTuple):
 
 
 class RateSharing:
-    """The only one who says how much of its rate a line may use."""
+    """The only one who says how much of its rate a consumer may use."""
 
     def __init__(
         self,
         worker_id: str,
-        lines: SharedLines,
+        consumers: SharedConsumers,
         store: NoteStore,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._worker_id = worker_id
-        self._lines = lines
+        self._consumers = consumers
         self._store = store
         self._clock = clock
         self._negotiations: dict[str, Negotiation] = {}
@@ -152,7 +152,7 @@ class RateSharing:
         negotiation.own({i: assigned_at[i] for i in owned}, verified=self._read_began)
         if notes := self._notes.get(subscription.id):
             negotiation.hear_of_loans(notes, now)
-        self._lines.share(subscription.id, negotiation.share(now))
+        self._consumers.share(subscription.id, negotiation.share(now))
         self._shared = self._shared or negotiation.is_shared
 
     # ---- talking --------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class RateSharing:
             self._unheard_since = None
             return
         began = self._clock()
-        if self._lines.pulse.wait(began) > 0:
+        if self._consumers.pulse.wait(began) > 0:
             return  # what it believes to own may be another's by now, and must not be lent
         if self._unheard_since is None:
             self._unheard_since = began
@@ -191,7 +191,7 @@ class RateSharing:
     def look(self) -> None:
         """Say that we live, and notice when others are not heard."""
         now = self._clock()
-        if self._lines.pulse.beat(now):
+        if self._consumers.pulse.beat(now):
             _log.warning("worker_hung")
         if self._was_silent(now):
             self._fall_silent(now)
@@ -215,7 +215,7 @@ class RateSharing:
         self._read_began, self._notes, self._unheard_since = began, notes, None
         self._number += 1
         moment = Moment(self._number, now, self._said_at)
-        demands = self._lines.demands()
+        demands = self._consumers.demands()
         # Else nothing has changed that concerns the others, which are most.
         concerned = list(
             self._negotiations if all_new else self._talking | notes.keys() | demands.keys()
@@ -246,7 +246,7 @@ class RateSharing:
         heard = self._notes.get(subscription_id, ())
         negotiation.hear(heard, moment, verified=self._read_began)
         note = negotiation.decide(heard, moment, asks=asks)
-        self._lines.share(subscription_id, negotiation.share(moment.now))
+        self._consumers.share(subscription_id, negotiation.share(moment.now))
         if negotiation.is_idle:
             self._talking.discard(subscription_id)
         else:
@@ -274,7 +274,7 @@ class RateSharing:
     def _fall_silent(self, now: float) -> None:
         for subscription_id, negotiation in self._negotiations.items():
             negotiation.fall_silent()
-            self._lines.share(subscription_id, negotiation.share(now))
+            self._consumers.share(subscription_id, negotiation.share(now))
 
 
 def by_subscription(notes: Iterable[RateNote]) -> dict[str, list[RateNote]]:

@@ -26,7 +26,7 @@ from workers.assignment.settling import Unsettled
 from workers.assignment.sharing import Held, RateSharing
 from workers.assignment.starting import Starts, Wanted
 from workers.consumer.commit.cursor import Cursor
-from workers.consumer.subscription_consumers import CursorKey, Lines, abandon
+from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
 # How long what is in the air may take when its partition is revoked, and its commit. All of it with
 # what is still to be said to other workers: below the time the log waits for a revocation.
@@ -53,14 +53,14 @@ class Supervisor:
     def __init__(
         self,
         *,
-        lines: Lines,
+        consumers: SubscriptionConsumers,
         starts: Starts,
         ownership: Ownership,
         rates: RateSharing,
         recorder: StreamOwner,
         tasks: asyncio.TaskGroup,
     ) -> None:
-        self._lines = lines
+        self._consumers = consumers
         self._starts = starts
         self._ownership = ownership
         self._rates = rates
@@ -89,12 +89,12 @@ class Supervisor:
         """Take over what changed; from now on nothing new is sent for what is not active."""
         topics = set(self.registry.topics)
         self.registry.apply(changes)
-        self._lines.reader.formats.apply(changes)
+        self._consumers.reader.formats.apply(changes)
         if set(self.registry.topics) != topics or not topics:
             self._ownership.subscribe(streams.OWN | self.registry.topics.keys())
         for subscription in changes.subscriptions:
             self._close_to_begin_anew(subscription)
-            self._lines.configure(subscription)
+            self._consumers.configure(subscription)
             if subscription.locked:
                 _log.error("locked", subscription=subscription.group, reason=subscription.locked)
         self._reconcile()
@@ -105,7 +105,7 @@ class Supervisor:
         self._recorder.own(())
         # What it owns may go to others from now on: it lends nothing of it any more.
         self._rates.hold(())
-        self._finish_soon(list(self._lines.keys()), LAST_LANDING_MAX, LAST_COMMITTING_MAX)
+        self._finish_soon(list(self._consumers.keys()), LAST_LANDING_MAX, LAST_COMMITTING_MAX)
         closed = list(self._closing.items())
         await self._until_closed(self._closing.keys(), LAST_LANDING_MAX + LAST_COMMITTING_MAX)
         return closed
@@ -126,7 +126,7 @@ class Supervisor:
                 self._tasks.create_task(self._hand_over(event))
             case Lost():
                 self._let_go(event.partitions)
-                abandon(self._lines.halt(self._open_in(event.partitions)))
+                abandon(self._consumers.halt(self._open_in(event.partitions)))
                 self._abandon_closing(event.partitions)
                 self._reconcile()
             case _:
@@ -148,7 +148,7 @@ class Supervisor:
         event.release()
 
     def _open_in(self, partitions: Collection[Partition]) -> list[CursorKey]:
-        return [key for key, _ in self._lines.cursors() if key.partition in partitions]
+        return [key for key, _ in self._consumers.cursors() if key.partition in partitions]
 
     # ---- reconciling ----------------------------------------------------------------------------
 
@@ -157,14 +157,14 @@ class Supervisor:
             return
         self._recorder.own([p for p in self.owned if p.topic in streams.OWN])
         wanted = self.registry.wanted(self.owned)
-        self._close(self._lines.keys() - wanted)
-        self._open(wanted - self._lines.keys() - self._opening - self._closing.keys())
+        self._close(self._consumers.keys() - wanted)
+        self._open(wanted - self._consumers.keys() - self._opening - self._closing.keys())
         self._share({key.subscription_id for key in wanted})
 
     def _close(self, keys: Collection[CursorKey]) -> None:
         deleted = [key for key in keys if self.registry.get(key.subscription_id) is None]
         # The name may be another subscription's already: where the deleted one stood is of no use.
-        abandon(self._lines.halt(deleted))
+        abandon(self._consumers.halt(deleted))
         self._abandon_deleted()
         kept = set(keys) - set(deleted)
         gone = [key for key in kept if key.partition not in self.owned]
@@ -178,9 +178,9 @@ class Supervisor:
         They are opened again when all that is in the air has landed; what was collected, and what
         waited for a retry, is read again.
         """
-        current = self._lines.current(subscription.id)
+        current = self._consumers.current(subscription.id)
         if current is not None and _begins(current) != _begins(subscription):
-            keys = [k for k, _ in self._lines.cursors() if k.subscription_id == subscription.id]
+            keys = [k for k, _ in self._consumers.cursors() if k.subscription_id == subscription.id]
             self._finish_soon(keys, landing_max(current.policy))
 
     def _suspended(self, keys: Collection[CursorKey]) -> dict[Subscription, list[CursorKey]]:
@@ -204,10 +204,10 @@ class Supervisor:
         counts are in it, and nobody else would ever say them.
         """
         if keys:
-            halted = self._lines.halt(keys)
+            halted = self._consumers.halt(keys)
             cursors = dict(zip(keys, (cursor for _, cursor in halted), strict=True))
             self._closing.update(cursors)
-            finished = self._lines.finish(halted, landing=landing, committing=committing)
+            finished = self._consumers.finish(halted, landing=landing, committing=committing)
             self._tasks.create_task(self._finish(cursors, finished))
 
     async def _finish(
@@ -219,7 +219,7 @@ class Supervisor:
         for key, cursor in cursors.items():
             del self._closing[key]
             if key.partition in self.owned:  # otherwise its next owner reports
-                self._lines.report_later(key, cursor)
+                self._consumers.report_later(key, cursor)
         self._closed.set()
         self._closed.clear()
         self._reconcile()
@@ -303,7 +303,7 @@ class Supervisor:
         if self._stopping:
             return
         asked = {CursorKey(sub.id, partition): sub for sub, partition in found}
-        wanted = self.registry.wanted(self.owned) - self._lines.keys() - self._closing.keys()
+        wanted = self.registry.wanted(self.owned) - self._consumers.keys() - self._closing.keys()
         opened: dict[Partition, list[tuple[Subscription, Progress]]] = {}
         for key in wanted & keys.keys():
             subscription = self.registry.get(key.subscription_id)
@@ -311,7 +311,7 @@ class Supervisor:
                 continue  # it was moved while its start was looked up
             if terms[key.partition] == self._terms[key.partition]:
                 opened.setdefault(key.partition, []).append((subscription, keys[key]))
-        self._lines.open(opened)
+        self._consumers.open(opened)
         self._reconcile()
 
     def _share(self, subscription_ids: Collection[str]) -> None:

@@ -1,1 +1,1 @@
-"""Cursors, offset tracking and the line a message takes from the log to its subscriber."""
+"""Delivering: one consumer for each subscription, from what it reads to what it commits."""

@@ -13,8 +13,8 @@ from workers.delivery.pulse import Pulse
 from workers.reading.reader import Reader
 
 
-class LineParts(IntakeParts, DiscardParts, Protocol):
-    """What every line of a worker shares."""
+class ConsumerParts(IntakeParts, DiscardParts, Protocol):
+    """What every consumer of a worker shares."""
 
     tasks: asyncio.TaskGroup
     reader: Reader

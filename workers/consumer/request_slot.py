@@ -1,4 +1,4 @@
-"""One request at a time of a line: a slot goes from message to message while there is work."""
+"""One request at a time of a consumer: a slot goes from message to message while there is work."""
 
 import asyncio
 from typing import Protocol
@@ -10,8 +10,8 @@ from workers.consumer.outcome.discard_handler import Discard
 from workers.consumer.schedule.delivery_job import DeliveryJob
 
 
-class Crew(Protocol):
-    """The line whose slots they are: it decides what is sent, and what an outcome means."""
+class SlotOwner(Protocol):
+    """The consumer whose slots they are: it decides what is sent, and what an outcome means."""
 
     subscription: Subscription
     endpoint: Endpoint
@@ -41,11 +41,11 @@ class Crew(Protocol):
     def following(self) -> DeliveryJob | None:
         """What a slot that is through with a job does next."""
 
-    def freed(self, slot: "Slot") -> None:
+    def freed(self, slot: "RequestSlot") -> None:
         """It has nothing to do."""
 
 
-class Slot:
+class RequestSlot:
     """Carries jobs, one after the other.
 
     An attempt that takes no waiting is called back. Whatever else there is to do (connecting first,
@@ -53,17 +53,17 @@ class Slot:
     backlog costs no task per message, and an idle subscription costs none at all.
     """
 
-    __slots__ = ("_asked", "_crew", "_job")
+    __slots__ = ("_asked", "_job", "_owner")
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
-        self._asked = crew.subscription
+    def __init__(self, owner: SlotOwner) -> None:
+        self._owner = owner
+        self._asked = owner.subscription
         self._job: DeliveryJob | None = None
 
     def carry(self, job: DeliveryJob) -> None:
         """Begin with `job`."""
         if not self._begun(job):
-            self._crew.tasks.create_task(self._work(job))
+            self._owner.tasks.create_task(self._work(job))
 
     def landed(self, outcome: Outcome) -> None:
         """As `Landing.landed`."""
@@ -73,14 +73,14 @@ class Slot:
         try:
             self._go_on(job, outcome)
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
-            self._crew.faltered(exc)
+            self._owner.faltered(exc)
             if self._job is None:
-                self._crew.freed(self)
+                self._owner.freed(self)
 
     def broke(self, error: Exception) -> None:
         """As `Landing.broke`."""
         if self._job is not None:
-            self.landed(self._crew.defect(error, self._job))
+            self.landed(self._owner.defect(error, self._job))
 
     def abandon(self) -> None:
         """End what is in the air, without a word."""
@@ -92,10 +92,10 @@ class Slot:
         """Whether it is in the air, and will be called back."""
         if job.refused is not None:
             return False
-        crew = self._crew
-        self._job, self._asked = job, crew.subscription
+        owner = self._owner
+        self._job, self._asked = job, owner.subscription
         try:
-            job.in_air = crew.endpoint.begin(job.message, job.attempts, self)
+            job.in_air = owner.endpoint.begin(job.message, job.attempts, self)
         except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
             job.in_air = None
         if job.in_air is None:
@@ -105,53 +105,53 @@ class Slot:
         return True
 
     def _go_on(self, job: DeliveryJob, outcome: Outcome) -> None:
-        crew = self._crew
+        owner = self._owner
         discard = self._decided(job, outcome, self._asked)
         # It may wait long for its next attempt: it keeps no request, whose body may be large.
         job.in_air = None
         if discard is not None:
-            crew.tasks.create_task(self._work(job, discard))
+            owner.tasks.create_task(self._work(job, discard))
             return
-        crew.over(job)
-        following = crew.following()
+        owner.over(job)
+        following = owner.following()
         if following is None:
-            crew.freed(self)
+            owner.freed(self)
         elif not self._begun(following):
-            crew.tasks.create_task(self._work(following))
+            owner.tasks.create_task(self._work(following))
 
     async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
         """Do what must be waited for; `discard`: what is to be recorded in place of the job."""
-        crew, flies = self._crew, False
+        owner, flies = self._owner, False
         try:
             while not flies:
                 await self._deal_with(job, discard)
-                following, discard = crew.following(), None
+                following, discard = owner.following(), None
                 if following is None:
                     break
                 job, flies = following, self._begun(following)
         finally:
             if not flies:
-                crew.freed(self)
+                owner.freed(self)
 
     async def _deal_with(self, job: DeliveryJob, discard: Discard | None) -> None:
-        crew = self._crew
+        owner = self._owner
         try:
             if discard is None:
                 discard = await self._discarded(job)
             if discard is not None:
-                await crew.record(discard)
+                await owner.record(discard)
         finally:
-            crew.over(job)
+            owner.over(job)
 
     async def _discarded(self, job: DeliveryJob) -> Discard | None:
         if job.refused is not None:
             return Discard(job, job.refused)
-        asked = self._crew.subscription
-        return self._decided(job, await self._crew.attempt(job), asked)
+        asked = self._owner.subscription
+        return self._decided(job, await self._owner.attempt(job), asked)
 
     def _decided(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
-        """As `Crew.landed`, whatever goes wrong in it."""
+        """As `SlotOwner.landed`, whatever goes wrong in it."""
         try:
-            return self._crew.landed(job, outcome, asked)
+            return self._owner.landed(job, outcome, asked)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
-            return self._crew.broken(exc, job)
+            return self._owner.broken(exc, job)

@@ -1,4 +1,4 @@
-"""The line a message travels: one subscription on one worker, from its cursors to its endpoint.
+"""One subscription on one worker: from its cursors to its endpoint, and back.
 
 Decisions are synchronous (what to take, what an outcome means), so nothing can come between them;
 only attempts and undelivered records are waited for, in slots (`workers.consumer.request_slot`).
@@ -14,14 +14,14 @@ from app.domain.status import Output
 from app.domain.subscription import Subscription
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.commit.tally import Finished, Tally
-from workers.consumer.consumer_parts import LineParts
+from workers.consumer.consumer_parts import ConsumerParts
 from workers.consumer.defects import Defects
 from workers.consumer.endpoint import BrokenEndpoint, Endpoint
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.discard_handler import Discard, DiscardHandler
 from workers.consumer.outcome.latency import Latency
-from workers.consumer.outcome.subscription_trace import LineTrace, Tracks
-from workers.consumer.request_slot import Slot
+from workers.consumer.outcome.subscription_trace import SubscriptionTrace, Tracks
+from workers.consumer.request_slot import RequestSlot
 from workers.consumer.schedule.breaker import Breaker
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryPark
@@ -40,10 +40,12 @@ from workers.delivery.share import Demand, Share
 _FALTER_S: Final = 1.0
 
 
-class DeliveryLine:
+class SubscriptionConsumer:
     """Delivers what its cursors read: at most at the rate, at most `in_flight_max` in the air."""
 
-    def __init__(self, subscription: Subscription, endpoint: Endpoint, parts: LineParts) -> None:
+    def __init__(
+        self, subscription: Subscription, endpoint: Endpoint, parts: ConsumerParts
+    ) -> None:
         self.subscription = subscription
         self.endpoint = endpoint
         self._parts = parts
@@ -76,7 +78,7 @@ class DeliveryLine:
         self._cursors: set[Cursor] = set()
         self._tally = Tally()
         # Who is told of attempts.
-        self._trace: LineTrace | None = None
+        self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
         self._alarm = Alarm(self._loop, self.pump)
         # Whether the pace has said no, and the alarm will ask it again.
@@ -89,8 +91,8 @@ class DeliveryLine:
         # Requests under way, and what is to be done after them.
         self.in_air = 0
         # As many slots as were ever used at once, and those of them that have nothing to do.
-        self._slots: list[Slot] = []
-        self._free: list[Slot] = []
+        self._slots: list[RequestSlot] = []
+        self._free: list[RequestSlot] = []
 
     @property
     def parked(self) -> int:
@@ -123,8 +125,8 @@ class DeliveryLine:
         return self._tally.total(self._cursors)
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
-        """Apply new settings from the next attempt on. A line that was stopped goes on."""
-        # A line that has only some of its new settings begins nothing: an error below leaves it so.
+        """Apply new settings from the next attempt on. A stopped consumer goes on."""
+        # With only some of the new settings it begins nothing: an error below leaves it so.
         self._stopped = True
         self.subscription = self._fate.subscription = subscription
         self.endpoint = endpoint
@@ -246,10 +248,10 @@ class DeliveryLine:
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             self.faltered(exc)
 
-    def _slot(self) -> Slot:
+    def _slot(self) -> RequestSlot:
         if self._free:
             return self._free.pop()
-        slot = Slot(self)
+        slot = RequestSlot(self)
         self._slots.append(slot)
         return slot
 
@@ -321,7 +323,7 @@ class DeliveryLine:
             self.faltered(exc)
             return None
 
-    def freed(self, slot: Slot) -> None:
+    def freed(self, slot: RequestSlot) -> None:
         """It has nothing to do."""
         self.in_air -= 1
         self._free.append(slot)
@@ -421,7 +423,7 @@ class DeliveryLine:
         return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
 
     def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
-        """As `Crew.broken`: the message is recorded, unless it was finished before the error."""
+        """As `SlotOwner.broken`: the message is recorded, unless it was finished before."""
         reason = self.defects.found(error, step="outcome", message=job.message)
         self._deferral.failed(sent_at=job.sent_at)
         self._park.remove(lambda parked: parked is job)

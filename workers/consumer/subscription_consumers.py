@@ -1,4 +1,4 @@
-"""All delivery lines of a worker: opening and closing cursors, one line a subscription."""
+"""All consumers of a worker, one for each subscription: opens and closes their cursors."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -21,13 +21,13 @@ from workers.consumer.outcome.dead_letters import DeadLetters
 from workers.consumer.outcome.undelivered import UndeliveredLog
 from workers.consumer.schedule.suspension import Suspensions
 from workers.consumer.source.cancelled_messages import SentMarks, Unsent
-from workers.consumer.subscription_consumer import DeliveryLine
+from workers.consumer.subscription_consumer import SubscriptionConsumer
 from workers.delivery.circuits import Circuits
 from workers.delivery.pulse import Pulse
 from workers.delivery.share import Demand, Share
 from workers.reading.reader import Reader
 
-# Lines that rest are remembered up to here; most of what they know is stale after a second.
+# So many consumers that rest are kept; most of what they know is stale after a second.
 RESTING_MAX: Final = 1_000
 
 
@@ -45,10 +45,10 @@ class Endpoints(Protocol):
         """Where its messages go, and how."""
 
 
-class Lines:
-    """Owns the lines and their cursors. A line works while it has cursors, then it rests."""
+class SubscriptionConsumers:
+    """Owns the consumers and their cursors. A consumer without cursors rests."""
 
-    def __init__(  # noqa: PLR0913 - the parts that all lines share
+    def __init__(  # noqa: PLR0913 - the parts that all consumers share
         self,
         *,
         endpoints: Endpoints,
@@ -66,10 +66,10 @@ class Lines:
         self.reader = reader
         self._committer = committer
         self._receipts = receipts
-        self._lines: dict[str, DeliveryLine] = {}
+        self._consumers: dict[str, SubscriptionConsumer] = {}
         # Without cursors, the last to stop last: one that is resumed goes on with what it has sent
         # in the last second, and with the quiet that its subscriber asked for.
-        self._resting: OrderedDict[str, DeliveryLine] = OrderedDict()
+        self._resting: OrderedDict[str, SubscriptionConsumer] = OrderedDict()
         self._cursors: dict[CursorKey, Cursor] = {}
         # Closed, and at most one of each key: where they stood is still to be reported.
         self._to_report: dict[CursorKey, Cursor] = {}
@@ -113,27 +113,27 @@ class Lines:
         moved = [(key, cursor) for key, cursor in self._cursors.items() if cursor.unreported]
         return [*self._to_report.items(), *moved]
 
-    def lines(self) -> Collection[DeliveryLine]:
-        """The lines that have cursors."""
-        return self._lines.values()
+    def consumers(self) -> Collection[SubscriptionConsumer]:
+        """The consumers that have cursors."""
+        return self._consumers.values()
 
-    def known(self) -> Iterator[DeliveryLine]:
-        """The lines that have cursors, and those that rest."""
-        yield from self._lines.values()
+    def known(self) -> Iterator[SubscriptionConsumer]:
+        """The consumers that have cursors, and those that rest."""
+        yield from self._consumers.values()
         yield from self._resting.values()
 
     def close(self) -> None:
         """Begin nothing more, and end what is in the air: the worker ends."""
         self._repeats.close()
-        for line in (*self._lines.values(), *self._resting.values()):
-            line.abandon()
+        for consumer in (*self._consumers.values(), *self._resting.values()):
+            consumer.abandon()
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """The cursor of `group` has something new to commit."""
         self._committer.moved(group, cursor)
 
     async def begin_life(self, group: str, cursor: Cursor) -> None:
-        """As `LineParts.begin_life`."""
+        """As `ConsumerParts.begin_life`."""
         await self._committer.begin_life(group, cursor)
 
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:
@@ -144,28 +144,32 @@ class Lines:
             ]
             feed = self.reader.join(partition, cursors)
             for (subscription, _), cursor in zip(starts, cursors, strict=True):
-                cursor.read_from(self._lines[subscription.id].fetches, feed)
+                cursor.read_from(self._consumers[subscription.id].fetches, feed)
 
     def current(self, subscription_id: str) -> Subscription | None:
-        """The settings that the subscription is delivered by here, if it has a line."""
-        line = self._lines.get(subscription_id)
-        return None if line is None else line.subscription
+        """The settings that the subscription is delivered by here, if it has a consumer."""
+        consumer = self._consumers.get(subscription_id)
+        return None if consumer is None else consumer.subscription
 
     def configure(self, subscription: Subscription) -> None:
-        """Deliver by the subscription's new settings, if it has a line here."""
-        line = self._lines.get(subscription.id)
-        if line is not None and line.subscription != subscription:
-            self._apply(line, subscription)
+        """Deliver by the subscription's new settings, if it has a consumer here."""
+        consumer = self._consumers.get(subscription.id)
+        if consumer is not None and consumer.subscription != subscription:
+            self._apply(consumer, subscription)
 
     def share(self, subscription_id: str, share: Share) -> None:
         """Let the subscription send at most this share of its rate from here."""
-        line = self._lines.get(subscription_id)
-        if line is not None:
-            line.share(share)
+        consumer = self._consumers.get(subscription_id)
+        if consumer is not None:
+            consumer.share(share)
 
     def demands(self) -> Mapping[str, Demand]:
-        """What the lines that do not rest do with their shares, by subscription id."""
-        return {each: demand for each, line in self._lines.items() if (demand := line.demand())}
+        """What the consumers that do not rest do with their shares, by subscription id."""
+        return {
+            each: demand
+            for each, consumer in self._consumers.items()
+            if (demand := consumer.demand())
+        }
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
         """Send nothing more for these; returns what is to be finished, each with its group."""
@@ -174,10 +178,10 @@ class Lines:
             cursor = self._cursors.pop(key)
             cursor.halt()
             closing[key.subscription_id].add(cursor)
-            halted.append((self._lines[key.subscription_id].subscription.group, cursor))
+            halted.append((self._consumers[key.subscription_id].subscription.group, cursor))
         for subscription_id, cursors in closing.items():
-            self._lines[subscription_id].release(cursors)
-        self._drop_empty_lines()
+            self._consumers[subscription_id].release(cursors)
+        self._drop_empty_consumers()
         return halted
 
     async def finish(
@@ -211,57 +215,57 @@ class Lines:
         return landed
 
     def _opened(self, subscription: Subscription, partition: Partition, start: Progress) -> Cursor:
-        line = self._lines.get(subscription.id) or self._begun(subscription)
-        cursor = Cursor(line, partition, start, receipts=self._receipts)
-        line.opened(cursor)
+        consumer = self._consumers.get(subscription.id) or self._begun(subscription)
+        cursor = Cursor(consumer, partition, start, receipts=self._receipts)
+        consumer.opened(cursor)
         if subscription.seek is not None:
             cursor.renew()  # so that everybody can see where it was moved to
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 
-    def _begun(self, subscription: Subscription) -> DeliveryLine:
-        line = self._resting.pop(subscription.id, None)
-        if line is None:
-            line = self._made(subscription)
+    def _begun(self, subscription: Subscription) -> SubscriptionConsumer:
+        consumer = self._resting.pop(subscription.id, None)
+        if consumer is None:
+            consumer = self._made(subscription)
         else:
-            line.forget_share()
-        if line.is_stopped:
-            self._apply(line, subscription)
+            consumer.forget_share()
+        if consumer.is_stopped:
+            self._apply(consumer, subscription)
         else:
-            self._applied(line)
-        self._lines[subscription.id] = line
-        return line
+            self._applied(consumer)
+        self._consumers[subscription.id] = consumer
+        return consumer
 
-    def _made(self, subscription: Subscription) -> DeliveryLine:
-        """Make a line. If its settings cannot be applied, make it without them, and stopped."""
+    def _made(self, subscription: Subscription) -> SubscriptionConsumer:
+        """Make a consumer. If its settings cannot be applied, make it without them, and stopped."""
         endpoint = self._endpoint(subscription)
         try:
-            return DeliveryLine(subscription, endpoint, self)
+            return SubscriptionConsumer(subscription, endpoint, self)
         except Exception:  # noqa: BLE001 - goes wrong again when the settings are applied
-            line = DeliveryLine(_bare(subscription), endpoint, self)
-            line.stop()
-            return line
+            consumer = SubscriptionConsumer(_bare(subscription), endpoint, self)
+            consumer.stop()
+            return consumer
 
-    def _apply(self, line: DeliveryLine, subscription: Subscription) -> None:
-        """Apply the settings to `line`. After an error, apply them again later."""
+    def _apply(self, consumer: SubscriptionConsumer, subscription: Subscription) -> None:
+        """Apply the settings to `consumer`. After an error, apply them again later."""
         try:
-            line.configure(subscription, self._endpoint(subscription))
+            consumer.configure(subscription, self._endpoint(subscription))
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
-            line.defects.found(exc, step="configure")
+            consumer.defects.found(exc, step="configure")
             self._repeats.failed(subscription.id)
         else:
-            self._applied(line)
+            self._applied(consumer)
 
-    def _applied(self, line: DeliveryLine) -> None:
-        if line.is_broken:
-            self._repeats.failed(line.subscription.id)
+    def _applied(self, consumer: SubscriptionConsumer) -> None:
+        if consumer.is_broken:
+            self._repeats.failed(consumer.subscription.id)
         else:
-            self._repeats.done(line.subscription.id)
+            self._repeats.done(consumer.subscription.id)
 
     def _repeat(self, subscription_id: str) -> None:
         # Without cursors it is configured when it has some again.
-        if (line := self._lines.get(subscription_id)) is not None:
-            self._apply(line, line.subscription)
+        if (consumer := self._consumers.get(subscription_id)) is not None:
+            self._apply(consumer, consumer.subscription)
         else:
             self._repeats.done(subscription_id)
 
@@ -271,13 +275,13 @@ class Lines:
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             return BrokenEndpoint(exc)
 
-    def _drop_empty_lines(self) -> None:
+    def _drop_empty_consumers(self) -> None:
         used = {key.subscription_id for key in self._cursors}
-        for subscription_id in [known for known in self._lines if known not in used]:
-            line = self._resting[subscription_id] = self._lines.pop(subscription_id)
-            line.stop()
+        for subscription_id in [known for known in self._consumers if known not in used]:
+            consumer = self._resting[subscription_id] = self._consumers.pop(subscription_id)
+            consumer.stop()
         # One with requests in the air is not forgotten: they end with the worker at the latest.
-        landed = [known for known, line in self._resting.items() if not line.in_air]
+        landed = [known for known, consumer in self._resting.items() if not consumer.in_air]
         for subscription_id in landed[: max(0, len(self._resting) - RESTING_MAX)]:
             del self._resting[subscription_id]
 

@@ -1,4 +1,4 @@
-"""One timer for all that a line waits for."""
+"""One timer for all that a consumer waits for."""
 
 import asyncio
 from collections.abc import Callable

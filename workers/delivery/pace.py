@@ -29,7 +29,7 @@ class Landed(NamedTuple):
 
 
 class Pacing(Protocol):
-    """Says when requests may leave, as a line asks it."""
+    """Says when requests may leave, as a consumer asks it."""
 
     @property
     def cautious(self) -> bool:

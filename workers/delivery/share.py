@@ -66,7 +66,7 @@ class Share(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What a line does with its part of the rate (requests a second), and what waits for more.
+    """What a consumer does with its part of the rate (requests a second), and what waits for more.
 
     `part` is the least that it was in the last second, `used` counts the requests of that second,
     `waiting` the messages that could be sent now.

@@ -126,7 +126,7 @@ class _Attempt:
         )
 
     def _add_wait(self, parent: SpanContext) -> None:
-        """From publication until the first attempt: in the log, and in the delivery line."""
+        """From publication until the first attempt: in the log, and in the consumer."""
         self.spans.add(
             Span(
                 name=f"wait {self._destination}",

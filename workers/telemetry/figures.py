@@ -25,11 +25,11 @@ from app.otlp.spans import SpanBuffer
 from app.tracing.buffer import TraceBuffer
 from workers.consumer.commit.tally import Finished
 from workers.consumer.outcome.latency import BOUNDS, Latency
-from workers.consumer.subscription_consumer import DeliveryLine
+from workers.consumer.subscription_consumer import SubscriptionConsumer
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
 # Between two turns of the loop: about a millisecond, with eight partitions each.
-LINES_PER_TURN: Final = 10
+CONSUMERS_PER_TURN: Final = 10
 # Less than half a millisecond.
 NAMES_PER_TURN: Final = 200
 
@@ -50,13 +50,13 @@ class Connections(Protocol):
         """Requests that wait for one."""
 
 
-class KnownLines(Protocol):
-    """The lines of a worker."""
+class KnownConsumers(Protocol):
+    """The consumers of a worker."""
 
-    def known(self) -> Iterator[DeliveryLine]:
+    def known(self) -> Iterator[SubscriptionConsumer]:
         """Those that deliver, and those that rest."""
 
-    def lines(self) -> Collection[DeliveryLine]:
+    def consumers(self) -> Collection[SubscriptionConsumer]:
         """Those that deliver."""
 
 
@@ -81,7 +81,7 @@ class WorkerFigures:
     """The figures of one worker; see `Observed`. Subscriptions beyond `cap` are summed up."""
 
     state: DeliveryState
-    lines: KnownLines
+    consumers: KnownConsumers
     log: MessageLog
     traces: TraceBuffer
     cap: NameCap
@@ -97,14 +97,14 @@ class WorkerFigures:
             return await self._read()
 
     async def _read(self) -> Readings:
-        readings, known = Readings(), tuple(self.lines.known())
+        readings, known = Readings(), tuple(self.consumers.known())
         with self.cap.collecting(readings) as capped:
-            for number, (names, lines) in enumerate((await _by_names(known)).items(), 1):
-                _read_lines(capped, names, lines)
-                if number % LINES_PER_TURN == 0:
+            for number, (names, consumers) in enumerate((await _by_names(known)).items(), 1):
+                _read_consumers(capped, names, consumers)
+                if number % CONSUMERS_PER_TURN == 0:
                     await asyncio.sleep(0)
         readings.add(catalogue.WORKER_PARTITIONS, len(self.state.owned))
-        readings.add(catalogue.WORKER_SUBSCRIPTIONS, len(self.lines.lines()))
+        readings.add(catalogue.WORKER_SUBSCRIPTIONS, len(self.consumers.consumers()))
         if self.connections is not None:
             _read_connections(readings, self.connections)
         read_log(readings, self.log.stats)
@@ -131,34 +131,40 @@ class WorkerFigures:
         return ""
 
 
-async def _by_names(lines: Iterable[DeliveryLine]) -> Mapping[Labels, list[DeliveryLine]]:
+async def _by_names(
+    consumers: Iterable[SubscriptionConsumer],
+) -> Mapping[Labels, list[SubscriptionConsumer]]:
     """A name may have been another subscription's before: it is one series all the same."""
-    found: dict[Labels, list[DeliveryLine]] = {}
-    for number, line in enumerate(lines, 1):
-        subscription = line.subscription
+    found: dict[Labels, list[SubscriptionConsumer]] = {}
+    for number, consumer in enumerate(consumers, 1):
+        subscription = consumer.subscription
         names = subscription_labels(subscription.topic, subscription.name)
-        found.setdefault(names, []).append(line)
+        found.setdefault(names, []).append(consumer)
         if number % NAMES_PER_TURN == 0:
             await asyncio.sleep(0)
     return found
 
 
-def _read_lines(capped: CappedReadings, names: Labels, lines: Sequence[DeliveryLine]) -> None:
+def _read_consumers(
+    capped: CappedReadings, names: Labels, consumers: Sequence[SubscriptionConsumer]
+) -> None:
     finished = Finished()
-    for line in lines:
-        finished = finished.plus(line.finished())
-    attempts = _together([line.counts.ever() for line in lines])
+    for consumer in consumers:
+        finished = finished.plus(consumer.finished())
+    attempts = _together([consumer.counts.ever() for consumer in consumers])
     for metric, value in (*_finished(finished), *_attempts(attempts)):
         capped.add(metric, value, names)
     for status, count in _statuses(attempts):
         capped.add(catalogue.STATUS_CODES, count, names, status)
-    took = _took([line.latency for line in lines])
+    took = _took([consumer.latency for consumer in consumers])
     if any(took.counts):
         capped.add(catalogue.LATENCY, took, names)
-    capped.add(catalogue.UNJUDGED, sum(line.unjudged for line in lines), names)
-    capped.add(catalogue.INTERNAL_ERRORS, sum(line.defects.count for line in lines), names)
-    capped.add(catalogue.INFLIGHT, sum(line.in_air for line in lines), names)
-    if lines[0].subscription.batching is not None:
+    capped.add(catalogue.UNJUDGED, sum(consumer.unjudged for consumer in consumers), names)
+    capped.add(
+        catalogue.INTERNAL_ERRORS, sum(consumer.defects.count for consumer in consumers), names
+    )
+    capped.add(catalogue.INFLIGHT, sum(consumer.in_air for consumer in consumers), names)
+    if consumers[0].subscription.batching is not None:
         capped.add(catalogue.BATCHES, attempts.attempts, names)
 
 

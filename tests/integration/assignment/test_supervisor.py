@@ -50,7 +50,7 @@ async def test_a_revoked_partition_is_let_go_when_all_has_landed_and_is_committe
     async with supervised(world) as parts:
         subscription = await one_in_the_air(parts)
         parts.ownership.revoke(ORDERS)
-        await until(lambda: not parts.lines.keys())
+        await until(lambda: not parts.consumers.keys())
         assert parts.ownership.released == []
         world.endpoints.gate.set()
         await until(lambda: bool(parts.ownership.released))
@@ -79,7 +79,7 @@ async def test_a_partition_revoked_while_we_stop_waits_for_what_is_in_the_air(
     async with supervised(world) as parts:
         subscription = await one_in_the_air(parts)
         stopping = asyncio.ensure_future(parts.supervisor.stop())
-        await until(lambda: not parts.lines.keys())
+        await until(lambda: not parts.consumers.keys())
         parts.ownership.revoke(ORDERS)
         await until(lambda: not parts.supervisor.owned)
         await let_all_run()
@@ -94,7 +94,7 @@ async def test_a_partition_lost_while_we_stop_is_not_committed(world: World) -> 
     async with supervised(world) as parts:
         subscription = await one_in_the_air(parts)
         stopping = asyncio.ensure_future(parts.supervisor.stop())
-        await until(lambda: not parts.lines.keys())
+        await until(lambda: not parts.consumers.keys())
         parts.ownership.lose(ORDERS)
         await until(lambda: not parts.supervisor.owned)
         world.endpoints.gate.set()
@@ -130,7 +130,7 @@ async def test_what_lands_after_a_suspension_is_reported(world: World) -> None:
         world.plane.down = False
         await parts.reporter.report(Known())
         assert delivered(world, subscription.id) == 1
-        assert parts.lines.unreported() == []
+        assert parts.consumers.unreported() == []
 
 
 async def test_a_long_report_is_made_in_turns(world: World) -> None:
@@ -159,7 +159,7 @@ async def test_a_resumption_waits_for_what_is_in_the_air_and_sends_it_once(world
         world.resume(suspended)
         await parts.apply()
         await let_all_run()
-        assert not parts.lines.keys()
+        assert not parts.consumers.keys()
         world.endpoints.gate.set()
         await parts.until_open(parts.key(subscription))
         await world.publish(world.plane.topics["shop.orders"], b"y")
@@ -176,7 +176,7 @@ async def test_a_lost_partition_is_not_committed_by_what_lands_later(world: Worl
     async with supervised(world) as parts:
         subscription = await one_in_the_air(parts)
         parts.ownership.lose(ORDERS)
-        await until(lambda: not parts.lines.keys())
+        await until(lambda: not parts.consumers.keys())
         world.endpoints.gate.set()
         await until(lambda: world.endpoints.in_air == 0)
         await parts.committer.flush()
@@ -188,7 +188,7 @@ async def test_a_partition_lost_while_it_is_handed_over_is_not_committed(world: 
         subscription = await one_in_the_air(parts)
         parts.ownership.revoke(ORDERS)
         parts.ownership.lose(ORDERS)
-        await until(lambda: not parts.lines.keys())
+        await until(lambda: not parts.consumers.keys())
         await let_all_run()
         world.endpoints.gate.set()
         await until(lambda: bool(parts.ownership.released))
@@ -204,7 +204,7 @@ async def test_a_partition_taken_away_while_its_cursor_opens_stays_closed(world:
         await until(lambda: bool(parts.ownership.released))
         looked_up.go_on.set()
         await let_all_run()
-        assert not parts.lines.keys()
+        assert not parts.consumers.keys()
 
 
 async def test_a_partition_that_went_away_and_came_back_starts_where_its_owner_left_it(

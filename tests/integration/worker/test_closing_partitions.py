@@ -18,11 +18,11 @@ from tests.integration.worker.test_planted_defects import (
     PARTITION,
     PATIENT,
     Desk,
-    lines_of,
+    consumers_of,
     subscription,
 )
 from workers.consumer.source.collected_batch import CollectedBatch
-from workers.consumer.subscription_consumers import CursorKey, Lines
+from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers
 from workers.delivery.flight import Landing
 from workers.delivery.share import Share
 
@@ -68,13 +68,15 @@ def _taken(_: Message) -> Outcome:
     return Delivered(status=200)
 
 
-def opened(lines: Lines, partitions: int, *asked: Subscription) -> Sequence[Partition]:
+def opened(
+    consumers: SubscriptionConsumers, partitions: int, *asked: Subscription
+) -> Sequence[Partition]:
     """The partitions, in which each of these has a cursor."""
     found = [Partition(PARTITION.topic, index) for index in range(partitions)]
     starts = [(each, Progress(subscription_id=each.id, offset=0)) for each in asked]
-    lines.open(dict.fromkeys(found, starts))
+    consumers.open(dict.fromkeys(found, starts))
     for each in asked:
-        lines.share(each.id, Share.owned(each.policy.rate, set(range(partitions)), partitions))
+        consumers.share(each.id, Share.owned(each.policy.rate, set(range(partitions)), partitions))
     return found
 
 
@@ -86,15 +88,15 @@ async def test_what_waited_for_the_oldest_put_off_goes_when_its_partition_closes
     asked = replace(
         subscription("s"), policy=replace(PATIENT, message_backoff=timedelta(milliseconds=900))
     )
-    async with lines_of(desk, partitions=2) as (lines, log):
-        opened(lines, 2, asked, subscription("other"))
+    async with consumers_of(desk, partitions=2) as (consumers, log):
+        opened(consumers, 2, asked, subscription("other"))
         await log.append(PARTITION.topic, [NewRecord(value=b"put off")])
         await until(desk.changed, lambda: bool(desk.bodies("s")))
         ((_, oldest),) = [each for each in desk.sent if each[0] == "s"]
         await log.append(PARTITION.topic, [NewRecord(value=b"new")])
         await until(desk.changed, lambda: b"new" in desk.bodies("other"))
         assert desk.bodies("s") == [b"put off"]
-        lines.halt([CursorKey("s", oldest.partition)])
+        consumers.halt([CursorKey("s", oldest.partition)])
         for _ in range(TURNS):
             await asyncio.sleep(0)
         assert desk.bodies("s") == [b"put off", b"new"]
@@ -131,9 +133,9 @@ async def test_a_batch_is_made_anew_once_for_all_partitions_that_close_together(
     size, wait = partitions * each_has, timedelta(minutes=5)
     policy = replace(PATIENT, batch_size=size, batch_time=wait, message_backoff=wait)
     asked = replace(subscription("s"), policy=policy, **changes)
-    async with lines_of(desk, partitions=partitions) as (lines, log):
-        *closing, kept = opened(lines, partitions, asked)
-        (line,) = lines.lines()
+    async with consumers_of(desk, partitions=partitions) as (consumers, log):
+        *closing, kept = opened(consumers, partitions, asked)
+        (consumer,) = consumers.consumers()
         if in_the_air:
             desk.open.clear()
         await log.append(PARTITION.topic, [NewRecord(value=b"%d" % n) for n in range(size)])
@@ -141,11 +143,11 @@ async def test_a_batch_is_made_anew_once_for_all_partitions_that_close_together(
         ((_, batch),) = desk.sent
         assert isinstance(batch, CollectedBatch)
         if not in_the_air:
-            await until(desk.changed, lambda: line.parked == 1)
+            await until(desk.changed, lambda: consumer.parked == 1)
         batch.opened = [each._replace(message=counted(each.message)) for each in batch.opened]
-        lines.halt([CursorKey("s", partition) for partition in closing])
+        consumers.halt([CursorKey("s", partition) for partition in closing])
         desk.open.set()
-        await until(desk.changed, lambda: line.parked == 1 and line.in_air == 0)
+        await until(desk.changed, lambda: consumer.parked == 1 and consumer.in_air == 0)
         assert {each.message.partition for each in batch.opened} == {kept}
         assert len(batch.messages) == each_has
         reads = [each.asked for each in batch.messages if isinstance(each, Counted)]

@@ -11,7 +11,7 @@ OTHERS = 5
 BACKLOG = 4_000
 # So much that it is not read at once.
 OLD = b"old" + b"x" * 4_000
-# From the log to the request of a live message: the reader, the lines and their slots in turn.
+# From the log to the request of a live message: the reader, the consumers and their slots in turn.
 TURNS_MAX = 5
 
 

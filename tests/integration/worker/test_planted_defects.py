@@ -35,7 +35,7 @@ from tests.fakes.worker import until
 from workers.consumer.commit.committer import Committer
 from workers.consumer.commit.receipts import Receipts
 from workers.consumer.endpoint import Endpoint
-from workers.consumer.subscription_consumers import Lines
+from workers.consumer.subscription_consumers import SubscriptionConsumers
 from workers.delivery.batch import MessageBatch
 from workers.delivery.circuits import CircuitMember, Circuits, LiveCircuit
 from workers.delivery.flight import Landing
@@ -118,7 +118,7 @@ class Traces(TraceBuffer):
 
 
 class Desk:
-    """The lines of a worker with what they stand on, and parts of them to plant."""
+    """The consumers of a worker with what they stand on, and parts of them to plant."""
 
     def __init__(self) -> None:
         self.received: dict[str, list[int]] = {}
@@ -180,7 +180,9 @@ class Told(Receipts):
 
 
 @asynccontextmanager
-async def lines_of(desk: Desk, *, partitions: int = 1) -> AsyncIterator[tuple[Lines, MemoryLog]]:
+async def consumers_of(
+    desk: Desk, *, partitions: int = 1
+) -> AsyncIterator[tuple[SubscriptionConsumers, MemoryLog]]:
     log = MemoryLog()
     await log.create_topic(
         LogTopic(
@@ -195,7 +197,7 @@ async def lines_of(desk: Desk, *, partitions: int = 1) -> AsyncIterator[tuple[Li
         traces = Traces(_nowhere, worker="w")
         traces.raises = desk.raising.get("trace")
         committer = Committer(log, traces)
-        lines = Lines(
+        consumers = SubscriptionConsumers(
             endpoints=desk,
             reader=reader,
             committer=committer,
@@ -209,9 +211,9 @@ async def lines_of(desk: Desk, *, partitions: int = 1) -> AsyncIterator[tuple[Li
         )
         running = [tasks.create_task(each) for each in (reader.run(), committer.run())]
         try:
-            yield lines, log
+            yield consumers, log
         finally:
-            lines.close()
+            consumers.close()
             for task in running:
                 task.cancel()
 
@@ -263,15 +265,15 @@ async def test_a_part_that_raises_costs_its_own_messages_and_no_others(
     desk.raising[place] = raises
     broken = replace(subscription("broken"), **changes)
     with capture_logs() as logs:
-        async with lines_of(desk) as (lines, log):
+        async with consumers_of(desk) as (consumers, log):
             if place == "bodies":
-                lines.bodies = Bodies(raises)
+                consumers.bodies = Bodies(raises)
             start = {each: Progress(subscription_id=each, offset=0) for each in ("broken", "well")}
             well = subscription("well")
-            lines.open({PARTITION: [(broken, start["broken"]), (well, start["well"])]})
+            consumers.open({PARTITION: [(broken, start["broken"]), (well, start["well"])]})
             for each in start:
-                lines.share(each, Share.owned(POLICY.rate, {0}, 1))
-            cursors = {key.subscription_id: cursor for key, cursor in lines.cursors()}
+                consumers.share(each, Share.owned(POLICY.rate, {0}, 1))
+            cursors = {key.subscription_id: cursor for key, cursor in consumers.cursors()}
             published = [
                 NewRecord(
                     value=b'{"n":%d}' % n,
@@ -283,7 +285,10 @@ async def test_a_part_that_raises_costs_its_own_messages_and_no_others(
             await log.append(PARTITION.topic, published)
             await until(desk.changed, lambda: sum(cursors["broken"].finished()[:3]) == COUNT)
             await until(desk.changed, lambda: cursors["well"].finished().delivered == COUNT)
-            defects = {line.subscription.name: line.defects.count for line in lines.lines()}
+            defects = {
+                consumer.subscription.name: consumer.defects.count
+                for consumer in consumers.consumers()
+            }
     assert sorted(desk.received["well"]) == list(range(COUNT))
     assert defects["broken"] > 0
     assert defects["well"] == 0
@@ -308,10 +313,10 @@ async def test_an_error_in_recording_one_of_a_batch_costs_the_others_nothing() -
 
     desk.raising["dead-letter"] = raises
     broken = replace(subscription("broken"), **LETTERED, **BATCHED)
-    async with lines_of(desk) as (lines, log):
-        lines.open({PARTITION: [(broken, Progress(subscription_id="broken", offset=0))]})
-        lines.share("broken", Share.owned(POLICY.rate, {0}, 1))
-        (cursor,) = (cursor for _, cursor in lines.cursors())
+    async with consumers_of(desk) as (consumers, log):
+        consumers.open({PARTITION: [(broken, Progress(subscription_id="broken", offset=0))]})
+        consumers.share("broken", Share.owned(POLICY.rate, {0}, 1))
+        (cursor,) = (cursor for _, cursor in consumers.cursors())
         await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
         await until(desk.changed, lambda: cursor.finished().discarded == COUNT)
     others = set(range(COUNT)) - {spoilt}
@@ -354,10 +359,10 @@ async def test_an_endpoint_that_could_not_be_made_is_made_later_without_a_change
     desk, once = Desk(), Once()
     desk.raising["destination"] = once
     broken = replace(subscription("broken"), policy=PATIENT)
-    async with lines_of(desk) as (lines, log):
-        lines.open({PARTITION: [(broken, Progress(subscription_id="broken", offset=0))]})
-        lines.share("broken", Share.owned(POLICY.rate, {0}, 1))
-        (cursor,) = (cursor for _, cursor in lines.cursors())
+    async with consumers_of(desk) as (consumers, log):
+        consumers.open({PARTITION: [(broken, Progress(subscription_id="broken", offset=0))]})
+        consumers.share("broken", Share.owned(POLICY.rate, {0}, 1))
+        (cursor,) = (cursor for _, cursor in consumers.cursors())
         await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
         await until(desk.changed, lambda: cursor.finished().delivered == COUNT)
     assert once.calls == 2
@@ -367,12 +372,12 @@ async def test_an_endpoint_that_could_not_be_made_is_made_later_without_a_change
 async def test_settings_that_could_not_be_applied_are_applied_later_without_a_change() -> None:
     desk, once = Desk(), Once()
     before = replace(subscription("broken"), policy=PATIENT)
-    async with lines_of(desk) as (lines, log):
-        lines.circuits = BrokenCircuits(once)
-        lines.open({PARTITION: [(before, Progress(subscription_id="broken", offset=0))]})
-        lines.share("broken", Share.owned(POLICY.rate, {0}, 1))
-        (cursor,) = (cursor for _, cursor in lines.cursors())
-        lines.configure(replace(before, circuit_breaker=CircuitBreaker(), filters=FILTERS))
+    async with consumers_of(desk) as (consumers, log):
+        consumers.circuits = BrokenCircuits(once)
+        consumers.open({PARTITION: [(before, Progress(subscription_id="broken", offset=0))]})
+        consumers.share("broken", Share.owned(POLICY.rate, {0}, 1))
+        (cursor,) = (cursor for _, cursor in consumers.cursors())
+        consumers.configure(replace(before, circuit_breaker=CircuitBreaker(), filters=FILTERS))
         # Meanwhile nothing is sent by some of the settings without the others.
         await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
         await until(desk.changed, lambda: sum(cursor.finished()[:3]) == COUNT)
@@ -390,12 +395,12 @@ async def test_a_subscription_that_could_not_be_begun_begins_later_without_a_cha
         (each, Progress(subscription_id=each.id, offset=0))
         for each in (broken, subscription("healthy"))
     ]
-    async with lines_of(desk) as (lines, log):
-        lines.circuits = BrokenCircuits(once)
-        lines.open({PARTITION: starts})
+    async with consumers_of(desk) as (consumers, log):
+        consumers.circuits = BrokenCircuits(once)
+        consumers.open({PARTITION: starts})
         for each, _ in starts:
-            lines.share(each.id, Share.owned(POLICY.rate, {0}, 1))
-        found = {key.subscription_id: cursor for key, cursor in lines.cursors()}
+            consumers.share(each.id, Share.owned(POLICY.rate, {0}, 1))
+        found = {key.subscription_id: cursor for key, cursor in consumers.cursors()}
         await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
         await until(desk.changed, lambda: found["healthy"].finished().delivered == COUNT)
         assert sum(found["broken"].finished()[:3]) == 0

@@ -28,7 +28,7 @@ async def test_idle_and_suspended_positions_are_committed_again(world: World) ->
         parts.ownership.assign(ORDERS)
         await parts.until_open(parts.key(idle))
         before = world.log.stats.commits
-        await Renewal(world.log, parts.supervisor, parts.lines).renew()
+        await Renewal(world.log, parts.supervisor, parts.consumers).renew()
         await parts.committer.flush()
         assert world.log.stats.commits == before + 2
 
@@ -42,13 +42,13 @@ async def test_what_is_still_to_be_committed_for_the_last_time_is_left_to_that(
         await parts.apply()
         parts.ownership.assign(ORDERS)
         await parts.until_open(parts.key(subscription))
-        ((_, cursor),) = parts.lines.cursors()
+        ((_, cursor),) = parts.consumers.cursors()
         cursor.started()
         world.suspend(subscription)
         await parts.apply()
         await until(lambda: cursor.closing)
         before = world.log.stats.commits
-        await Renewal(world.log, parts.supervisor, parts.lines).renew()
+        await Renewal(world.log, parts.supervisor, parts.consumers).renew()
         assert world.log.stats.commits == before
         cursor.landed()
 
@@ -74,7 +74,7 @@ async def test_thousands_are_renewed_some_at_a_time_and_what_is_refused_is_said(
 
         world.memory.commit = refusing  # type: ignore[method-assign]
         with pytest.raises(LogUnavailableError, match="1 positions: no"):
-            await Renewal(world.log, parts.supervisor, parts.lines).renew()
+            await Renewal(world.log, parts.supervisor, parts.consumers).renew()
         assert sizes == [GROUPS_AT_ONCE, 1]
 
 
@@ -99,5 +99,5 @@ async def test_what_is_resumed_meanwhile_is_left_to_its_cursor(world: World) -> 
 
         world.memory.committed = meanwhile  # type: ignore[method-assign]
         before = world.log.stats.commits
-        await Renewal(world.log, parts.supervisor, parts.lines).renew()
+        await Renewal(world.log, parts.supervisor, parts.consumers).renew()
         assert world.log.stats.commits == before

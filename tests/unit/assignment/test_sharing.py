@@ -50,7 +50,7 @@ class Notes:
 
 
 class RatedLines:
-    """Lines that do as they are told."""
+    """Consumers that do as they are told."""
 
     def __init__(self) -> None:
         self.pulse = Pulse()
@@ -68,8 +68,8 @@ class One:
     """A worker that owns some partitions of a topic with some subscriptions."""
 
     def __init__(self, *, owned: set[int], subscriptions: int = 1) -> None:
-        self.clock, self.lines, self.notes = Clock(), RatedLines(), Notes()
-        self.sharing = RateSharing("me", self.lines, self.notes, clock=self.clock)
+        self.clock, self.consumers, self.notes = Clock(), RatedLines(), Notes()
+        self.sharing = RateSharing("me", self.consumers, self.notes, clock=self.clock)
         self.sharing.assigned([Partition(TOPIC.name, index) for index in owned])
         self.sharing.hold(
             Held(a_subscription(f"s{number}"), TOPIC, frozenset(owned))
@@ -77,7 +77,7 @@ class One:
         )
 
     def rate(self, subscription_id: str = "s0") -> float:
-        share = self.lines.shares[subscription_id]
+        share = self.consumers.shares[subscription_id]
         return share.rate(share.held(self.clock.now)[0])
 
     async def pass_time(self, seconds: int) -> None:
@@ -111,7 +111,7 @@ def asking(*, number: int, partitions: int = TOPIC.partitions) -> RateNote:
 
 async def test_who_has_all_partitions_looks_once_and_says_nothing() -> None:
     one = One(owned={0, 1, 2, 3})
-    one.lines.busy["s0"] = Demand(LIMIT, LIMIT, 10_000)
+    one.consumers.busy["s0"] = Demand(LIMIT, LIMIT, 10_000)
     await one.pass_time(20)
     assert (one.notes.reads, one.notes.said) == (1, [])
     assert one.rate() == LIMIT
@@ -120,7 +120,7 @@ async def test_who_has_all_partitions_looks_once_and_says_nothing() -> None:
 async def test_any_number_of_subscriptions_is_one_look_and_one_statement_a_round() -> None:
     one = One(owned={0, 1}, subscriptions=500)
     await one.pass_time(1)
-    one.lines.busy.update(dict.fromkeys(one.lines.shares, BUSY))
+    one.consumers.busy.update(dict.fromkeys(one.consumers.shares, BUSY))
     reads = one.notes.reads
     await one.pass_time(3)
     assert one.notes.reads == reads + 3
@@ -129,7 +129,7 @@ async def test_any_number_of_subscriptions_is_one_look_and_one_statement_a_round
 
 async def test_idle_subscriptions_are_not_written_of() -> None:
     one = One(owned={0, 1}, subscriptions=5)
-    one.lines.busy.update(dict.fromkeys(one.lines.shares, IDLE))
+    one.consumers.busy.update(dict.fromkeys(one.consumers.shares, IDLE))
     await one.pass_time(10)
     assert one.notes.said == []
 
@@ -194,7 +194,7 @@ async def test_who_has_all_partitions_does_not_mind_hearing_nothing() -> None:
 
 async def test_who_was_stopped_for_long_lends_nothing_before_it_can_know_what_it_has_lost() -> None:
     one = One(owned={0, 1})
-    one.lines.busy["s0"] = IDLE
+    one.consumers.busy["s0"] = IDLE
     await one.pass_time(4)
     one.notes.of_others = [asking(number=1)]
     one.clock.now += HANG_S
@@ -213,7 +213,7 @@ async def test_who_was_stopped_for_long_lends_nothing_before_it_can_know_what_it
 @pytest.mark.parametrize(("partitions", "heard"), [(4, True), (5, False)])
 async def test_what_is_lent_is_not_used_when_it_is_said(partitions: int, *, heard: bool) -> None:
     one = One(owned={0, 1})
-    one.lines.busy["s0"] = IDLE
+    one.consumers.busy["s0"] = IDLE
     await one.pass_time(3)
     one.notes.of_others = [asking(number=1, partitions=partitions)]
     await one.pass_time(1)

@@ -60,7 +60,7 @@ class Traces:
 
 
 class Owner:
-    """Reports what moved to the committer, as a line does."""
+    """Reports what moved to the committer, as a consumer does."""
 
     def __init__(self, committer: Committer, group: str) -> None:
         self._committer = committer
@@ -156,7 +156,7 @@ async def test_what_failed_for_one_reason_is_said_in_one_line() -> None:
     scene.log.failing = {"g0", "g2"}
     with capture_logs() as said:
         await scene.committer.flush()
-    assert [(line["event"], line["group"], line["positions"]) for line in said] == [
+    assert [(consumer["event"], consumer["group"], consumer["positions"]) for consumer in said] == [
         ("commit_failed", "g0", 2)
     ]
 

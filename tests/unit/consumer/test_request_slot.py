@@ -13,7 +13,7 @@ from app.domain.subscription import DeliveryPolicy, Subscription
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.endpoint import Endpoint  # noqa: TC001 - hidden types help nobody
 from workers.consumer.outcome.discard_handler import Discard
-from workers.consumer.request_slot import Slot
+from workers.consumer.request_slot import RequestSlot
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.delivery.flight import Landing
 
@@ -53,7 +53,7 @@ class Breakable:
         return Delivered(status=200)
 
 
-class Crew:
+class SlotOwner:
     """Has no more than the one job that its slot begins with."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
@@ -62,7 +62,7 @@ class Crew:
         self.endpoint: Endpoint = self.theirs
         self.tasks = tasks
         self.outcomes: list[Outcome] = []
-        self.freed_slots: list[Slot] = []
+        self.freed_slots: list[RequestSlot] = []
 
     async def attempt(self, job: DeliveryJob) -> Outcome:
         return await self.endpoint.attempt(job.message, retry_count=job.attempts)
@@ -90,7 +90,7 @@ class Crew:
     def following(self) -> DeliveryJob | None:
         return None
 
-    def freed(self, slot: Slot) -> None:
+    def freed(self, slot: RequestSlot) -> None:
         self.freed_slots.append(slot)
 
 
@@ -109,29 +109,29 @@ def a_job() -> DeliveryJob:
 
 
 @asynccontextmanager
-async def a_crew() -> AsyncIterator[Crew]:
+async def an_owner() -> AsyncIterator[SlotOwner]:
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-        yield Crew(tasks)
+        yield SlotOwner(tasks)
 
 
 async def test_keeps_nothing_of_a_request_that_has_landed() -> None:
-    async with a_crew() as crew:
-        Slot(crew).carry(a_job())
-        landing, flying = crew.theirs.landing, crew.theirs.flying
+    async with an_owner() as owner:
+        RequestSlot(owner).carry(a_job())
+        landing, flying = owner.theirs.landing, owner.theirs.flying
         assert landing is not None
         assert flying is not None
         assert flying() is not None
         landing.landed(Delivered(status=200))
         gc.collect()
         assert flying() is None
-        assert len(crew.freed_slots) == 1
+        assert len(owner.freed_slots) == 1
 
 
 async def test_hears_once_of_a_message_that_is_awaited_because_its_request_broke() -> None:
-    async with a_crew() as crew:
-        crew.theirs.broken = True
-        Slot(crew).carry(a_job())
-        assert crew.theirs.landing is not None
-        crew.theirs.landing.landed(Delivered(status=204))
-    assert crew.outcomes == [Delivered(status=200)]
-    assert len(crew.freed_slots) == 1
+    async with an_owner() as owner:
+        owner.theirs.broken = True
+        RequestSlot(owner).carry(a_job())
+        assert owner.theirs.landing is not None
+        owner.theirs.landing.landed(Delivered(status=204))
+    assert owner.outcomes == [Delivered(status=200)]
+    assert len(owner.freed_slots) == 1

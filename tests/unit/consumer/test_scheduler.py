@@ -1,4 +1,4 @@
-"""What goes next where a subscriber asks to come later, and when a line looks again.
+"""What goes next where a subscriber asks to come later, and when a consumer looks again.
 
 All is due in the first seconds of the clock, or never: how late it is now makes no difference.
 """

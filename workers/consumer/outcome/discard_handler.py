@@ -21,7 +21,7 @@ from app.domain.undelivered import Undelivered
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
 from workers.consumer.outcome.dead_letters import RETRY_PAUSE, DeadLetters
-from workers.consumer.outcome.subscription_trace import LineTrace  # noqa: TC001 - hidden types help nobody
+from workers.consumer.outcome.subscription_trace import SubscriptionTrace  # noqa: TC001 - hidden types help nobody
 from workers.consumer.outcome.undelivered import UndeliveredLog, bare_undelivered_of, undelivered_of
 from workers.consumer.schedule.delivery_job import BatchJob, DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryPark
@@ -65,7 +65,7 @@ class DiscardHandler:
         self._defects = defects
         self.subscription = subscription
         # Who is told of discards.
-        self.trace: LineTrace | None = None
+        self.trace: SubscriptionTrace | None = None
         self._parts = parts
         self._intake = intake
         self._park = park

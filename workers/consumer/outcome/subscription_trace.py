@@ -1,4 +1,4 @@
-"""What a line leaves of its attempts and fates in the traces, when its subscription wants that."""
+"""Traces of one subscription: what its attempts and discards leave there, where it wants that."""
 
 import time
 from typing import Final
@@ -31,7 +31,7 @@ SPAN_MAX: Final = 1 << 52
 _Said = tuple[int, str, int | None, str, int | None]
 
 
-class LineTrace:
+class SubscriptionTrace:
     """Says of one subscription's messages what happens to them. Nothing here waits or raises.
 
     An attempt is one entry, said when it is over; one that is still in the air when the buffer
@@ -169,13 +169,13 @@ class LineTrace:
 
 
 class Tracks:
-    """Who is told what of a line: None where its subscription wants nothing of it traced."""
+    """Who is told what of a consumer: None where its subscription wants nothing of it traced."""
 
     __slots__ = ("attempts", "discards")
 
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         mode = subscription.tracking
-        trace = None if mode is TrackingMode.OFF else LineTrace(buffer, subscription)
+        trace = None if mode is TrackingMode.OFF else SubscriptionTrace(buffer, subscription)
         # Also of what is filtered out.
         self.attempts = trace if mode is TrackingMode.ALL else None
         self.discards = trace

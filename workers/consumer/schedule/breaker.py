@@ -1,4 +1,4 @@
-"""What a circuit breaker means to the messages of one line."""
+"""What a circuit breaker means to the messages of one subscription."""
 
 import time
 from collections.abc import Callable, Collection
@@ -18,9 +18,9 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Lets a circuit have a say in a line's pace, and stops its clocks while it is not closed.
+    """Lets a circuit have a say in a consumer's pace, and stops its clocks while it is not closed.
 
-    Clocks are those of the times to live: that of the line, which says how old its messages are,
+    Clocks are those of times to live: that of the consumer, which says how old its messages are,
     and those in `cursors`, which are committed. `wake` is called when more may leave.
     """
 
@@ -112,7 +112,7 @@ class Breaker:
         return self.clock.at(at, time.monotonic())
 
     def opened(self, cursor: Cursor) -> None:
-        """`cursor` is another one of the line."""
+        """`cursor` is another one of the consumer."""
         if self.clock.stands:
             cursor.stand()
 

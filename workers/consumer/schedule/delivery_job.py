@@ -67,7 +67,7 @@ class DeliveryJob:
         self.due = 0.0
         self.attempts = 0
         self.backoffs = 0
-        # Of its last attempt: when it left, and in which epoch of its line's pace.
+        # Of its last attempt: when it left, and in which epoch of its consumer's pace.
         self.sent_at = 0.0
         self.epoch = 0
         self.failing: Failing | None = None

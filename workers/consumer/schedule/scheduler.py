@@ -1,4 +1,4 @@
-"""What a line sends next: a new message, or one that is tried again."""
+"""What a consumer sends next: a new message, or one that is tried again."""
 
 import math
 import time

@@ -13,7 +13,7 @@ class Suspensions(Protocol):
 
 
 class Suspension:
-    """Knows whether a line may begin anything, and suspends its subscription when it must not.
+    """Knows whether a consumer may begin anything, and suspends its subscription when it must not.
 
     It counts at once, however long it takes to tell the database, and until its owner changes the
     subscription.

@@ -15,7 +15,7 @@ LOOK_AGAIN_S: Final = 1.0
 class TokenPace:
     """As `pace`, but nothing leaves while a first token, or another one, is on its way.
 
-    Requests are counted against the rate when they leave the line: if they waited for a token
+    Requests are counted against the rate when they leave the consumer: if they waited for a token
     behind it, all of them would reach the subscriber in the moment in which it comes. When there is
     none to be had, attempts are let out, and fail. `wake` is called when it is time to ask again.
     """
