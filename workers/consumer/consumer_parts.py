@@ -7,13 +7,13 @@ from app.tracing.buffer import TraceBuffer
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.outcome.discard_handler import DiscardParts
 from workers.consumer.schedule.suspension import Suspensions
-from workers.consumer.source.message_source import IntakeParts
+from workers.consumer.source.message_source import SourceParts
 from workers.delivery.circuits import Circuits
 from workers.delivery.pulse import Pulse
 from workers.reading.reader import Reader
 
 
-class ConsumerParts(IntakeParts, DiscardParts, Protocol):
+class ConsumerParts(SourceParts, DiscardParts, Protocol):
     """What every consumer of a worker shares."""
 
     tasks: asyncio.TaskGroup

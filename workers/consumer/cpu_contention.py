@@ -4,12 +4,12 @@ import math
 from typing import Final
 
 # A busy thread loses 0.03 % of its time on a free core, and 2 to 10 % where all are taken.
-CROWDED_SHARE: Final = 0.005
+CONTENDED_SHARE: Final = 0.005
 # What was a second ago counts a third as much as what is now.
 MEMORY_SECONDS: Final = 1.0
 
 
-class Crowding:
+class CpuContention:
     """What a thread lost, in about the last second, of the time in which it wanted to run."""
 
     def __init__(self) -> None:
@@ -22,6 +22,6 @@ class Crowding:
         self._wanted = self._wanted * kept + took_s
         self._lost = self._lost * kept + max(0.0, took_s - cpu_s)
 
-    def is_crowded(self) -> bool:
+    def is_high(self) -> bool:
         """Whether it lost more than a free core costs."""
-        return self._lost > CROWDED_SHARE * self._wanted
+        return self._lost > CONTENDED_SHARE * self._wanted

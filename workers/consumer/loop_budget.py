@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from workers.consumer.cpu_contention import Crowding
+from workers.consumer.cpu_contention import CpuContention
 
 # A backlog is delivered as fast as the CPU allows, but a turn of the loop in which that happens is
 # to take about so much CPU time, whatever else is in it: a live delivery waits for a few turns.
@@ -41,12 +41,12 @@ def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> in
     return min(STARTS_MAX, starts + starts // 4) if all_used else starts
 
 
-def rest_after(cpu_s: float, *, crowded: bool, live: bool) -> float:
+def rest_after(cpu_s: float, *, contended: bool, live: bool) -> float:
     """How long nothing of a backlog is begun after a turn that used `cpu_s`; seconds."""
-    return min(REST_SECONDS_MAX, RESTS_PER_TURN * cpu_s) if crowded and live else 0.0
+    return min(REST_SECONDS_MAX, RESTS_PER_TURN * cpu_s) if contended and live else 0.0
 
 
-class Turns:
+class LoopBudget:
     """A budget of deliveries per turn of the loop; the rest wait for the next one.
 
     With `seconds` nothing more is begun in a turn after that time, either. If it `adapts`, the
@@ -71,14 +71,14 @@ class Turns:
         self._adapts = adapts
         self._clock = clock
         self._cpu_clock = cpu_clock
-        self._crowding = Crowding()
+        self._contention = CpuContention()
         self._left = starts
         self._begun = 0.0
         self._cpu_begun = 0.0
         self._live = False
         self._live_until = 0.0
         self._armed = False
-        self._deferred: OrderedDict[Callable[[], None], None] = OrderedDict()
+        self._waiting: OrderedDict[Callable[[], None], None] = OrderedDict()
 
     def take(self, resume: Callable[[], None]) -> bool:
         """Whether one may begin now; if not, `resume` is called in a later turn."""
@@ -89,12 +89,12 @@ class Turns:
         if self._has_room():
             self._left -= 1
             return True
-        self._deferred[resume] = None
+        self._waiting[resume] = None
         return False
 
-    def defers(self, resume: Callable[[], None]) -> bool:
+    def is_waiting(self, resume: Callable[[], None]) -> bool:
         """Whether `resume` is to be called in a later turn; in this one nothing may begin."""
-        return resume in self._deferred
+        return resume in self._waiting
 
     def live(self) -> None:
         """A delivery begins that is no part of a backlog."""
@@ -123,12 +123,12 @@ class Turns:
     def _go_on(self) -> None:
         self._begin()
         self._armed = False
-        for _ in range(len(self._deferred)):
+        for _ in range(len(self._waiting)):
             if not self._has_room():
                 break
-            resume, _ = self._deferred.popitem(last=False)
+            resume, _ = self._waiting.popitem(last=False)
             resume()
-        if self._deferred and not self._armed:
+        if self._waiting and not self._armed:
             self._armed = True
             self._loop.call_soon(self._next_turn)
 
@@ -138,6 +138,6 @@ class Turns:
             self._live = False
             self._live_until = now + LIVE_SECONDS
         live, cpu_s = now < self._live_until, self._cpu_clock() - self._cpu_begun
-        self._crowding.ran(took_s=now - self._begun, cpu_s=cpu_s)
+        self._contention.ran(took_s=now - self._begun, cpu_s=cpu_s)
         self._starts = starts_after(self._starts, cpu_s=cpu_s, all_used=self._left <= 0, live=live)
-        return rest_after(cpu_s, crowded=self._crowding.is_crowded(), live=live)
+        return rest_after(cpu_s, contended=self._contention.is_high(), live=live)

@@ -28,7 +28,7 @@ from workers.consumer.schedule.retry_queue import RetryPark
 from workers.consumer.schedule.scheduler import Choice
 from workers.consumer.schedule.suspension import Suspension
 from workers.consumer.source.fetches import Fetches
-from workers.consumer.source.message_source import Intake
+from workers.consumer.source.message_source import MessageSource
 from workers.consumer.wakeup_timer import Alarm
 from workers.delivery.deferral import ANOTHER_AFTER, Deferral
 from workers.delivery.oauth.destination import AuthorizedDestination
@@ -54,13 +54,13 @@ class SubscriptionConsumer:
         self._pace = Pace(subscription.policy, time.monotonic(), pulse=parts.pulse)
         self.fetches = Fetches(parts.reader, subscription.fetch)
         self.defects = Defects(subscription.group)
-        self._intake = Intake(parts, self.fetches, self.pump, defects=self.defects)
-        self._intake.configure(subscription)
+        self._source = MessageSource(parts, self.fetches, self.pump, defects=self.defects)
+        self._source.configure(subscription)
         self._park = RetryPark()
         self._deferral = Deferral(learns=subscription.policy.adaptive_rate)
         self._choice = Choice(
             subscription.policy,
-            self._intake,
+            self._source,
             self._park,
             deferral=self._deferral,
             defects=self.defects,
@@ -69,7 +69,7 @@ class SubscriptionConsumer:
         self._fate = DiscardHandler(
             parts,
             subscription=subscription,
-            intake=self._intake,
+            source=self._source,
             park=self._park,
             choice=self._choice,
             suspension=self._suspension,
@@ -102,7 +102,7 @@ class SubscriptionConsumer:
     @property
     def unjudged(self) -> int:
         """Messages filtered out because they could not be judged."""
-        return self._intake.unjudged
+        return self._source.unjudged
 
     @property
     def is_held(self) -> bool:
@@ -118,7 +118,7 @@ class SubscriptionConsumer:
     @property
     def is_broken(self) -> bool:
         """Whether a defect of ours kept its endpoint or its filters from being made."""
-        return isinstance(self.endpoint, BrokenEndpoint) or self._intake.is_broken
+        return isinstance(self.endpoint, BrokenEndpoint) or self._source.is_broken
 
     def finished(self) -> Finished:
         """What it finished since the worker began."""
@@ -136,7 +136,7 @@ class SubscriptionConsumer:
         self._pace.configure(subscription.policy, time.monotonic())
         self._deferral.learns = subscription.policy.adaptive_rate
         self._pacing = self._paced()
-        self._intake.configure(subscription)
+        self._source.configure(subscription)
         self._traced(subscription)
         self._stopped = False
         self.pump()
@@ -153,10 +153,10 @@ class SubscriptionConsumer:
     def demand(self) -> Demand | None:
         """What it does with its share, and what could be sent with more; None: it rests."""
         now = time.monotonic()
-        if not (self._pace.used(now) or self._intake or self._park):
+        if not (self._pace.used(now) or self._source or self._park):
             return None
         due = self._park.next_due
-        waiting = self._intake.waiting + (len(self._park) if due is not None and due <= now else 0)
+        waiting = self._source.waiting + (len(self._park) if due is not None and due <= now else 0)
         breaker = self._choice.breaker
         # Half open it needs its share, or the one message would never leave.
         quiet = self._deferral.is_quiet(now) or (breaker is not None and breaker.is_open(now))
@@ -170,7 +170,7 @@ class SubscriptionConsumer:
 
     def _traced(self, subscription: Subscription) -> None:
         tracks = Tracks(self._parts.traces, subscription)
-        self._trace = self._intake.trace = tracks.attempts
+        self._trace = self._source.trace = tracks.attempts
         self._fate.trace = tracks.discards
         for cursor in self._cursors:
             # What was said of it before is to be said, too.
@@ -203,7 +203,7 @@ class SubscriptionConsumer:
 
     def readable(self, cursor: Cursor) -> None:
         """`cursor` may have a message to take."""
-        self._intake.add(cursor)
+        self._source.add(cursor)
         self.pump()
 
     def moved(self, cursor: Cursor) -> None:
@@ -215,7 +215,7 @@ class SubscriptionConsumer:
         self._cursors -= cursors
         for cursor in cursors:
             self._tally.leave(cursor)
-        self._intake.release(cursors)
+        self._source.release(cursors)
         self._park.remove(lambda job: job.leave(cursors))
         # Others may have waited for one of these: what was put off first, or what made no room.
         self._pump_soon()
@@ -265,7 +265,7 @@ class SubscriptionConsumer:
             wait = pacing.wait(now)
         if wait > 0:
             if pacing.reads_ahead:
-                self._intake.look_ahead()
+                self._source.look_ahead()
             self._paced_out = self._wake_at(now + wait, now)
             return None
         job = self._choice.take(now, cautious=pacing.cautious)
@@ -285,8 +285,8 @@ class SubscriptionConsumer:
     def _begin(self, job: DeliveryJob, now: float) -> None:
         if job.failing is not None and self._choice.breaker is not None:
             self._choice.breaker.tried_again(job, now)
-        if self._intake.polling is not None and not job.sent_at:
-            self._intake.polling.started(job.message)
+        if self._source.polling is not None and not job.sent_at:
+            self._source.polling.started(job.message)
         if job.refused is None:
             job.sent_at, job.epoch = now, self._pacing.sent(now)
             if self._deferral.active:
@@ -303,7 +303,7 @@ class SubscriptionConsumer:
 
     def _wake_at(self, due: float | None, now: float) -> bool:
         """Look again at `due`, if there is anything to wait for; whether there is."""
-        if due is None or not (self._intake or self._park):
+        if due is None or not (self._source or self._park):
             return False
         self._alarm.set(due, now)
         return True
@@ -312,7 +312,7 @@ class SubscriptionConsumer:
 
     def following(self) -> DeliveryJob | None:
         """What a slot that is through with a job does next."""
-        if self._paced_out or self._stopped or self._intake.waits_for_turn:
+        if self._paced_out or self._stopped or self._source.waits_for_budget:
             return None
         # Fewer may be allowed by now than when it began.
         if self.in_air > self._in_flight_max:
@@ -350,8 +350,8 @@ class SubscriptionConsumer:
         match outcome:
             case Delivered():
                 job.delivered()
-                if self._intake.is_ordered:
-                    self._intake.finished(job.cursor, job.message)
+                if self._source.is_ordered:
+                    self._source.finished(job.cursor, job.message)
                 return None
             case Retry():
                 return self._fate.retry(job, outcome)
@@ -368,7 +368,7 @@ class SubscriptionConsumer:
     def over(self, job: DeliveryJob) -> None:
         """Nothing more is done for it now."""
         job.landed()
-        if self._intake.polling is not None and self._intake.polling.landed(job.message):
+        if self._source.polling is not None and self._source.polling.landed(job.message):
             # The next poll may begin, in more than this slot.
             self._pump_soon()
 
@@ -429,6 +429,6 @@ class SubscriptionConsumer:
         self._park.remove(lambda parked: parked is job)
         if not job.is_open:
             # What comes after it in its order must not wait for it.
-            self._intake.finished(job.cursor, job.message)
+            self._source.finished(job.cursor, job.message)
             return None
         return Discard(job, Discarded(reason=reason, status=job.status))

@@ -16,7 +16,7 @@ from workers.consumer.commit.cursor import Cursor
 from workers.consumer.commit.receipts import Receipts
 from workers.consumer.configuration_retries import Repeats
 from workers.consumer.endpoint import BrokenEndpoint, Endpoint
-from workers.consumer.loop_budget import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, Turns
+from workers.consumer.loop_budget import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, LoopBudget
 from workers.consumer.outcome.dead_letters import DeadLetters
 from workers.consumer.outcome.undelivered import UndeliveredLog
 from workers.consumer.schedule.suspension import Suspensions
@@ -80,8 +80,10 @@ class SubscriptionConsumers:
         self.traces = traces
         self.circuits = Circuits()
         loop = asyncio.get_running_loop()
-        self.turns = Turns(loop, adapts=True)
-        self.filter_turns = Turns(loop, starts=FILTERS_PER_TURN, seconds=FILTER_SECONDS_PER_TURN)
+        self.delivery_budget = LoopBudget(loop, adapts=True)
+        self.filter_budget = LoopBudget(
+            loop, starts=FILTERS_PER_TURN, seconds=FILTER_SECONDS_PER_TURN
+        )
         self.bodies = ParsedBodies()
         self.pulse = Pulse()
         self.tasks = tasks

@@ -11,7 +11,7 @@ from workers.consumer.loop_budget import (
     STARTS_MIN,
     STARTS_PER_TURN,
     TURN_SECONDS,
-    Turns,
+    LoopBudget,
     starts_after,
 )
 
@@ -56,18 +56,18 @@ def test_turns_settle_at_the_time_they_may_take(each_us: int) -> None:
 
 async def test_less_is_begun_in_a_turn_while_turns_are_long_and_others_are_live() -> None:
     clock, begun = Clock(), list[int]()
-    turns = Turns(asyncio.get_running_loop(), adapts=True, clock=clock, cpu_clock=clock)
+    budget = LoopBudget(asyncio.get_running_loop(), adapts=True, clock=clock, cpu_clock=clock)
 
     async def until(count: int, *, took_s: float, live: bool) -> None:
         while len(begun) < count:
             if live:
-                turns.live()
+                budget.live()
             clock.now += took_s
             await asyncio.sleep(0)
 
     def pump() -> None:
         number = 0
-        while turns.take(pump):
+        while budget.take(pump):
             number += 1
         begun.append(number)
 

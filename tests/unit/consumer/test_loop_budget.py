@@ -2,20 +2,20 @@
 
 import asyncio
 
-from workers.consumer.loop_budget import STARTS_PER_TURN, Turns
+from workers.consumer.loop_budget import STARTS_PER_TURN, LoopBudget
 
 
 class Laggard:
     """Takes as many turns as it gets until it has had enough; remembers how many each time."""
 
-    def __init__(self, turns: Turns, wants: int) -> None:
-        self._turns = turns
+    def __init__(self, budget: LoopBudget, wants: int) -> None:
+        self._budget = budget
         self.wants = wants
         self.began: list[int] = []
 
     def pump(self) -> None:
         began = 0
-        while self.wants and self._turns.take(self.pump):
+        while self.wants and self._budget.take(self.pump):
             self.wants -= 1
             began += 1
         self.began.append(began)
@@ -28,7 +28,7 @@ async def finished(*laggards: Laggard) -> None:
 
 
 async def test_a_backlog_takes_its_budget_in_each_turn_until_it_is_done() -> None:
-    laggard = Laggard(Turns(asyncio.get_running_loop()), 2 * STARTS_PER_TURN + 1)
+    laggard = Laggard(LoopBudget(asyncio.get_running_loop()), 2 * STARTS_PER_TURN + 1)
     laggard.pump()
     assert laggard.began == [STARTS_PER_TURN]
     await finished(laggard)
@@ -36,8 +36,8 @@ async def test_a_backlog_takes_its_budget_in_each_turn_until_it_is_done() -> Non
 
 
 async def test_laggards_take_turns_and_none_is_forgotten() -> None:
-    turns = Turns(asyncio.get_running_loop())
-    laggards = [Laggard(turns, 3 * STARTS_PER_TURN) for _ in range(3)]
+    budget = LoopBudget(asyncio.get_running_loop())
+    laggards = [Laggard(budget, 3 * STARTS_PER_TURN) for _ in range(3)]
     for laggard in laggards:
         laggard.pump()
         laggard.pump()  # asking twice gives no second place in the queue
@@ -47,19 +47,19 @@ async def test_laggards_take_turns_and_none_is_forgotten() -> None:
 
 
 async def test_who_begins_in_a_later_turn_has_a_budget_of_its_own() -> None:
-    turns = Turns(asyncio.get_running_loop())
+    budget = LoopBudget(asyncio.get_running_loop())
     for _ in range(3):
-        laggard = Laggard(turns, STARTS_PER_TURN)
+        laggard = Laggard(budget, STARTS_PER_TURN)
         laggard.pump()
         assert laggard.wants == 0
         await asyncio.sleep(0)
 
 
 async def test_it_is_known_of_who_waits_that_it_will_be_resumed() -> None:
-    turns = Turns(asyncio.get_running_loop())
-    laggard, other = Laggard(turns, STARTS_PER_TURN + 1), Laggard(turns, 1)
+    budget = LoopBudget(asyncio.get_running_loop())
+    laggard, other = Laggard(budget, STARTS_PER_TURN + 1), Laggard(budget, 1)
     laggard.pump()
-    assert turns.defers(laggard.pump)
-    assert not turns.defers(other.pump)
+    assert budget.is_waiting(laggard.pump)
+    assert not budget.is_waiting(other.pump)
     await finished(laggard)
-    assert not turns.defers(laggard.pump)
+    assert not budget.is_waiting(laggard.pump)

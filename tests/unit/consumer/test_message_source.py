@@ -1,4 +1,4 @@
-"""What an intake makes of settings."""
+"""What a message source makes of settings."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.unit.consumer.test_request_slot import SUBSCRIPTION
 from tests.unit.consumer.test_scheduler import Parts
 from workers.consumer.defects import Defects
 from workers.consumer.source.fetches import Fetches
-from workers.consumer.source.message_source import Intake
+from workers.consumer.source.message_source import MessageSource
 
 
 class OnceBroken(Parts):
@@ -44,14 +44,14 @@ def filtered(subscription: Subscription) -> Subscription:
 async def test_filters_that_could_not_be_compiled_are_compiled_when_it_is_configured_again() -> (
     None
 ):
-    intake = Intake(
+    source = MessageSource(
         OnceBroken(), Fetches(Asked(), FetchPolicy()), lambda: None, defects=Defects("g")
     )
     wanted = filtered(SUBSCRIPTION)
-    intake.configure(wanted)
-    assert intake.is_broken
-    intake.configure(wanted)
-    assert not intake.is_broken
+    source.configure(wanted)
+    assert source.is_broken
+    source.configure(wanted)
+    assert not source.is_broken
 
 
 class OnceUnordered:
@@ -74,10 +74,12 @@ class OnceUnordered:
 
 
 async def test_an_order_that_could_not_be_made_is_made_when_it_is_configured_again() -> None:
-    intake = Intake(Parts(), Fetches(Asked(), FetchPolicy()), lambda: None, defects=Defects("g"))
+    source = MessageSource(
+        Parts(), Fetches(Asked(), FetchPolicy()), lambda: None, defects=Defects("g")
+    )
     wanted = replace(SUBSCRIPTION)
     object.__setattr__(wanted, "ordering", OnceUnordered())
     with pytest.raises(MemoryError):
-        intake.configure(wanted)
-    intake.configure(wanted)
-    assert intake.is_ordered
+        source.configure(wanted)
+    source.configure(wanted)
+    assert source.is_ordered

@@ -12,7 +12,7 @@ from workers.consumer.loop_budget import (
     STARTS_MAX,
     STARTS_PER_TURN,
     TURN_SECONDS,
-    Turns,
+    LoopBudget,
     rest_after,
 )
 
@@ -22,7 +22,7 @@ LOST_S = 0.004
 
 
 @pytest.mark.parametrize(
-    ("cpu_s", "crowded", "live", "rest_s"),
+    ("cpu_s", "contended", "live", "rest_s"),
     [
         (0.001, True, True, 0.003),
         (0.050, True, True, REST_SECONDS_MAX),
@@ -32,11 +32,11 @@ LOST_S = 0.004
 )
 def test_a_turn_is_rested_from_thrice_its_cpu_time_if_cores_are_waited_for_and_others_are_live(
     cpu_s: float,
-    crowded: bool,  # noqa: FBT001 - columns of the table
+    contended: bool,  # noqa: FBT001 - columns of the table
     live: bool,  # noqa: FBT001 - another
     rest_s: float,
 ) -> None:
-    assert rest_after(cpu_s, crowded=crowded, live=live) == rest_s
+    assert rest_after(cpu_s, contended=contended, live=live) == rest_s
 
 
 class SteppedLoop:
@@ -78,12 +78,12 @@ class Backlog:
         self.clock, cpu_clock = Clock(), Clock()
         self.loop = SteppedLoop(self.clock, cpu_clock)
         loop: Any = self.loop
-        self.turns = Turns(loop, adapts=True, clock=self.clock, cpu_clock=cpu_clock)
+        self.budget = LoopBudget(loop, adapts=True, clock=self.clock, cpu_clock=cpu_clock)
         self.begun: list[int] = []
 
     def pump(self) -> None:
         number = 0
-        while self.turns.take(self.pump):
+        while self.budget.take(self.pump):
             number += 1
         self.begun.append(number)
 
@@ -91,7 +91,7 @@ class Backlog:
 def test_nothing_of_a_backlog_is_begun_until_the_rest_is_over() -> None:
     backlog = Backlog()
     backlog.pump()
-    backlog.turns.live()
+    backlog.budget.live()
     backlog.loop.turn(cpu_s=CPU_S, lost_s=LOST_S)
     assert backlog.loop.rests == pytest.approx([3 * CPU_S])
     backlog.pump()
@@ -104,7 +104,7 @@ def test_each_turn_is_rested_from_as_long_as_others_are_live() -> None:
     backlog = Backlog()
     backlog.pump()
     for _ in range(5):
-        backlog.turns.live()
+        backlog.budget.live()
         backlog.loop.turn(cpu_s=CPU_S, lost_s=LOST_S)
         backlog.loop.rest()
     assert backlog.loop.rests == pytest.approx([3 * CPU_S] * 5)
@@ -117,10 +117,10 @@ def test_each_turn_is_rested_from_as_long_as_others_are_live() -> None:
 
 def test_who_has_begun_all_it_had_rests_too_before_it_begins_more() -> None:
     backlog = Backlog()
-    assert backlog.turns.take(backlog.pump)
-    backlog.turns.live()
+    assert backlog.budget.take(backlog.pump)
+    backlog.budget.live()
     backlog.loop.turn(cpu_s=CPU_S, lost_s=LOST_S)
-    assert not backlog.turns.take(backlog.pump)
+    assert not backlog.budget.take(backlog.pump)
     backlog.loop.rest()
     assert backlog.begun == [STARTS_PER_TURN - STARTS_PER_TURN // 4]
 
@@ -129,7 +129,7 @@ def test_a_backlog_uses_a_free_core_whole() -> None:
     backlog = Backlog()
     backlog.pump()
     for _ in range(5):
-        backlog.turns.live()
+        backlog.budget.live()
         backlog.loop.turn(cpu_s=CPU_S)
     assert not backlog.loop.rests
     assert all(backlog.begun)
@@ -139,7 +139,7 @@ def test_time_in_which_other_processes_have_the_core_costs_a_backlog_nothing() -
     backlog = Backlog()
     backlog.pump()
     for _ in range(20):
-        backlog.turns.live()
+        backlog.budget.live()
         backlog.loop.turn(cpu_s=TURN_SECONDS / 2, lost_s=20 * TURN_SECONDS)
         backlog.loop.rest()
     assert backlog.loop.rests == pytest.approx([3 * TURN_SECONDS / 2] * 20)

@@ -19,13 +19,13 @@ from tests.unit.consumer.test_fetches import Asked
 from tests.unit.consumer.test_retry_queue import Nobody
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
-from workers.consumer.loop_budget import Turns
+from workers.consumer.loop_budget import LoopBudget
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryPark
 from workers.consumer.schedule.scheduler import Choice
 from workers.consumer.source.cancelled_messages import Place, Unsent
 from workers.consumer.source.fetches import Fetches
-from workers.consumer.source.message_source import Intake
+from workers.consumer.source.message_source import MessageSource
 from workers.delivery.deferral import ANOTHER_AFTER, Deferral
 
 NOW, YOUNGER_DUE, OLDEST_DUE = 0.5, 0.25, 1.0
@@ -39,10 +39,10 @@ class NoMarks:
 
 
 class Parts:
-    """What an intake needs that has nothing to hand out."""
+    """What a message source needs that has nothing to hand out."""
 
     def __init__(self) -> None:
-        self.turns = self.filter_turns = Turns(asyncio.get_running_loop())
+        self.delivery_budget = self.filter_budget = LoopBudget(asyncio.get_running_loop())
         self.bodies = ParsedBodies()
         self.unsent = Unsent(NoMarks(), asyncio.TaskGroup())
 
@@ -53,8 +53,8 @@ def a_choice(park: RetryPark, *, refusals: int) -> Choice:
     for _ in range(refusals):
         deferral.later(0.0, sent_at=0.0, now=0.0, rate=1.0)
     fetches = Fetches(Asked(), FetchPolicy())
-    intake = Intake(Parts(), fetches, lambda: None, defects=defects)
-    return Choice(DeliveryPolicy(), intake, park, deferral=deferral, defects=defects)
+    source = MessageSource(Parts(), fetches, lambda: None, defects=defects)
+    return Choice(DeliveryPolicy(), source, park, deferral=deferral, defects=defects)
 
 
 def parked(park: RetryPark, number: int, *, due: float, put_off: bool) -> DeliveryJob:

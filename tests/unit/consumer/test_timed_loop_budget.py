@@ -1,7 +1,7 @@
 import asyncio
 from collections.abc import Callable
 
-from workers.consumer.loop_budget import Turns
+from workers.consumer.loop_budget import LoopBudget
 
 
 class Clock:
@@ -12,9 +12,9 @@ class Clock:
         return self.now
 
 
-def begun_in_a_turn(turns: Turns, resume: Callable[[], None], *, clock: Clock) -> int:
+def begun_in_a_turn(budget: LoopBudget, resume: Callable[[], None], *, clock: Clock) -> int:
     begun = 0
-    while turns.take(resume):
+    while budget.take(resume):
         begun += 1
         clock.now += 0.25
     return begun
@@ -22,30 +22,30 @@ def begun_in_a_turn(turns: Turns, resume: Callable[[], None], *, clock: Clock) -
 
 async def test_no_more_is_begun_in_a_turn_than_its_starts_and_its_time() -> None:
     clock = Clock()
-    by_number = Turns(asyncio.get_running_loop(), starts=3, clock=clock)
-    by_time = Turns(asyncio.get_running_loop(), starts=100, seconds=1.0, clock=clock)
+    by_number = LoopBudget(asyncio.get_running_loop(), starts=3, clock=clock)
+    by_time = LoopBudget(asyncio.get_running_loop(), starts=100, seconds=1.0, clock=clock)
     assert begun_in_a_turn(by_number, lambda: None, clock=clock) == 3
     assert begun_in_a_turn(by_time, lambda: None, clock=clock) == 4
 
 
 async def test_who_had_to_wait_goes_on_in_the_next_turn() -> None:
-    clock, turns_taken = Clock(), list[int]()
-    turns = Turns(asyncio.get_running_loop(), starts=100, seconds=1.0, clock=clock)
+    clock, taken = Clock(), list[int]()
+    budget = LoopBudget(asyncio.get_running_loop(), starts=100, seconds=1.0, clock=clock)
 
     def resume() -> None:
-        turns_taken.append(begun_in_a_turn(turns, resume, clock=clock))
+        taken.append(begun_in_a_turn(budget, resume, clock=clock))
 
     resume()
     for _ in range(10):
         await asyncio.sleep(0)
-    assert turns_taken[:3] == [4, 4, 4]
+    assert taken[:3] == [4, 4, 4]
 
 
 async def test_time_in_which_nothing_was_begun_is_not_counted() -> None:
     clock = Clock()
-    turns = Turns(asyncio.get_running_loop(), starts=100, seconds=1.0, clock=clock)
-    assert turns.take(lambda: None)
+    budget = LoopBudget(asyncio.get_running_loop(), starts=100, seconds=1.0, clock=clock)
+    assert budget.take(lambda: None)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     clock.now += 10.0
-    assert begun_in_a_turn(turns, lambda: None, clock=clock) == 4
+    assert begun_in_a_turn(budget, lambda: None, clock=clock) == 4

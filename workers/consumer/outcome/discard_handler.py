@@ -27,7 +27,7 @@ from workers.consumer.schedule.delivery_job import BatchJob, DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryPark
 from workers.consumer.schedule.scheduler import Choice
 from workers.consumer.schedule.suspension import Suspension
-from workers.consumer.source.message_source import Intake
+from workers.consumer.source.message_source import MessageSource
 
 
 class Discard(NamedTuple):
@@ -56,7 +56,7 @@ class DiscardHandler:
         parts: DiscardParts,
         *,
         subscription: Subscription,
-        intake: Intake,
+        source: MessageSource,
         park: RetryPark,
         choice: Choice,
         suspension: Suspension,
@@ -67,7 +67,7 @@ class DiscardHandler:
         # Who is told of discards.
         self.trace: SubscriptionTrace | None = None
         self._parts = parts
-        self._intake = intake
+        self._source = source
         self._park = park
         self._choice = choice
         self._suspension = suspension
@@ -86,7 +86,7 @@ class DiscardHandler:
         if job.is_left():
             return None
         if not job.put_off:
-            self._intake.failed(job.cursor, job.message)
+            self._source.failed(job.cursor, job.message)
         return self._keep(job, due)
 
     async def record(self, discard: Discard) -> None:
@@ -182,7 +182,7 @@ class DiscardHandler:
     def _finished(self, job: DeliveryJob) -> None:
         """What comes after it in its order may go."""
         try:
-            self._intake.finished(job.cursor, job.message)
+            self._source.finished(job.cursor, job.message)
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             self._defects.found(exc, step="finish", message=job.message)
 

@@ -11,17 +11,17 @@ from app.domain.subscription import DeliveryPolicy
 from workers.consumer.schedule.breaker import Breaker
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryPark
-from workers.consumer.source.message_source import Intake
+from workers.consumer.source.message_source import MessageSource
 
 # What stands while we look at it is not looked at again at once.
 _LOOK_AGAIN_S: Final = 0.05
 
 
 class Room:
-    """Makes room in the `park` for what waits in the `intake`, one message at a time."""
+    """Makes room in the `park` for what waits in the `source`, one message at a time."""
 
-    def __init__(self, policy: DeliveryPolicy, intake: Intake, park: RetryPark) -> None:
-        self._intake = intake
+    def __init__(self, policy: DeliveryPolicy, source: MessageSource, park: RetryPark) -> None:
+        self._source = source
         self._park = park
         self.configure(policy)
 
@@ -33,7 +33,7 @@ class Room:
     def made(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
         """The oldest message of a full park, which is refused now, if it is time for that."""
         left = self._left(now, breaker)
-        if left is None or left > 0 or not self._intake.take_turn():
+        if left is None or left > 0 or not self._source.take_start():
             return None
         job = self._park.take_oldest()
         if job is not None:
@@ -53,7 +53,7 @@ class Room:
         job = self._park.oldest
         if self._wait_s is None or job is None or job.refused or not job.attempts:
             return None
-        if not self._intake.has_wanted():
+        if not self._source.has_wanted():
             return None
         shown = now if breaker is None else breaker.age(job, now)
         # What the time to live is by now is of no account: the deadline was set with that of then.

@@ -11,7 +11,7 @@ from workers.consumer.schedule.breaker import Breaker  # noqa: TC001 - hidden ty
 from workers.consumer.schedule.delivery_job import DeliveryJob, job_of
 from workers.consumer.schedule.eviction import Room
 from workers.consumer.schedule.retry_queue import RetryPark
-from workers.consumer.source.message_source import Intake
+from workers.consumer.source.message_source import MessageSource
 from workers.consumer.source.message_times import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.source.order import Opened
 from workers.delivery.deferral import Deferral
@@ -24,7 +24,7 @@ WAIT_FOR_OLDEST_S: Final = 1.0
 
 
 class Choice:
-    """Chooses between the `intake` and the retries in the `park`. Nothing of it is waited for.
+    """Chooses between the `source` and the retries in the `park`. Nothing of it is waited for.
 
     What the subscriber asked to get later goes before all else, the oldest first: it was opened,
     and what is new can wait in the log, where it does not age.
@@ -33,7 +33,7 @@ class Choice:
     def __init__(
         self,
         policy: DeliveryPolicy,
-        intake: Intake,
+        source: MessageSource,
         park: RetryPark,
         *,
         deferral: Deferral,
@@ -41,11 +41,11 @@ class Choice:
     ) -> None:
         self._deferral = deferral
         self._defects = defects
-        self._room = Room(policy, intake, park)
+        self._room = Room(policy, source, park)
         self.configure(policy)
         # None as long as there was no circuit breaker.
         self.breaker: Breaker | None = None
-        self._intake = intake
+        self._source = source
         self._park = park
         self._new_in_a_row = 0
 
@@ -66,7 +66,7 @@ class Choice:
             # Others may be due long since: to look at them before it is time would be for nothing.
             return self._park.put_off_due
         held_up, room = self._is_held_up(), self._room
-        new = room.next_due(self.breaker) if held_up else self._intake.next_due
+        new = room.next_due(self.breaker) if held_up else self._source.next_due
         times = (self._park.next_due, new)
         return min((time for time in times if time is not None), default=None)
 
@@ -101,13 +101,13 @@ class Choice:
         self._new_in_a_row = 0
         due = self._retries_due(now)
         # Live deliveries of other subscriptions do not wait for all that fails here at once.
-        if not self._park.has(due) or not self._intake.take_turn():
+        if not self._park.has(due) or not self._source.take_start():
             return None
         return self._again(self._park.take(due), now)
 
     def _put_off(self, now: float) -> DeliveryJob | None:
         # As with other retries, live deliveries of other subscriptions do not wait.
-        if not self._park.has_put_off(now) or not self._intake.take_turn():
+        if not self._park.has_put_off(now) or not self._source.take_start():
             return None
         return self._again(self._park.take_put_off(), now)
 
@@ -130,7 +130,7 @@ class Choice:
         """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):
-            opened = self._intake.take()
+            opened = self._source.take()
             if opened is None:
                 return None
             try:

@@ -18,7 +18,7 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain, Verdict
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
-from workers.consumer.loop_budget import Turns
+from workers.consumer.loop_budget import LoopBudget
 from workers.consumer.source.batches import Batches
 from workers.consumer.source.cancelled_messages import Drop, Unsent
 from workers.consumer.source.collected_batch import CollectedBatch, begun, without
@@ -29,11 +29,11 @@ from workers.consumer.source.polling import Polling
 _log = structlog.get_logger()
 
 
-class IntakeParts(Protocol):
-    """What every intake of a worker shares."""
+class SourceParts(Protocol):
+    """What every message source of a worker shares."""
 
-    turns: Turns
-    filter_turns: Turns
+    delivery_budget: LoopBudget
+    filter_budget: LoopBudget
     bodies: ParsedBodies
     unsent: Unsent
 
@@ -70,7 +70,7 @@ class BrokenChain:
         raise self._error.with_traceback(None)
 
 
-class Intake:
+class MessageSource:
     """Hands out messages one by one, in their order; those filtered out are closed here.
 
     A message that passed the filters, and cannot be sent yet, is held: one at most, and it is not
@@ -79,7 +79,7 @@ class Intake:
 
     def __init__(
         self,
-        parts: IntakeParts,
+        parts: SourceParts,
         fetches: Fetches,
         resume: Callable[[], None],
         *,
@@ -247,14 +247,18 @@ class Intake:
         return self._held is not None
 
     @property
-    def waits_for_turn(self) -> bool:
+    def waits_for_budget(self) -> bool:
         """Whether nothing comes in this turn, and `resume` is called in a later one."""
         held = self._held
-        return held is not None and held.cursor.lagging and self._parts.turns.defers(self._resume)
+        return (
+            held is not None
+            and held.cursor.lagging
+            and self._parts.delivery_budget.is_waiting(self._resume)
+        )
 
-    def take_turn(self) -> bool:
+    def take_start(self) -> bool:
         """Whether something else that works off a backlog may begin in this turn of the loop."""
-        return self._parts.turns.take(self._resume)
+        return self._parts.delivery_budget.take(self._resume)
 
     def take(self) -> Opened | None:
         """The next message to send, if there is one in this turn."""
@@ -264,8 +268,8 @@ class Intake:
         if opened is None:
             return None
         if not opened.cursor.lagging:
-            self._parts.turns.live()
-        elif not self._parts.turns.take(self._resume):
+            self._parts.delivery_budget.live()
+        elif not self._parts.delivery_budget.take(self._resume):
             return None
         self._held = None
         if held is not None or opened.kept:
@@ -284,7 +288,7 @@ class Intake:
             and (order is None or order.may_open())
             and (polling is None or polling.may_take(time.monotonic()))
         ):
-            if choosy and not self._parts.filter_turns.take(self._resume):
+            if choosy and not self._parts.filter_budget.take(self._resume):
                 return None
             cursor = ready[0]
             if order is not None and not order.may_read(cursor):
