@@ -13,7 +13,7 @@ from app.domain.message import Message, Partition, Record
 from app.domain.subscription import DeliveryPolicy
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.schedule.delivery_job import DeliveryJob
-from workers.consumer.schedule.retry_queue import RetryPark
+from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.delivery.deferral import Deferral
 from workers.delivery.pace import Landed, Pace
 from workers.delivery.share import Share
@@ -103,17 +103,17 @@ class _Consumer:
     """What is known of messages: those that wait, and how many of the backlog are left."""
 
     def __init__(self, policy: DeliveryPolicy, messages: int) -> None:
-        self.park = RetryPark()
+        self.retry_queue = RetryQueue()
         self._policy = policy
         self._left = messages
         self._cursor = Cursor(Owner(), Partition("t", 0), Progress(subscription_id="s", offset=0))
         self.sent = Sent()
 
     def next(self, now: float, deferral: Deferral) -> DeliveryJob | None:
-        if self.park.has_put_off(now) and not deferral.tries_another:
-            return self.park.take_put_off()
+        if self.retry_queue.has_deferred(now) and not deferral.tries_another:
+            return self.retry_queue.take_deferred()
         if self.sent.opened == self._left:
-            return self.park.take(now)
+            return self.retry_queue.take(now)
         message = Message(Record(self.sent.opened, 0, None, b"", []), self._cursor.partition)
         self.sent.opened += 1
         job = DeliveryJob(message, self._cursor, now + self._policy.message_ttl.total_seconds())
@@ -127,7 +127,7 @@ class _Consumer:
         if due > job.deadline:
             self.sent.discarded.append(job.message.offset)
         else:
-            self.park.park(job, due)
+            self.retry_queue.add(job, due)
 
 
 def send(
@@ -184,6 +184,6 @@ def _land(
         deferral.taken(sent_at=job.sent_at, now=now, limit=pace.part(now))
         consumer.sent.taken.append(job.message.offset)
         return
-    job.alone += deferral.later(asked, sent_at=job.sent_at, now=now, rate=pace.rate)
-    job.put_off = True
+    job.deferred_alone += deferral.later(asked, sent_at=job.sent_at, now=now, rate=pace.rate)
+    job.deferred = True
     consumer.retry(job, asked, now)

@@ -140,7 +140,7 @@ class Reporter:
             worker_id=self._worker_id,
             window=consumer.counts.window(now),
             in_flight=consumer.in_air,
-            parked=consumer.parked,
+            parked=consumer.waiting_retries,
             counts=consumer.counts.totals(),
             output=consumer.output(),
         )
@@ -148,5 +148,8 @@ class Reporter:
 
 def _is_busy(consumer: SubscriptionConsumer, now: float) -> bool:
     return (
-        consumer.counts.roll(now) or consumer.in_air > 0 or consumer.parked > 0 or consumer.is_held
+        consumer.counts.roll(now)
+        or consumer.in_air > 0
+        or consumer.waiting_retries > 0
+        or consumer.is_held
     )

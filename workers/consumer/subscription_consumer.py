@@ -24,8 +24,8 @@ from workers.consumer.outcome.subscription_trace import SubscriptionTrace, Track
 from workers.consumer.request_slot import RequestSlot
 from workers.consumer.schedule.breaker import Breaker
 from workers.consumer.schedule.delivery_job import DeliveryJob
-from workers.consumer.schedule.retry_queue import RetryPark
-from workers.consumer.schedule.scheduler import Choice
+from workers.consumer.schedule.retry_queue import RetryQueue
+from workers.consumer.schedule.scheduler import Scheduler
 from workers.consumer.schedule.suspension import Suspension
 from workers.consumer.source.fetches import Fetches
 from workers.consumer.source.message_source import MessageSource
@@ -56,12 +56,12 @@ class SubscriptionConsumer:
         self.defects = Defects(subscription.group)
         self._source = MessageSource(parts, self.fetches, self.pump, defects=self.defects)
         self._source.configure(subscription)
-        self._park = RetryPark()
+        self._retry_queue = RetryQueue()
         self._deferral = Deferral(learns=subscription.policy.adaptive_rate)
-        self._choice = Choice(
+        self._scheduler = Scheduler(
             subscription.policy,
             self._source,
-            self._park,
+            self._retry_queue,
             deferral=self._deferral,
             defects=self.defects,
         )
@@ -70,8 +70,8 @@ class SubscriptionConsumer:
             parts,
             subscription=subscription,
             source=self._source,
-            park=self._park,
-            choice=self._choice,
+            retry_queue=self._retry_queue,
+            scheduler=self._scheduler,
             suspension=self._suspension,
             defects=self.defects,
         )
@@ -95,9 +95,9 @@ class SubscriptionConsumer:
         self._free: list[RequestSlot] = []
 
     @property
-    def parked(self) -> int:
+    def waiting_retries(self) -> int:
         """Messages that wait for another attempt."""
-        return len(self._park)
+        return len(self._retry_queue)
 
     @property
     def unjudged(self) -> int:
@@ -107,7 +107,7 @@ class SubscriptionConsumer:
     @property
     def is_held(self) -> bool:
         """Whether its circuit is not closed."""
-        breaker = self._choice.breaker
+        breaker = self._scheduler.breaker
         return breaker is not None and breaker.clock.stands
 
     @property
@@ -131,7 +131,7 @@ class SubscriptionConsumer:
         self.subscription = self._fate.subscription = subscription
         self.endpoint = endpoint
         self._in_flight_max = subscription.policy.in_flight_max
-        self._choice.configure(subscription.policy)
+        self._scheduler.configure(subscription.policy)
         self._suspension.configure(subscription)
         self._pace.configure(subscription.policy, time.monotonic())
         self._deferral.learns = subscription.policy.adaptive_rate
@@ -153,11 +153,13 @@ class SubscriptionConsumer:
     def demand(self) -> Demand | None:
         """What it does with its share, and what could be sent with more; None: it rests."""
         now = time.monotonic()
-        if not (self._pace.used(now) or self._source or self._park):
+        if not (self._pace.used(now) or self._source or self._retry_queue):
             return None
-        due = self._park.next_due
-        waiting = self._source.waiting + (len(self._park) if due is not None and due <= now else 0)
-        breaker = self._choice.breaker
+        due = self._retry_queue.next_due
+        waiting = self._source.waiting + (
+            len(self._retry_queue) if due is not None and due <= now else 0
+        )
+        breaker = self._scheduler.breaker
         # Half open it needs its share, or the one message would never leave.
         quiet = self._deferral.is_quiet(now) or (breaker is not None and breaker.is_open(now))
         return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
@@ -185,12 +187,12 @@ class SubscriptionConsumer:
 
     def _guarded(self) -> Pacing:
         """The pace, as the circuit breaker lets it, if there is one."""
-        choice = self._choice
-        if choice.breaker is None:
+        scheduler = self._scheduler
+        if scheduler.breaker is None:
             if self.subscription.circuit_breaker is None:
                 return self._pace
-            choice.breaker = Breaker(self._parts.circuits, self._cursors, self._pump_soon)
-        return choice.breaker.guarded(self._pace, self.subscription)
+            scheduler.breaker = Breaker(self._parts.circuits, self._cursors, self._pump_soon)
+        return scheduler.breaker.guarded(self._pace, self.subscription)
 
     # ---- what cursors say -----------------------------------------------------------------------
 
@@ -198,8 +200,8 @@ class SubscriptionConsumer:
         """`cursor` is one of ours from now on."""
         self._cursors.add(cursor)
         cursor.traced = self._fate.trace is not None
-        if self._choice.breaker is not None:
-            self._choice.breaker.opened(cursor)
+        if self._scheduler.breaker is not None:
+            self._scheduler.breaker.opened(cursor)
 
     def readable(self, cursor: Cursor) -> None:
         """`cursor` may have a message to take."""
@@ -216,15 +218,15 @@ class SubscriptionConsumer:
         for cursor in cursors:
             self._tally.leave(cursor)
         self._source.release(cursors)
-        self._park.remove(lambda job: job.leave(cursors))
-        # Others may have waited for one of these: what was put off first, or what made no room.
+        self._retry_queue.remove(lambda job: job.leave(cursors))
+        # Others may have waited for one of these: what was deferred first, or what made no room.
         self._pump_soon()
 
     def stop(self) -> None:
         """Begin nothing more."""
         self._stopped = True
-        if self._choice.breaker is not None:
-            self._choice.breaker.rest()
+        if self._scheduler.breaker is not None:
+            self._scheduler.breaker.rest()
         self._alarm.cancel()
 
     def abandon(self) -> None:
@@ -268,9 +270,9 @@ class SubscriptionConsumer:
                 self._source.look_ahead()
             self._paced_out = self._wake_at(now + wait, now)
             return None
-        job = self._choice.take(now, cautious=pacing.cautious)
+        job = self._scheduler.take(now, cautious=pacing.cautious)
         if job is None:
-            self._wake_at(self._choice.next_due, now)
+            self._wake_at(self._scheduler.next_due, now)
             return None
         job.started()
         try:
@@ -283,8 +285,8 @@ class SubscriptionConsumer:
         return job
 
     def _begin(self, job: DeliveryJob, now: float) -> None:
-        if job.failing is not None and self._choice.breaker is not None:
-            self._choice.breaker.tried_again(job, now)
+        if job.failing is not None and self._scheduler.breaker is not None:
+            self._scheduler.breaker.tried_again(job, now)
         if self._source.polling is not None and not job.sent_at:
             self._source.polling.started(job.message)
         if job.refused is None:
@@ -303,7 +305,7 @@ class SubscriptionConsumer:
 
     def _wake_at(self, due: float | None, now: float) -> bool:
         """Look again at `due`, if there is anything to wait for; whether there is."""
-        if due is None or not (self._source or self._park):
+        if due is None or not (self._source or self._retry_queue):
             return False
         self._alarm.set(due, now)
         return True
@@ -382,7 +384,7 @@ class SubscriptionConsumer:
     def _defer(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
         deferral, waited = self._deferral, self._deferral.waits
         if isinstance(outcome, Retry):
-            self._put_off(job, outcome, now)
+            self._defer_message(job, outcome, now)
         elif outcome.status is None:
             deferral.failed(sent_at=job.sent_at)
         else:
@@ -390,8 +392,8 @@ class SubscriptionConsumer:
         if waited:
             self._pump_soon()
 
-    def _put_off(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
-        deferral, job.put_off = self._deferral, False
+    def _defer_message(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
+        deferral, job.deferred = self._deferral, False
         if outcome.retry_after is None:
             deferral.failed(sent_at=job.sent_at)
             return
@@ -401,9 +403,9 @@ class SubscriptionConsumer:
             deferral.hush(seconds, now)
             return
         rate = self._pace.rate
-        job.alone += deferral.later(seconds, sent_at=job.sent_at, now=now, rate=rate)
+        job.deferred_alone += deferral.later(seconds, sent_at=job.sent_at, now=now, rate=rate)
         # One that is refused while others are taken is no measure of what the subscriber takes.
-        job.put_off = job.alone < ANOTHER_AFTER or deferral.refusals > job.alone
+        job.deferred = job.deferred_alone < ANOTHER_AFTER or deferral.refusals > job.deferred_alone
 
     def _pump_soon(self) -> None:
         self._loop.call_soon(self.pump)
@@ -426,7 +428,7 @@ class SubscriptionConsumer:
         """As `SlotOwner.broken`: the message is recorded, unless it was finished before."""
         reason = self.defects.found(error, step="outcome", message=job.message)
         self._deferral.failed(sent_at=job.sent_at)
-        self._park.remove(lambda parked: parked is job)
+        self._retry_queue.remove(lambda waiting_retries: waiting_retries is job)
         if not job.is_open:
             # What comes after it in its order must not wait for it.
             self._source.finished(job.cursor, job.message)

@@ -143,11 +143,11 @@ async def test_a_batch_is_made_anew_once_for_all_partitions_that_close_together(
         ((_, batch),) = desk.sent
         assert isinstance(batch, CollectedBatch)
         if not in_the_air:
-            await until(desk.changed, lambda: consumer.parked == 1)
+            await until(desk.changed, lambda: consumer.waiting_retries == 1)
         batch.opened = [each._replace(message=counted(each.message)) for each in batch.opened]
         consumers.halt([CursorKey("s", partition) for partition in closing])
         desk.open.set()
-        await until(desk.changed, lambda: consumer.parked == 1 and consumer.in_air == 0)
+        await until(desk.changed, lambda: consumer.waiting_retries == 1 and consumer.in_air == 0)
         assert {each.message.partition for each in batch.opened} == {kept}
         assert len(batch.messages) == each_has
         reads = [each.asked for each in batch.messages if isinstance(each, Counted)]

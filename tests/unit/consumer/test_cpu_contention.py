@@ -19,7 +19,8 @@ def test_nothing_is_known_at_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "contended"), [(0.0, False), (0.0003, False), (0.004, False), (0.006, True), (0.5, True)]
+    ("lost", "contended"),
+    [(0.0, False), (0.0003, False), (0.004, False), (0.006, True), (0.5, True)],
 )
 def test_it_is_crowded_where_more_time_is_lost_than_on_a_free_core(
     lost: float,

@@ -21,8 +21,8 @@ from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
 from workers.consumer.loop_budget import LoopBudget
 from workers.consumer.schedule.delivery_job import DeliveryJob
-from workers.consumer.schedule.retry_queue import RetryPark
-from workers.consumer.schedule.scheduler import Choice
+from workers.consumer.schedule.retry_queue import RetryQueue
+from workers.consumer.schedule.scheduler import Scheduler
 from workers.consumer.source.cancelled_messages import Place, Unsent
 from workers.consumer.source.fetches import Fetches
 from workers.consumer.source.message_source import MessageSource
@@ -47,35 +47,35 @@ class Parts:
         self.unsent = Unsent(NoMarks(), asyncio.TaskGroup())
 
 
-def a_choice(park: RetryPark, *, refusals: int) -> Choice:
+def a_scheduler(queue: RetryQueue, *, refusals: int) -> Scheduler:
     """A choice for a subscriber that asked to come later so often, and took nothing since."""
     deferral, defects = Deferral(), Defects("g")
     for _ in range(refusals):
         deferral.later(0.0, sent_at=0.0, now=0.0, rate=1.0)
     fetches = Fetches(Asked(), FetchPolicy())
     source = MessageSource(Parts(), fetches, lambda: None, defects=defects)
-    return Choice(DeliveryPolicy(), source, park, deferral=deferral, defects=defects)
+    return Scheduler(DeliveryPolicy(), source, queue, deferral=deferral, defects=defects)
 
 
-def parked(park: RetryPark, number: int, *, due: float, put_off: bool) -> DeliveryJob:
+def queued(queue: RetryQueue, number: int, *, due: float, deferred: bool) -> DeliveryJob:
     cursor = Cursor(Nobody(), ORDERS, Progress(subscription_id="s", offset=0))
     job = DeliveryJob(Message(a_record(number), ORDERS), cursor, inf)
-    job.due, job.put_off = float(number), put_off
-    park.park(job, due)
+    job.due, job.deferred = float(number), deferred
+    queue.add(job, due)
     return job
 
 
-@pytest.mark.parametrize("put_off", [True, False])
+@pytest.mark.parametrize("deferred", [True, False])
 async def test_nothing_is_looked_at_before_the_oldest_that_is_waited_for_is_due(
-    *, put_off: bool
+    *, deferred: bool
 ) -> None:
-    park = RetryPark()
-    oldest = parked(park, 0, due=OLDEST_DUE, put_off=True)
-    parked(park, 1, due=YOUNGER_DUE, put_off=put_off)
-    choice = a_choice(park, refusals=1)
-    assert choice.take(NOW, cautious=False) is None
-    assert choice.next_due == OLDEST_DUE
-    assert choice.take(OLDEST_DUE, cautious=False) is oldest
+    queue = RetryQueue()
+    oldest = queued(queue, 0, due=OLDEST_DUE, deferred=True)
+    queued(queue, 1, due=YOUNGER_DUE, deferred=deferred)
+    scheduler = a_scheduler(queue, refusals=1)
+    assert scheduler.take(NOW, cautious=False) is None
+    assert scheduler.next_due == OLDEST_DUE
+    assert scheduler.take(OLDEST_DUE, cautious=False) is oldest
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ async def test_nothing_is_looked_at_before_the_oldest_that_is_waited_for_is_due(
 async def test_where_the_oldest_is_not_waited_for_what_is_due_first_goes_in_time(
     oldest_due: float, refusals: int
 ) -> None:
-    park = RetryPark()
-    parked(park, 0, due=oldest_due, put_off=True)
-    other = parked(park, 1, due=YOUNGER_DUE, put_off=False)
-    choice = a_choice(park, refusals=refusals)
-    assert choice.next_due == YOUNGER_DUE
-    assert choice.take(NOW, cautious=False) is other
+    queue = RetryQueue()
+    queued(queue, 0, due=oldest_due, deferred=True)
+    other = queued(queue, 1, due=YOUNGER_DUE, deferred=False)
+    scheduler = a_scheduler(queue, refusals=refusals)
+    assert scheduler.next_due == YOUNGER_DUE
+    assert scheduler.take(NOW, cautious=False) is other

@@ -24,18 +24,18 @@ from workers.consumer.outcome.dead_letters import RETRY_PAUSE, DeadLetters
 from workers.consumer.outcome.subscription_trace import SubscriptionTrace  # noqa: TC001 - hidden types help nobody
 from workers.consumer.outcome.undelivered import UndeliveredLog, bare_undelivered_of, undelivered_of
 from workers.consumer.schedule.delivery_job import BatchJob, DeliveryJob
-from workers.consumer.schedule.retry_queue import RetryPark
-from workers.consumer.schedule.scheduler import Choice
+from workers.consumer.schedule.retry_queue import RetryQueue
+from workers.consumer.schedule.scheduler import Scheduler
 from workers.consumer.schedule.suspension import Suspension
 from workers.consumer.source.message_source import MessageSource
 
 
 class Discard(NamedTuple):
-    """A job that is given up, and why; `parked`: it was waiting for another attempt."""
+    """A job that is given up, and why; `was_waiting`: it was waiting for another attempt."""
 
     job: DeliveryJob
     discarded: Discarded
-    parked: bool = False
+    was_waiting: bool = False
 
 
 class DiscardParts(Protocol):
@@ -49,7 +49,7 @@ class DiscardParts(Protocol):
 
 
 class DiscardHandler:
-    """Parks what is tried again, and closes what is not once that is durable elsewhere."""
+    """Queues what is tried again, and closes what is not once that is durable elsewhere."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class DiscardHandler:
         *,
         subscription: Subscription,
         source: MessageSource,
-        park: RetryPark,
-        choice: Choice,
+        retry_queue: RetryQueue,
+        scheduler: Scheduler,
         suspension: Suspension,
         defects: Defects,
     ) -> None:
@@ -68,8 +68,8 @@ class DiscardHandler:
         self.trace: SubscriptionTrace | None = None
         self._parts = parts
         self._source = source
-        self._park = park
-        self._choice = choice
+        self._retry_queue = retry_queue
+        self._scheduler = scheduler
         self._suspension = suspension
 
     def retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
@@ -78,51 +78,53 @@ class DiscardHandler:
         if outcome.progress is not None:
             job.progress = outcome.progress
         due = now + self._delay(job, outcome).total_seconds()
-        if self._choice.breaker is not None:
-            self._choice.breaker.failed(job, now)
+        if self._scheduler.breaker is not None:
+            self._scheduler.breaker.failed(job, now)
         if reason := self._given_up(job, due):
             return Discard(job, Discarded(reason=reason, status=outcome.status))
         job.keep_attempts()
         if job.is_left():
             return None
-        if not job.put_off:
+        if not job.deferred:
             self._source.failed(job.cursor, job.message)
         return self._keep(job, due)
 
     async def record(self, discard: Discard) -> None:
         """Record all of it among the undelivered, then close it."""
-        job, discarded, parked = discard
+        job, discarded, was_waiting = discard
         try:
             if isinstance(job, BatchJob):
                 await self._record_batch(job, discarded)
             else:
                 await self._record_alone(job, discarded)
         finally:
-            if parked:
+            if was_waiting:
                 job.landed()
 
     def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
-        """Park `job` until `due`, or do what is to be done when there is no room."""
-        on_exhausted, full = self.subscription.policy.on_exhausted, self._choice.is_full
+        """Queue `job` until `due`, or do what is to be done when there is no room."""
+        on_exhausted, full = self.subscription.policy.on_exhausted, self._scheduler.is_full
         if full and on_exhausted is OnExhausted.DISCARD:
             return Discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
         oldest = None
         if full and on_exhausted is OnExhausted.DISCARD_OLDEST:
-            oldest = self._park.take_oldest()
-        self._park.park(job, due)
+            oldest = self._retry_queue.take_oldest()
+        self._retry_queue.add(job, due)
         if full and on_exhausted is OnExhausted.ABORT:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
         oldest.started()  # it is not handed over before this has been recorded
-        return Discard(oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), parked=True)
+        return Discard(
+            oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
+        )
 
     def _given_up(self, job: DeliveryJob, due: float) -> str | None:
         """Why there will be no retry at `due`, if there is a reason."""
         retries_max = self.subscription.policy.max_retries
         if retries_max is not None and job.attempts > retries_max:
             return RETRIES_EXHAUSTED
-        return TTL_ELAPSED if self._choice.is_over(job, due) else None
+        return TTL_ELAPSED if self._scheduler.is_over(job, due) else None
 
     def _delay(self, job: DeliveryJob, outcome: Retry) -> timedelta:
         if outcome.retry_after is None:
@@ -206,6 +208,6 @@ class DiscardHandler:
             self._suspension.suspend(asked, DEAD_LETTER_TOPIC_GONE)
             job.refused = discarded
             if not job.cursor.closing:
-                self._park.park(job, time.monotonic() + RETRY_PAUSE.total_seconds())
+                self._retry_queue.add(job, time.monotonic() + RETRY_PAUSE.total_seconds())
             return False
         return True

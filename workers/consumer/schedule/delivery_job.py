@@ -27,20 +27,20 @@ class DeliveryJob:
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
     attempt may be made from `due` on, and its time to live, which ends at its `deadline`, was
     `ttl_s` seconds when it was opened. `in_air` is its attempt until that has landed, if it is
-    called back. It is `put_off` if it was answered last: come later. It was so `alone` as many
-    times, as the one request after the time that was asked for. `failing` is a circuit breaker's to
-    know. `opened_ms` (since the epoch) and
-    `ended_at`, when its last attempt was over, are a trace's, and so is what is known of the
-    connection of an attempt that is awaited (`opening`). `progress` is held for its destination,
-    once that has made some: nobody else looks at it.
+    called back. It is `deferred` if its last answer asked to come later, and `deferred_alone` says
+    how often that answered the one request after the time that was asked for. `failing` is the
+    circuit breaker's. `opened_ms` (since the epoch) and `ended_at`, when its last attempt was over,
+    are the trace's, and so is what is known of the connection of an attempt that is awaited
+    (`opening`). `progress` is kept for its destination: nobody else looks at it.
     """
 
     __slots__ = (
-        "alone",
         "attempts",
         "backoffs",
         "cursor",
         "deadline",
+        "deferred",
+        "deferred_alone",
         "due",
         "ended_at",
         "epoch",
@@ -50,7 +50,6 @@ class DeliveryJob:
         "opened_ms",
         "opening",
         "progress",
-        "put_off",
         "refused",
         "sent_at",
         "status",
@@ -77,8 +76,8 @@ class DeliveryJob:
         self.opened_ms = 0
         self.ended_at = 0.0
         self.opening: Opening | None = None
-        self.put_off = False
-        self.alone = 0
+        self.deferred = False
+        self.deferred_alone = 0
 
     def started(self) -> None:
         """A request of it is about to leave."""

@@ -10,19 +10,21 @@ from app.domain.delivery import ROOM_NEEDED, Discarded
 from app.domain.subscription import DeliveryPolicy
 from workers.consumer.schedule.breaker import Breaker
 from workers.consumer.schedule.delivery_job import DeliveryJob
-from workers.consumer.schedule.retry_queue import RetryPark
+from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.source.message_source import MessageSource
 
 # What stands while we look at it is not looked at again at once.
 _LOOK_AGAIN_S: Final = 0.05
 
 
-class Room:
-    """Makes room in the `park` for what waits in the `source`, one message at a time."""
+class Eviction:
+    """Evicts messages from the `retry_queue` for what waits in the `source`, one at a time."""
 
-    def __init__(self, policy: DeliveryPolicy, source: MessageSource, park: RetryPark) -> None:
+    def __init__(
+        self, policy: DeliveryPolicy, source: MessageSource, retry_queue: RetryQueue
+    ) -> None:
         self._source = source
-        self._park = park
+        self._retry_queue = retry_queue
         self.configure(policy)
 
     def configure(self, policy: DeliveryPolicy) -> None:
@@ -30,18 +32,18 @@ class Room:
         wait = policy.exhausted_wait_max
         self._wait_s = None if wait is None else wait.total_seconds()
 
-    def made(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
-        """The oldest message of a full park, which is refused now, if it is time for that."""
+    def evict(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
+        """Take the oldest message of a full queue, refused, if it is time for that."""
         left = self._left(now, breaker)
         if left is None or left > 0 or not self._source.take_start():
             return None
-        job = self._park.take_oldest()
+        job = self._retry_queue.take_oldest()
         if job is not None:
             job.refused = Discarded(reason=ROOM_NEEDED, status=job.status)
         return job
 
     def next_due(self, breaker: Breaker | None) -> float | None:
-        """When a full park will have room for what waits now (monotonic seconds)."""
+        """When a full queue will have room for what waits now (monotonic seconds)."""
         if self._wait_s is None:
             return None
         now = time.monotonic()
@@ -50,7 +52,7 @@ class Room:
 
     def _left(self, now: float, breaker: Breaker | None) -> float | None:
         """For how long the oldest message may be kept; None: until it ends by itself."""
-        job = self._park.oldest
+        job = self._retry_queue.oldest
         if self._wait_s is None or job is None or job.refused or not job.attempts:
             return None
         if not self._source.has_wanted():

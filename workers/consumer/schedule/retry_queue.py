@@ -10,7 +10,7 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 _GONE_MIN: Final = 64
 
 
-class RetryPark:
+class RetryQueue:
     """Jobs by the time at which they may be tried again (monotonic seconds)."""
 
     def __init__(self) -> None:
@@ -18,8 +18,8 @@ class RetryPark:
         self._waiting: dict[int, tuple[float, DeliveryJob]] = {}
         self._by_due: list[tuple[float, int]] = []
         self._by_age: list[tuple[float, int]] = []
-        # Those that are put off, by age.
-        self._put_off: list[tuple[float, int]] = []
+        # Those that are deferred, by age.
+        self._deferred: list[tuple[float, int]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
@@ -43,25 +43,25 @@ class RetryPark:
         number = self._first(self._by_age)
         return None if number is None else self._waiting[number][1]
 
-    def has_put_off(self, due: float) -> bool:
-        """Whether the oldest of those that are put off is due by then."""
-        oldest = self.put_off_due
+    def has_deferred(self, due: float) -> bool:
+        """Whether the oldest of those that are deferred is due by then."""
+        oldest = self.deferred_due
         return oldest is not None and oldest <= due
 
     @property
-    def put_off_due(self) -> float | None:
-        """When the oldest of those that are put off is due."""
-        number = self._first(self._put_off) if self._put_off else None
+    def deferred_due(self) -> float | None:
+        """When the oldest of those that are deferred is due."""
+        number = self._first(self._deferred) if self._deferred else None
         return None if number is None else self._waiting[number][0]
 
-    def park(self, job: DeliveryJob, due: float) -> None:
+    def add(self, job: DeliveryJob, due: float) -> None:
         """Keep `job` until `due`."""
         self._sequence += 1
         self._waiting[self._sequence] = (due, job)
         heapq.heappush(self._by_due, (due, self._sequence))
         heapq.heappush(self._by_age, (job.due, self._sequence))
-        if job.put_off:
-            heapq.heappush(self._put_off, (job.due, self._sequence))
+        if job.deferred:
+            heapq.heappush(self._deferred, (job.due, self._sequence))
         if max(len(self._by_due), len(self._by_age)) > 2 * len(self._waiting) + _GONE_MIN:
             self._tidy()
 
@@ -74,9 +74,9 @@ class RetryPark:
         """The job whose first attempt was due first, due again or not."""
         return self._taken(self._by_age)
 
-    def take_put_off(self) -> DeliveryJob | None:
-        """The oldest of those that are put off, due or not."""
-        return self._taken(self._put_off)
+    def take_deferred(self) -> DeliveryJob | None:
+        """The oldest of those that are deferred, due or not."""
+        return self._taken(self._deferred)
 
     def remove(self, unwanted: Callable[[DeliveryJob], bool]) -> None:
         """Forget the jobs that are `unwanted`."""
@@ -95,8 +95,8 @@ class RetryPark:
     def _tidy(self) -> None:
         self._by_due = [(due, number) for number, (due, _) in self._waiting.items()]
         self._by_age = [(job.due, number) for number, (_, job) in self._waiting.items()]
-        self._put_off = [
-            (job.due, number) for number, (_, job) in self._waiting.items() if job.put_off
+        self._deferred = [
+            (job.due, number) for number, (_, job) in self._waiting.items() if job.deferred
         ]
-        for heap in (self._by_due, self._by_age, self._put_off):
+        for heap in (self._by_due, self._by_age, self._deferred):
             heapq.heapify(heap)

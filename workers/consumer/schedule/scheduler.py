@@ -9,8 +9,8 @@ from app.domain.subscription import DeliveryPolicy, OnExhausted
 from workers.consumer.defects import Defects
 from workers.consumer.schedule.breaker import Breaker  # noqa: TC001 - hidden types help nobody
 from workers.consumer.schedule.delivery_job import DeliveryJob, job_of
-from workers.consumer.schedule.eviction import Room
-from workers.consumer.schedule.retry_queue import RetryPark
+from workers.consumer.schedule.eviction import Eviction
+from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.source.message_source import MessageSource
 from workers.consumer.source.message_times import delay_left_ms, is_stale, ttl_starts_ms
 from workers.consumer.source.order import Opened
@@ -23,8 +23,8 @@ NEW_PER_RETRY: Final = 4
 WAIT_FOR_OLDEST_S: Final = 1.0
 
 
-class Choice:
-    """Chooses between the `source` and the retries in the `park`. Nothing of it is waited for.
+class Scheduler:
+    """Chooses between the `source` and the `retry_queue`. Nothing of it is waited for.
 
     What the subscriber asked to get later goes before all else, the oldest first: it was opened,
     and what is new can wait in the log, where it does not age.
@@ -34,19 +34,19 @@ class Choice:
         self,
         policy: DeliveryPolicy,
         source: MessageSource,
-        park: RetryPark,
+        retry_queue: RetryQueue,
         *,
         deferral: Deferral,
         defects: Defects,
     ) -> None:
         self._deferral = deferral
         self._defects = defects
-        self._room = Room(policy, source, park)
+        self._eviction = Eviction(policy, source, retry_queue)
         self.configure(policy)
         # None as long as there was no circuit breaker.
         self.breaker: Breaker | None = None
         self._source = source
-        self._park = park
+        self._retry_queue = retry_queue
         self._new_in_a_row = 0
 
     def configure(self, policy: DeliveryPolicy) -> None:
@@ -55,30 +55,30 @@ class Choice:
         self._ttl_s = policy.message_ttl.total_seconds()
         delayed = bool(policy.sending_delay)
         self._waits_for_room = delayed or policy.waits_for_room
-        self._room.configure(policy)
+        self._eviction.configure(policy)
         # Whether it matters when a message was published.
         self._is_timed = delayed or policy.publish_ttl is not None
 
     @property
     def next_due(self) -> float | None:
         """When there will be something to send that there is not now."""
-        if self._is_for_put_off(time.monotonic()):
+        if self._waits_for_deferred(time.monotonic()):
             # Others may be due long since: to look at them before it is time would be for nothing.
-            return self._park.put_off_due
-        held_up, room = self._is_held_up(), self._room
-        new = room.next_due(self.breaker) if held_up else self._source.next_due
-        times = (self._park.next_due, new)
+            return self._retry_queue.deferred_due
+        held_up, eviction = self._is_held_up(), self._eviction
+        new = eviction.next_due(self.breaker) if held_up else self._source.next_due
+        times = (self._retry_queue.next_due, new)
         return min((time for time in times if time is not None), default=None)
 
     @property
     def is_full(self) -> bool:
         """Whether the retry buffer has no room."""
-        return len(self._park) >= self.policy.retry_buffer_max
+        return len(self._retry_queue) >= self.policy.retry_buffer_max
 
     def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
         """The next job; `cautious`: the subscriber is or was down."""
-        if self._is_for_put_off(now):
-            return self._put_off(now)
+        if self._waits_for_deferred(now):
+            return self._deferred_job(now)
         if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
             return self._retried(now) or self._next_message(now)
         # Another message may arrive where one fails forever: that one is no probe.
@@ -91,25 +91,25 @@ class Choice:
             return at > job.deadline
         return self.breaker.age(job, at) > job.deadline
 
-    def _is_for_put_off(self, now: float) -> bool:
+    def _waits_for_deferred(self, now: float) -> bool:
         """Whether nothing goes before the oldest that the subscriber asked to get later."""
         deferral = self._deferral
         soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
-        return self._park.has_put_off(soon) and not deferral.tries_another
+        return self._retry_queue.has_deferred(soon) and not deferral.tries_another
 
     def _retried(self, now: float) -> DeliveryJob | None:
         self._new_in_a_row = 0
         due = self._retries_due(now)
         # Live deliveries of other subscriptions do not wait for all that fails here at once.
-        if not self._park.has(due) or not self._source.take_start():
+        if not self._retry_queue.has(due) or not self._source.take_start():
             return None
-        return self._again(self._park.take(due), now)
+        return self._again(self._retry_queue.take(due), now)
 
-    def _put_off(self, now: float) -> DeliveryJob | None:
+    def _deferred_job(self, now: float) -> DeliveryJob | None:
         # As with other retries, live deliveries of other subscriptions do not wait.
-        if not self._park.has_put_off(now) or not self._source.take_start():
+        if not self._retry_queue.has_deferred(now) or not self._source.take_start():
             return None
-        return self._again(self._park.take_put_off(), now)
+        return self._again(self._retry_queue.take_deferred(), now)
 
     def _again(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
         """`job`, which is refused if its time to live is over by now."""
@@ -124,9 +124,9 @@ class Choice:
         return math.inf if run and self.is_full else now
 
     def _next_message(self, now: float) -> DeliveryJob | None:
-        """The next message that may be sent now; those that may not yet are parked.
+        """The next message that may be sent now; those that may not yet go into the retry queue.
 
-        While the park is full that is the one that is given up for it, if any is.
+        While the queue is full this is the message that is evicted for it, if any is.
         """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):
@@ -139,8 +139,8 @@ class Choice:
                 job = self._broken(exc, opened, now)
             if job.due <= now:
                 return job
-            self._park.park(job, job.due)
-        return self._room.made(now, self.breaker)
+            self._retry_queue.add(job, job.due)
+        return self._eviction.evict(now, self.breaker)
 
     def _is_held_up(self) -> bool:
         """Whether new messages wait for room in the retry buffer."""
