@@ -37,11 +37,11 @@ from workers.assignment.changes import ChangeFollower, ChangeSource
 from workers.assignment.circuits import CircuitSharing, CircuitStore
 from workers.assignment.own_streams import OwnStreams
 from workers.assignment.pings import PingDesk
+from workers.assignment.rate_sharing import NoteStore, RateSharing
 from workers.assignment.renewal import Renewal
 from workers.assignment.reporter import INTERVAL as REPORT_INTERVAL
 from workers.assignment.reporter import Reporter, StatusStore
-from workers.assignment.sharing import NoteStore, RateSharing
-from workers.assignment.starting import CursorCopies, Starts
+from workers.assignment.start_positions import CursorCopies, Starts
 from workers.assignment.stores import (
     DatabaseChanges,
     DatabaseCircuits,
@@ -57,21 +57,21 @@ from workers.consumer.commit.receipts import ReceiptBoard, Receipts
 from workers.consumer.outcome.dead_letters import DeadLetterTopics
 from workers.consumer.outcome.undelivered import UndeliveredStream
 from workers.consumer.subscription_consumers import Endpoints, SubscriptionConsumers
-from workers.delivery.pinging import Pinger
+from workers.delivery.pinger import Pinger
 from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
-from workers.reading.registered import RegistryLookup
+from workers.reading.registered_schemas import RegistryLookup
 from workers.recorder.backlog import TELL_EVERY, Backlog, WaitingStore
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
 from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces, missed
-from workers.resending.feeder import Feeder
-from workers.resending.store import DatabaseSending, SendingStore
+from workers.retransmission.feeder import Feeder
+from workers.retransmission.store import DatabaseSending, SendingStore
 from workers.telemetry.export import Exported
-from workers.telemetry.figures import Connections, WorkerFigures
-from workers.telemetry.observed import Observer
-from workers.telemetry.page import Address, StatusPage, served
+from workers.telemetry.observer import Observer
+from workers.telemetry.status_page import Address, StatusPage, served
+from workers.telemetry.worker_metrics import Connections, WorkerFigures
 
 # Of what a worker that stops has to say, the traces come last, and may be lost.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)

@@ -10,7 +10,7 @@ from app.metrics.exposition import exposition
 from tests.benchmarks.figures import Report
 from tests.fakes.worker import World
 from workers.consumer.outcome.latency import Latency
-from workers.telemetry.observed import Observed
+from workers.telemetry.observer import Observed
 
 SUBSCRIPTIONS: Final = 1_000
 PARTITIONS: Final = 8

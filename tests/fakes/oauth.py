@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from app.domain.oauth import OAuthPolicy, OAuthProvider
 from tests.fakes.subscriber import PATIENCE_S, Received, Reply, Subscriber
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 
 POLICY = OAuthPolicy(provider_name="login", scope="orders.write")
 

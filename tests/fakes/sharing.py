@@ -25,11 +25,11 @@ from itertools import count
 from random import Random
 
 from app.domain.sharing import RateNote
-from workers.assignment.moment import Moment
 from workers.assignment.negotiation import Negotiation
-from workers.delivery.pulse import HANG_S, QUIET_S
+from workers.assignment.sharing_round import Moment
 from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Share
+from workers.delivery.stall_watchdog import HANG_S, QUIET_S
 from workers.delivery.tickets import ticket_count
 
 SUBSCRIPTION = "s"

@@ -11,9 +11,9 @@ from app.domain.subscription import Subscription
 from app.log.interface import Assigned, Lost, OwnershipEvent, Revoked
 from app.tracing.buffer import TraceBuffer
 from tests.fakes.worker import PATIENCE_S, WorkerDatabase, World
+from workers.assignment.rate_sharing import RateSharing
 from workers.assignment.reporter import Reporter
-from workers.assignment.sharing import RateSharing
-from workers.assignment.starting import Starts
+from workers.assignment.start_positions import Starts
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender
 from workers.consumer.commit.committer import Committer

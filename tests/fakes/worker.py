@@ -25,7 +25,7 @@ from app.log.interface import Committed, LogTopic, MessageLog
 from app.otlp.spans import SpanBuffer  # noqa: TC001 - hidden types help nobody
 from app.tracing.packing import Pack
 from tests.fakes.circuits import CircuitTalk, ToldCircuit
-from tests.fakes.flights import Flight
+from tests.fakes.in_flight import Flight
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.sending import Sendings
 from tests.fakes.signal import Signal
@@ -33,12 +33,12 @@ from workers.assignment.circuits import CircuitStore
 from workers.assignment.pings import PingDesk
 from workers.consumer.commit.committer import HOLD_MAX
 from workers.consumer.subscription_consumers import Endpoints
-from workers.delivery.flight import Landing
+from workers.delivery.in_flight import Landing
 from workers.main import Seams, Worker
-from workers.reading.registered import RegistryLookup  # noqa: TC001 - hidden types help nobody
+from workers.reading.registered_schemas import RegistryLookup  # noqa: TC001 - hidden types help nobody
 from workers.recorder.traces import StoredStats
-from workers.telemetry.figures import Connections  # noqa: TC001 - hidden types help nobody
-from workers.telemetry.observed import Observer  # noqa: TC001 - the same
+from workers.telemetry.observer import Observer  # noqa: TC001 - the same
+from workers.telemetry.worker_metrics import Connections  # noqa: TC001 - hidden types help nobody
 
 # Nothing takes so long, except on a machine that is busy with other things.
 PATIENCE_S = 90.0

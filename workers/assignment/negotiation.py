@@ -19,10 +19,10 @@ from math import inf
 from typing import Final
 
 from app.domain.sharing import RateNote
-from workers.assignment.borrowing import Borrowing
+from workers.assignment.borrower import Borrowing
 from workers.assignment.demand import Means, borrowing, reserved
-from workers.assignment.lending import DRIFT_S, LOAN_S, Block, Lending, Lent
-from workers.assignment.moment import Moment
+from workers.assignment.lender import DRIFT_S, LOAN_S, Block, Lending, Lent
+from workers.assignment.sharing_round import Moment
 from workers.delivery.rate import CATCH_UP_S, WINDOW_S
 from workers.delivery.share import Lease, Share
 from workers.delivery.tickets import tickets_of, union

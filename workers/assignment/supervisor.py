@@ -21,10 +21,10 @@ from app.domain.feed import Changes
 from app.domain.message import Partition
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
+from workers.assignment.rate_sharing import Held, RateSharing
 from workers.assignment.registry import Registry
-from workers.assignment.settling import Unsettled
-from workers.assignment.sharing import Held, RateSharing
-from workers.assignment.starting import Starts, Wanted
+from workers.assignment.retractions import Unsettled
+from workers.assignment.start_positions import Starts, Wanted
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 

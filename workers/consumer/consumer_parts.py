@@ -9,7 +9,7 @@ from workers.consumer.outcome.discard_handler import DiscardParts
 from workers.consumer.schedule.suspension import Suspensions
 from workers.consumer.source.message_source import SourceParts
 from workers.delivery.circuits import Circuits
-from workers.delivery.pulse import Pulse
+from workers.delivery.stall_watchdog import Pulse
 from workers.reading.reader import Reader
 
 

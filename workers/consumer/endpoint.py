@@ -4,7 +4,7 @@ from typing import Protocol
 
 from app.domain.delivery import Outcome
 from app.domain.message import Message
-from workers.delivery.flight import InAir, Landing
+from workers.delivery.in_flight import InAir, Landing
 
 
 class Endpoint(Protocol):

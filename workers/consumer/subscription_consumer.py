@@ -32,7 +32,7 @@ from workers.consumer.source.message_source import MessageSource
 from workers.consumer.wakeup_timer import Alarm
 from workers.delivery.deferral import ANOTHER_AFTER, Deferral
 from workers.delivery.oauth.destination import AuthorizedDestination
-from workers.delivery.oauth.pacing import TokenPace
+from workers.delivery.oauth.token_pace import TokenPace
 from workers.delivery.pace import Landed, Pace, Pacing
 from workers.delivery.share import Demand, Share
 

@@ -23,8 +23,8 @@ from workers.consumer.schedule.suspension import Suspensions
 from workers.consumer.source.cancelled_messages import SentMarks, Unsent
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 from workers.delivery.circuits import Circuits
-from workers.delivery.pulse import Pulse
 from workers.delivery.share import Demand, Share
+from workers.delivery.stall_watchdog import Pulse
 from workers.reading.reader import Reader
 
 # So many consumers that rest are kept; most of what they know is stale after a second.

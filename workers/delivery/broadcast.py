@@ -11,8 +11,8 @@ from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.egress import Address
 from app.domain.message import Message, Partition
 from workers.delivery.oauth.destination import AttemptListener, Header
-from workers.transport.dialing import ConnectionOrigin
-from workers.transport.opening import OPENING, Opening
+from workers.transport.dialer import ConnectionOrigin
+from workers.transport.used_connection import OPENING, Opening
 
 # Whoever owns the name says how many there are, and each costs a connection and a request for every
 # message in the air.

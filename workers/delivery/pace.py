@@ -11,11 +11,11 @@ from app.domain.status import Output, RateMode
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.adaptive import AdaptiveRate
 from workers.delivery.health import is_healthy
-from workers.delivery.pulse import Pulse
 from workers.delivery.rate import WINDOW_S, RateLimiter
 from workers.delivery.share import Share
-from workers.delivery.slots import Slots
+from workers.delivery.stall_watchdog import Pulse
 from workers.delivery.tickets import ticket_count
+from workers.delivery.time_slots import Slots
 
 
 class Landed(NamedTuple):

@@ -10,7 +10,7 @@ from app.domain.addressed import Addressed
 from app.domain.headers import OF_CONNECTION
 from app.domain.headers import Header as StaticHeader
 from app.domain.subscription import Subscription
-from workers.delivery import signing
+from workers.delivery import signatures
 
 Header = tuple[bytes, bytes]
 
@@ -78,7 +78,7 @@ class RequestHeaders:
         if subscription.oauth is not None:
             above |= {b"authorization"}
         if subscription.signing_secrets:
-            above |= signing.NAMES
+            above |= signatures.NAMES
         static = [pair for pair in _encoded(subscription.headers) if pair[0].lower() not in above]
         given = {name.lower() for name, _ in static}
         implied = [(b"User-Agent", USER_AGENT)]

@@ -24,25 +24,25 @@ from app.schemata.messages import UnreadableError
 from workers.delivery.batch import MessageBatch
 from workers.delivery.broadcast import BroadcastDestination, UnfinishedAddresses, Way
 from workers.delivery.classification import delivered
-from workers.delivery.flight import Flight, Landing
+from workers.delivery.in_flight import Flight, Landing
 from workers.delivery.judge import Judge
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.destination import PATIENCE_MAX, AuthorizedDestination
 from workers.delivery.oauth.permitted import permitted
 from workers.delivery.oauth.source import Tokens
-from workers.delivery.plain import PlainRequests
+from workers.delivery.plain_requests import PlainRequests
 from workers.delivery.request import Described, Header, RequestHeaders
 from workers.delivery.shapes import shape_of
-from workers.delivery.signing import Signer
+from workers.delivery.signatures import Signer
 from workers.delivery.spans import SpannedDestination
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 from workers.transport.failures import failure_reason
 from workers.transport.limits import TransportLimits
-from workers.transport.opening import OPENING
-from workers.transport.resolving import RefusedAddressError
+from workers.transport.resolver import RefusedAddressError
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
+from workers.transport.used_connection import OPENING
 from workers.transport.wire import request_start, whole_request
 
 Clock = Callable[[], datetime]

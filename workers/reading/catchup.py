@@ -11,9 +11,9 @@ from app.domain.errors import AngeliaError
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog
 from app.schemata.formats import TopicFormats
-from workers.reading.decoding import Decoder
+from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
-from workers.reading.versions import VersionWait
+from workers.reading.schema_versions import VersionWait
 
 # Small: taking one apart holds up whatever else the worker does.
 CHUNK_BYTES: Final = 256 << 10

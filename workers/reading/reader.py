@@ -11,10 +11,10 @@ from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog, Tail
 from app.schemata.formats import TopicFormats
 from workers.reading.catchup import RETRY_PAUSE, CatchUp, Fed
-from workers.reading.decoding import Decoder
+from workers.reading.decoder import Decoder
 from workers.reading.feed import Feed, TailReader
-from workers.reading.registered import RegisteredSchemas, RegistryLookup
-from workers.reading.versions import LOOK_AGAIN, VersionWait
+from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
+from workers.reading.schema_versions import LOOK_AGAIN, VersionWait
 
 # Cursors that are at most so far apart start together at the hindmost; others catch up for
 # themselves.

@@ -1,7 +1,7 @@
 """A worker's metrics and spans, sent to an OTLP endpoint."""
 
 from app.otlp.exporter import Otlp
-from workers.telemetry.observed import Observed
+from workers.telemetry.observer import Observed
 
 
 class Exported:

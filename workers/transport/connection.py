@@ -8,10 +8,10 @@ from typing import Protocol, cast
 import httpx
 
 from workers.transport.answer import AnswerReader, UsualAnswer
+from workers.transport.deadline_timer import Sweep
 from workers.transport.exchange import Exchanged
-from workers.transport.opening import peer_of
-from workers.transport.sweep import Sweep
 from workers.transport.tls import tls_problem
+from workers.transport.used_connection import peer_of
 
 
 class ConnectionOwner(Protocol):

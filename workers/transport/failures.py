@@ -5,7 +5,7 @@ from typing import Final
 
 import httpx
 
-from workers.transport.tunneling import TunnelTimeoutError
+from workers.transport.tunneler import TunnelTimeoutError
 
 # The first that an exception is one of counts.
 _WORDS: Final[tuple[tuple[type[httpx.TransportError], str], ...]] = (

@@ -25,6 +25,7 @@ from h2.exceptions import H2Error, StreamClosedError
 from h2.settings import SettingCodes, Settings
 from hyperframe.exceptions import HyperframeError
 
+from workers.transport.deadline_timer import Sweep
 from workers.transport.exchange import Exchanged
 from workers.transport.http2_frames import FloodError, FrameBudget, Goodbye, Goodbyes
 from workers.transport.http2_stream import NotProcessedError, Stream
@@ -35,9 +36,8 @@ from workers.transport.limits import (
     STREAMS_MAX,
     UNREAD_MAX,
 )
-from workers.transport.opening import peer_of
-from workers.transport.sweep import Sweep
 from workers.transport.tls import tls_problem
+from workers.transport.used_connection import peer_of
 from workers.transport.wire import Header, fields_of
 
 # Stream identifiers are used once; a connection that has come so far makes room for another.

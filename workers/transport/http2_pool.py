@@ -10,14 +10,14 @@ from typing import Final
 import httpx
 
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import ConnectionOrigin, Dialer
+from workers.transport.deadline_timer import Sweep
+from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_stream import NotProcessedError
 from workers.transport.limits import TransportLimits
-from workers.transport.opening import goes_by
 from workers.transport.pool import OriginPool
-from workers.transport.sweep import Sweep
+from workers.transport.used_connection import goes_by
 
 _CLOSED: Final = "the transport is closed"
 # How often a request is sent that the other side says it has not looked at.

@@ -10,11 +10,11 @@ import httpx
 
 from workers.transport.answer import RawAnswer, UsualAnswer
 from workers.transport.connection import Connection
-from workers.transport.dialing import ConnectionOrigin, Dialer
+from workers.transport.deadline_timer import Sweep
+from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.limits import TransportLimits
-from workers.transport.opening import goes_by
-from workers.transport.sweep import Sweep
+from workers.transport.used_connection import goes_by
 
 _CLOSED: Final = "the transport is closed"
 

@@ -11,15 +11,15 @@ import httpx
 from app.domain.egress import Address, EgressPolicy
 from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import ConnectionOrigin, Dialer, Watch
+from workers.transport.deadline_timer import Sweep
+from workers.transport.dialer import ConnectionOrigin, Dialer, Watch
 from workers.transport.exchange import Exchanged
 from workers.transport.http2_pool import Choices, Http2Pool
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
-from workers.transport.resolving import Resolver
+from workers.transport.resolver import Resolver
 from workers.transport.response import LateResponse
-from workers.transport.sweep import Sweep
-from workers.transport.tunneling import Tunneler
+from workers.transport.tunneler import Tunneler
 from workers.transport.wire import one_request
 
 # Closing at once takes the loop a turn or two.

@@ -10,11 +10,11 @@ from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import Hostile
 from tests.fakes.http2_server import answering, scripted
 from tests.fakes.subscriber import Reply, Subscriber
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 from workers.transport.limits import TransportLimits
-from workers.transport.opening import OPENING, Opening
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
+from workers.transport.used_connection import OPENING, Opening
 from workers.transport.wire import request_start, whole_request
 
 Send = Callable[[], Awaitable[object]]

@@ -19,7 +19,7 @@ from tests.fakes.handshakes import outspoken
 from tests.fakes.hostile import Hostile, Visit, keeps_alive
 from tests.fakes.http2_server import answering, scripted
 from workers.delivery.sender import Sender
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
 from workers.transport.wire import request_start, whole_request

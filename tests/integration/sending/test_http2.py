@@ -27,7 +27,7 @@ from tests.fakes.http2_server import (
 from tests.fakes.proxy import Proxy
 from tests.integration.conftest import Wire
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 from workers.transport.limits import BODY_MAX, STREAMS_MAX, TransportLimits
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport

@@ -22,7 +22,7 @@ from tests.fakes.http2_server import hypercorn
 from tests.fakes.oauth import POLICY, Login
 from tests.fakes.subscriber import Reply, Subscriber
 from tests.integration.conftest import Wire
-from workers.delivery.pinging import Pinger
+from workers.delivery.pinger import Pinger
 from workers.delivery.sender import Sender
 
 Scope = dict[str, Any]

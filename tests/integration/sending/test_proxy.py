@@ -22,7 +22,7 @@ from tests.fakes.proxy import ESTABLISHED, Proxy
 from tests.fakes.subscriber import Subscriber
 from tests.integration.conftest import Wire
 from workers.delivery.sender import Sender
-from workers.transport.tunneling import Tunneler
+from workers.transport.tunneler import Tunneler
 
 PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=10))
 SHORT = DeliveryPolicy(request_timeout=timedelta(milliseconds=150))

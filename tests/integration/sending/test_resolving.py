@@ -14,12 +14,12 @@ from app.domain.egress_proxy import EgressProxy
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from workers.transport.connection import Connection
-from workers.transport.dialing import ConnectionOrigin, Dialer
-from workers.transport.resolving import Found, RefusedAddressError, Resolver
+from workers.transport.deadline_timer import Sweep
+from workers.transport.dialer import ConnectionOrigin, Dialer
+from workers.transport.resolver import Found, RefusedAddressError, Resolver
 from workers.transport.routes import has_route
-from workers.transport.sweep import Sweep
 from workers.transport.transport import DeliveryTransport
-from workers.transport.tunneling import Tunneler
+from workers.transport.tunneler import Tunneler
 
 HOST = "shop.test"
 PUBLIC = "1.1.1.1"

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import OK, Hostile, says
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 from workers.transport.tls import PLAIN, Credentials
 from workers.transport.transport import DeliveryTransport
 from workers.transport.wire import request_start, whole_request

@@ -4,7 +4,7 @@ from contextvars import Context
 from functools import partial
 from math import inf
 
-from workers.transport.sweep import GRAIN_S, Sweep
+from workers.transport.deadline_timer import GRAIN_S, Sweep
 
 
 class Watched:

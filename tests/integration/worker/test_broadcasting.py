@@ -16,7 +16,7 @@ from tests.fakes.subscriber import Received, Reply, Subscriber
 from tests.fakes.worker import World, delivered
 from workers.consumer.endpoint import Endpoint
 from workers.delivery.sender import Sender
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 from workers.transport.transport import DeliveryTransport
 
 HOST = "replicas.test"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message
 from app.domain.subscription import Subscription
-from tests.fakes.flights import Flight
-from tests.integration.worker.lives import Lives, Witness
-from workers.delivery.flight import Landing
+from tests.fakes.in_flight import Flight
+from tests.integration.worker.producer_epochs import Lives, Witness
+from workers.delivery.in_flight import Landing
 
 
 class Moody:

@@ -17,10 +17,10 @@ from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.filters import Filter, FilterType
 from app.domain.message import Message, NewRecord, Partition
 from app.domain.subscription import Subscription
-from tests.fakes.flights import Flight
-from tests.integration.worker.lives import Lives, Witness
+from tests.fakes.in_flight import Flight
+from tests.integration.worker.producer_epochs import Lives, Witness
 from workers.delivery.batch import MessageBatch
-from workers.delivery.flight import Landing
+from workers.delivery.in_flight import Landing
 
 WANTED = (Filter(type=FilterType.JSONPATH, path="$", matcher="[0-9]*[024579]"),)
 MILLISECOND = timedelta(milliseconds=1)

@@ -23,7 +23,7 @@ from tests.integration.worker.test_planted_defects import (
 )
 from workers.consumer.source.collected_batch import CollectedBatch
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers
-from workers.delivery.flight import Landing
+from workers.delivery.in_flight import Landing
 from workers.delivery.share import Share
 
 # In so many turns of the loop a message is sent that may be sent at once.

@@ -18,9 +18,9 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.services.looking import KnownState, Looker
 from app.services.topics import log_topic
-from tests.fakes.flights import Flight
+from tests.fakes.in_flight import Flight
 from tests.fakes.worker import World, delivered
-from workers.delivery.flight import Landing
+from workers.delivery.in_flight import Landing
 
 START = 1_700_000_000.0
 PARTITIONS = 2

@@ -38,9 +38,9 @@ from workers.consumer.endpoint import Endpoint
 from workers.consumer.subscription_consumers import SubscriptionConsumers
 from workers.delivery.batch import MessageBatch
 from workers.delivery.circuits import CircuitMember, Circuits, LiveCircuit
-from workers.delivery.flight import Landing
+from workers.delivery.in_flight import Landing
 from workers.delivery.share import Share
-from workers.reading.decoding import decoded
+from workers.reading.decoder import decoded
 from workers.reading.reader import Reader
 
 COUNT: Final = 20

@@ -13,7 +13,7 @@ from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed
 from workers.assignment.registry import Registry
-from workers.assignment.starting import GROUPS_PER_CALL, Starts
+from workers.assignment.start_positions import GROUPS_PER_CALL, Starts
 from workers.consumer.subscription_consumers import CursorKey
 from workers.delivery.share import Share
 

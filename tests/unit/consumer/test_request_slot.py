@@ -15,7 +15,7 @@ from workers.consumer.endpoint import Endpoint  # noqa: TC001 - hidden types hel
 from workers.consumer.outcome.discard_handler import Discard
 from workers.consumer.request_slot import RequestSlot
 from workers.consumer.schedule.delivery_job import DeliveryJob
-from workers.delivery.flight import Landing
+from workers.delivery.in_flight import Landing
 
 SUBSCRIPTION = Subscription(
     id="s-1", topic="g.t", name="s", endpoint="http://127.0.0.1/", policy=DeliveryPolicy()

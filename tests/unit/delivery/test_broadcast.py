@@ -23,8 +23,8 @@ from workers.delivery.broadcast import (
 from workers.delivery.circuit import Circuit
 from workers.delivery.oauth.destination import Header
 from workers.delivery.pace import Landed, Pace
-from workers.transport.dialing import ConnectionOrigin
-from workers.transport.opening import OPENING, Opening, goes_by
+from workers.transport.dialer import ConnectionOrigin
+from workers.transport.used_connection import OPENING, Opening, goes_by
 
 A, B, C = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
 TOOK = Delivered(status=200)

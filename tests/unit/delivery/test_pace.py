@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.pace import Pace
 from workers.delivery.share import Lease, Share
-from workers.delivery.slots import SKEW_MAX_S
 from workers.delivery.tickets import tickets_of, union
+from workers.delivery.time_slots import SKEW_MAX_S
 
 EPSILON = 1e-9
 START = 1_800_000_000.0

@@ -9,7 +9,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from app.domain.signing import SigningKind, SigningSecret
 from app.domain.subscription import Subscription
 from app.signing import new_signing_key
-from workers.delivery.signing import Signer, webhook_id_of
+from workers.delivery.signatures import Signer, webhook_id_of
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = [new_signing_key(SigningKind.V1) for _ in range(3)]

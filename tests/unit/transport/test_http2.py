@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from tests.fakes.http2_server import IDLE_FRAMES, frame
 from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
+from workers.transport.deadline_timer import Sweep
 from workers.transport.exchange import Exchange
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_frames import FloodError, FrameBudget, Goodbye, Goodbyes
 from workers.transport.http2_stream import Stream
 from workers.transport.limits import SMALL_FRAMES_MAX, SMALL_FRAMES_PER_S, UNREAD_MAX
-from workers.transport.sweep import Sweep
 from workers.transport.wire import request_start, whole_request
 
 REQUEST = whole_request(request_start(b"POST", b"/", [(b"Host", b"h")]), [], b"{}")

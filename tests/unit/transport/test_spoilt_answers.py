@@ -14,10 +14,10 @@ from tests.fakes import spoiling
 from tests.fakes.answer_reading import GOOD_ANSWERS, difference
 from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import ConnectionOrigin, Dialer
+from workers.transport.deadline_timer import Sweep
+from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
-from workers.transport.sweep import Sweep
 
 REQUEST: Final = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
 OK: Final = b"HTTP/1.1 200 OK\r\nX-Own: 1\r\nContent-Length: 2\r\n\r\nok"

@@ -16,7 +16,7 @@ from app.domain.trace import (
 from app.tracing.buffer import TraceBuffer
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.delivery.batch import MessageBatch
-from workers.transport.opening import OPENING, Opening
+from workers.transport.used_connection import OPENING, Opening
 
 _INFLIGHT: Final = TraceStatus.INFLIGHT.value
 _SUCCESS: Final = TraceStatus.SUCCESS.value

@@ -13,7 +13,7 @@ from workers.consumer.source.order import Opened
 from workers.delivery.batch import MessageBatch
 from workers.delivery.circuit import Circuit
 from workers.delivery.circuits import Circuits, LiveCircuit
-from workers.delivery.guarded import GuardedPace
+from workers.delivery.guarded_pace import GuardedPace
 from workers.delivery.pace import Pace, Pacing
 
 

@@ -7,8 +7,8 @@ from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nob
 from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.source.collected_batch import CollectedBatch
-from workers.delivery.flight import InAir  # noqa: TC001 - hidden types help nobody
-from workers.transport.opening import Opening  # noqa: TC001 - hidden types help nobody
+from workers.delivery.in_flight import InAir  # noqa: TC001 - hidden types help nobody
+from workers.transport.used_connection import Opening  # noqa: TC001 - hidden types help nobody
 
 
 class Failing:

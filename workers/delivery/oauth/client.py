@@ -13,7 +13,7 @@ from app.domain.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuth
 from workers.delivery.oauth.token import Issued, TokenRequestError, error_in, issued_in
 from workers.delivery.retry_after import retry_after
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 from workers.transport.failures import failure_reason
 from workers.transport.wire import request_start, whole_request
 

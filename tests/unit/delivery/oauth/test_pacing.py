@@ -11,8 +11,8 @@ from app.domain.delivery import Delivered
 from app.domain.subscription import DeliveryPolicy
 from tests.fakes.oauth import POLICY, Answers, a_provider, issued
 from workers.delivery.oauth.bearer import Bearer
-from workers.delivery.oauth.pacing import TokenPace
 from workers.delivery.oauth.source import Tokens
+from workers.delivery.oauth.token_pace import TokenPace
 from workers.delivery.pace import Landed, Pace
 from workers.delivery.share import Share
 

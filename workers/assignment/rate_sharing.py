@@ -20,10 +20,10 @@ from app.domain.sharing import RateNote
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from workers.assignment.demand import needed
-from workers.assignment.moment import Moment
 from workers.assignment.negotiation import Negotiation
-from workers.delivery.pulse import Pulse
+from workers.assignment.sharing_round import Moment
 from workers.delivery.share import Demand, Share
+from workers.delivery.stall_watchdog import Pulse
 
 INTERVAL: Final = timedelta(seconds=1)
 # How often we look whether we live, and whether others have been heard.

@@ -19,8 +19,8 @@ from app.domain.retransmission import (
 from app.domain.retransmission_sending import RetransmissionPace, Sending
 from app.domain.subscription import State, Subscription
 from app.log.interface import MessageLog
-from workers.resending.source import Pick, Source
-from workers.resending.store import SendingStore
+from workers.retransmission.source import Pick, Source
+from workers.retransmission.store import SendingStore
 
 LEASE: Final = timedelta(seconds=15)
 TICK: Final = timedelta(milliseconds=100)

@@ -10,8 +10,8 @@ from app.domain.errors import NotFoundError, UnavailableError
 from app.domain.retransmission import RetransmissionState
 from app.domain.retransmission_sending import Sending
 from app.log.interface import MessageLog
-from workers.resending.feed import LEASE, FeedLostError, ResendingFeed
-from workers.resending.store import SendingStore
+from workers.retransmission.feed import LEASE, FeedLostError, ResendingFeed
+from workers.retransmission.store import SendingStore
 
 TAKE_EVERY: Final = timedelta(seconds=1)
 FEEDS_MAX: Final = 20

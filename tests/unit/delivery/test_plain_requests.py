@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from app.domain.message import Message, Partition, Record
 from app.domain.subscription import Subscription
-from workers.delivery.plain import PlainRequests
+from workers.delivery.plain_requests import PlainRequests
 from workers.delivery.request import RequestHeaders
 from workers.transport.wire import request_start, whole_request
 

@@ -14,7 +14,7 @@ from app.log.interface import Chunk
 from app.schemata.formats import TopicFormats
 from app.schemata.messages import AVRO, AvroTopic, Reading
 from workers.reading.feed import Batch
-from workers.reading.versions import VersionWait
+from workers.reading.schema_versions import VersionWait
 
 _log = structlog.get_logger()
 

@@ -12,8 +12,8 @@ import structlog
 
 from app.domain.egress import Address, EgressPolicy
 from app.domain.egress_proxy import EgressProxy
-from workers.transport.connecting import connected_to
-from workers.transport.resolving import Resolver
+from workers.transport.resolver import Resolver
+from workers.transport.sockets import connected_to
 
 # Bytes of a proxy's answer, interim ones included; what it says of itself is not read.
 _HEAD_MAX: Final = 16 * 1024

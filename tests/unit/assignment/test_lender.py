@@ -1,8 +1,8 @@
 """Tickets that are lent while their partition moves: nobody uses one within a second of another."""
 
 from app.domain.sharing import RateNote
-from workers.assignment.moment import Moment
 from workers.assignment.negotiation import OVER_S, Negotiation
+from workers.assignment.sharing_round import Moment
 from workers.delivery.rate import WINDOW_S
 from workers.delivery.tickets import lowest, tickets_of
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from app.domain.delivery import Outcome
-from workers.delivery.flight import Landing
+from workers.delivery.in_flight import Landing
 
 _in_air: set[asyncio.Task[None]] = set()
 

@@ -9,7 +9,7 @@ from app.domain.message import HEADER_SCHEMA_VERSION, Record
 from app.log.interface import Chunk
 from app.schemata.formats import TopicFormats
 from app.schemata.messages import PREFIX_LENGTH, AvroTopic
-from workers.reading.registered import RegisteredSchemas
+from workers.reading.registered_schemas import RegisteredSchemas
 
 # Where the registry does not answer: an API process looks at it every 30 seconds, and word of a
 # change takes 5 at worst while the database is up.

@@ -15,7 +15,7 @@ from app.domain.seek import sought
 from app.domain.status import CursorStatus
 from app.domain.subscription import Subscription
 from app.log.interface import Committed, MessageLog
-from workers.assignment.settling import Unsettled, settle
+from workers.assignment.retractions import Unsettled, settle
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
 # A call has a deadline: what it did not find in time is asked again, and not all of thousands.

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from app.domain.sharing import RateNote
-from workers.assignment.lending import LOAN_S
-from workers.assignment.moment import Moment
+from workers.assignment.lender import LOAN_S
+from workers.assignment.sharing_round import Moment
 from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Lease
 from workers.delivery.tickets import union

@@ -2,8 +2,8 @@ import pytest
 
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.pace import Pace
-from workers.delivery.pulse import HANG_S, QUIET_S, Pulse
 from workers.delivery.share import Share
+from workers.delivery.stall_watchdog import HANG_S, QUIET_S, Pulse
 
 
 def test_who_was_not_alive_for_long_hears_first_what_it_has_lost() -> None:

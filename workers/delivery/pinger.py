@@ -24,7 +24,7 @@ from app.domain.subscription import EndpointMode, Subscription
 from workers.delivery.batch import MessageBatch, framing_of
 from workers.delivery.sender import NetworkAccess, Sender
 from workers.transport.answer import RawAnswer
-from workers.transport.dialing import ConnectionOrigin
+from workers.transport.dialer import ConnectionOrigin
 from workers.transport.transport import DeliveryTransport
 
 # What tells a test message from others.

@@ -10,7 +10,7 @@ from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.status import RateMode
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.circuits import Circuits, LiveCircuit
-from workers.delivery.guarded import GuardedPace
+from workers.delivery.guarded_pace import GuardedPace
 from workers.delivery.pace import Landed, Pace
 from workers.delivery.share import Share
 

@@ -11,7 +11,7 @@ from app.domain.redrive import redrive_record
 from app.domain.retransmission import HEADER_SOURCE, MessageRun, sent_again
 from app.domain.retransmission_sending import Sending
 from app.log.interface import Chunk, MessageLog
-from workers.resending.store import SendingStore
+from workers.retransmission.store import SendingStore
 
 RUNS_MAX: Final = 500
 CHUNK_BYTES_MAX: Final = 1024 * 1024

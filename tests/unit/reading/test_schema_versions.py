@@ -18,11 +18,11 @@ from app.schemata.versions import Registered
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader
 from tests.fakes.supervised import until
 from workers.reading.catchup import CatchUp
-from workers.reading.decoding import Decoder
+from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
 from workers.reading.reader import Reader
-from workers.reading.registered import SETTLING_S, TAKEN_OVER_MAX, RegisteredSchemas
-from workers.reading.versions import FORGET_AFTER, VERSIONS_MAX, WAIT_MAX, VersionWait
+from workers.reading.registered_schemas import SETTLING_S, TAKEN_OVER_MAX, RegisteredSchemas
+from workers.reading.schema_versions import FORGET_AFTER, VERSIONS_MAX, WAIT_MAX, VersionWait
 
 SOON = timedelta(milliseconds=1)
 

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 import httpx
 
 from app.domain.egress import DEFAULT_PORTS, Address
-from workers.transport.connecting import connected_to
-from workers.transport.opening import OPENING
-from workers.transport.resolving import Resolver
+from workers.transport.resolver import Resolver
 from workers.transport.routes import HasRoute, has_route, of_reachable_kinds
+from workers.transport.sockets import connected_to
 from workers.transport.tls import PLAIN, Credentials, TlsContexts, tls_problem
-from workers.transport.tunneling import Tunneler
+from workers.transport.tunneler import Tunneler
+from workers.transport.used_connection import OPENING
 
 _PORT_MAX: Final = 65_535
 # How long a polite end of TLS may take before the socket is closed without it.

@@ -10,9 +10,9 @@ from app.domain.sharing import Loan, RateNote
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.domain.topic import Topic
 from workers.assignment.negotiation import OVER_S
-from workers.assignment.sharing import SILENCE_S, Held, RateSharing
-from workers.delivery.pulse import HANG_S, QUIET_S, Pulse
+from workers.assignment.rate_sharing import SILENCE_S, Held, RateSharing
 from workers.delivery.share import Demand, Share
+from workers.delivery.stall_watchdog import HANG_S, QUIET_S, Pulse
 from workers.delivery.tickets import tickets_of
 
 TOPIC = Topic(name="shop.orders", partitions=4)

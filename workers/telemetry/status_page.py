@@ -13,7 +13,7 @@ import uvicorn
 
 from app.accepted import prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
-from workers.telemetry.observed import Observed
+from workers.telemetry.observer import Observed
 
 # Collectors and probes are few: who comes when so many are there is told to come later.
 CONNECTIONS_MAX: Final = 32
