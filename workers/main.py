@@ -128,7 +128,7 @@ class Seams:
 
 
 async def run(settings: Settings, *, database_url: str, number: int = 1) -> None:
-    """Deliver until SIGTERM or SIGINT, then let what is in the air land, commit, and leave.
+    """Deliver until SIGTERM or SIGINT, then let what is in flight end, commit, and leave.
 
     It is the worker of that `number` on this machine.
     """

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("broker_aside")
 
 ROUNDS: Final = 3
 DELIVERIES: Final = 30_000
-# Not more in the air at once than the receiver has connections for.
+# Not more in flight at once than the receiver has connections for.
 IN_FLIGHT: Final = 640
 SUBSCRIPTIONS: Final = (1, 10, 100)
 COST: Final = "CPU us/delivery"

@@ -15,7 +15,7 @@ from workers.consumer.commit.cursor import Cursor
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.delivery.deferral import Deferral
-from workers.delivery.pace import Landed, Pace
+from workers.delivery.pace import EndedRequest, Pace
 from workers.delivery.share import Share
 
 # For how many seconds a request that comes at that time is to wait; None: it is taken.
@@ -144,14 +144,14 @@ def send(
     pace, deferral, consumer = Pace(policy, 0.0), Deferral(), _Consumer(policy, messages)
     pace.share(Share.owned(rate, {0}, 1), 0.0)
     dice, now = random.Random(1), 0.0
-    in_air: list[tuple[float, int, DeliveryJob, float | None]] = []
+    in_flight: list[tuple[float, int, DeliveryJob, float | None]] = []
     while now < seconds:
         wait = max(deferral.wait(now) if deferral.active else 0.0, pace.wait(now))
         job = consumer.next(now, deferral) if wait <= 0 else None
         if job is None:
             # Timers are late by up to a millisecond.
             at = now + max(wait, 1e-3) + dice.uniform(0, 1e-3)
-            now = min(at, in_air[0][0]) if in_air else at
+            now = min(at, in_flight[0][0]) if in_flight else at
         else:
             job.sent_at, job.epoch = now, pace.sent(now)
             deferral.sent(now)
@@ -159,9 +159,9 @@ def send(
             asked = later(arrives)
             consumer.sent.requests.append((now, asked is None))
             entry = (now + latency_s, len(consumer.sent.requests), job, asked)
-            heapq.heappush(in_air, entry)
-        while in_air and in_air[0][0] <= now:
-            _, _, job, asked = heapq.heappop(in_air)
+            heapq.heappush(in_flight, entry)
+        while in_flight and in_flight[0][0] <= now:
+            _, _, job, asked = heapq.heappop(in_flight)
             _land(consumer, job, asked, now=now, pace=pace, deferral=deferral)
     return consumer.sent
 
@@ -178,7 +178,7 @@ def _land(
     outcome: Outcome = Delivered(status=200)
     if asked is not None:
         outcome = Retry(reason="busy", status=503, retry_after=timedelta(seconds=asked))
-    pace.landed(Landed(job.epoch, outcome, 0.0, job.attempts > 0, full=False), now)
+    pace.learn(EndedRequest(job.epoch, outcome, 0.0, job.attempts > 0, full=False), now)
     job.attempts += 1
     if asked is None:
         deferral.taken(sent_at=job.sent_at, now=now, limit=pace.part(now))

@@ -6,7 +6,7 @@ published one (every 30 s) and the consumer has asked for it (every 15 s).
 """
 
 from app.domain.delivery import Retry
-from workers.delivery.pace import Landed
+from workers.delivery.pace import EndedRequest
 from workers.delivery.rate import RateLimiter
 
 PERIOD_S = 30.0
@@ -37,9 +37,9 @@ class HermesRate:
         self._limiter.sent(now)
         return 0
 
-    def landed(self, landed: Landed, now: float) -> bool:
+    def learn(self, ended: EndedRequest, now: float) -> bool:
         self._visit(now)
-        if isinstance(landed.outcome, Retry):
+        if isinstance(ended.outcome, Retry):
             self._failed += 1
         else:
             self._ok += 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from app.domain.delivery import Delivered, Outcome, Retry
-from workers.delivery.pace import Landed
+from workers.delivery.pace import EndedRequest
 
 BACKOFF_S = 0.1
 
@@ -49,7 +49,7 @@ class Sender(Protocol):
 
     def sent(self, now: float) -> int: ...
 
-    def landed(self, landed: Landed, now: float) -> bool: ...
+    def learn(self, ended: EndedRequest, now: float) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -133,12 +133,12 @@ def simulate(
     """What the sender sends to the subscriber in that time, if it always has another message."""
     model, curve, now = _Model(subscriber), Curve(), 0.0
     dice = random.Random(1)
-    in_air: list[tuple[float, int, Landed]] = []
+    in_flight: list[tuple[float, int, EndedRequest]] = []
     parked: list[float] = []
     while now < seconds:
-        wait = sender.wait(now) if len(in_air) < in_flight_max else 1e9
+        wait = sender.wait(now) if len(in_flight) < in_flight_max else 1e9
         if wait > 0:
-            now = min(now + max(wait, 1e-6), in_air[0][0] if in_air else seconds)
+            now = min(now + max(wait, 1e-6), in_flight[0][0] if in_flight else seconds)
         else:
             retried = bool(parked) and parked[0] <= now and not sender.cautious
             if retried:
@@ -148,12 +148,12 @@ def simulate(
             curve.sent.append(now)
             curve.taken.append(taken)
             outcome: Outcome = Delivered(status=200) if taken else Retry(reason="no", status=500)
-            full = len(in_air) + 1 >= in_flight_max
-            landed = Landed(epoch, outcome, latency, retried, full)
-            heapq.heappush(in_air, (now + latency, len(curve.sent), landed))
-        while in_air and in_air[0][0] <= now:
-            _, _, landed = heapq.heappop(in_air)
-            if isinstance(landed.outcome, Retry):
+            full = len(in_flight) + 1 >= in_flight_max
+            ended = EndedRequest(epoch, outcome, latency, retried, full)
+            heapq.heappush(in_flight, (now + latency, len(curve.sent), ended))
+        while in_flight and in_flight[0][0] <= now:
+            _, _, ended = heapq.heappop(in_flight)
+            if isinstance(ended.outcome, Retry):
                 heapq.heappush(parked, now + BACKOFF_S * dice.uniform(0.9, 1.1))
-            sender.landed(landed, now)
+            sender.learn(ended, now)
     return curve

@@ -1,6 +1,6 @@
 """Every message is accounted for: traces, counters, undelivered list and receiver agree.
 
-Also when processes die. What a worker had in the air, or had just ended, may have no entry of its
+Also when processes die. What a worker had in flight, or had just ended, may have no entry of its
 own then; such a message is sent again, and has its end in its trace like all others.
 """
 

@@ -135,6 +135,6 @@ async def test_a_killed_worker_leaves_how_often_messages_were_tried(
         await service.worker()
         [discarded] = await service.undelivered(path, 1)
     counts = [received.retry_count for received in receiver.received]
-    # The third was in the air, or not committed: then it is sent again.
+    # The third was in flight, or not committed: then it is sent again.
     assert counts in ([0, 1, 2, 3], [0, 1, 2, 2, 3])
     assert discarded["attempts"] == 4

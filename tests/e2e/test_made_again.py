@@ -24,7 +24,7 @@ async def test_only_what_is_published_afterwards_comes_and_only_to_the_new_one(
         path = await service.subscribe(TOPIC, "s", old.url, messageBackoff=200)
         await published(service, "old")
         await old.wait_until(lambda: len(old.received) >= MESSAGES)
-        # Its messages are in the air, and wait for their retries, at both workers.
+        # Its messages are in flight, and wait for their retries, at both workers.
         await deleted(service, path)
         path = await service.subscribe(TOPIC, "s", new.url)
         second = await published(service, "new")

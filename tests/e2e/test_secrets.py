@@ -79,7 +79,7 @@ async def test_a_signing_secret_is_changed_under_traffic_and_no_delivery_is_unve
         received = subscriber.received
         assert {each.message_id for each in received} == set(published)
         assert all(verifies(old, each) for each in received[:before])
-        # Requests that were in the air meanwhile may have arrived a moment later.
+        # Requests that were in flight meanwhile may have arrived a moment later.
         in_the_air = 20
         assert all(verifies(new, each) for each in received[changed + in_the_air :])
         assert all(verifies(old, each) or verifies(new, each) for each in received)

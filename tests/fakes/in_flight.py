@@ -4,33 +4,35 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from app.domain.delivery import Outcome
-from workers.delivery.in_flight import Landing
+from workers.delivery.in_flight import ResponseListener
 
-_in_air: set[asyncio.Task[None]] = set()
+_in_flight: set[asyncio.Task[None]] = set()
 
 
-class Flight:
-    """An attempt in the air; it lands when what `attempt` returns is through."""
+class InFlightRequest:
+    """An attempt in flight; it ends when what `attempt` returns is through."""
 
-    def __init__(self, attempt: Callable[[], Awaitable[Outcome]], landing: Landing) -> None:
-        self._landing = landing
+    def __init__(
+        self, attempt: Callable[[], Awaitable[Outcome]], listener: ResponseListener
+    ) -> None:
+        self._listener = listener
         self._task = asyncio.get_running_loop().create_task(self._fly(attempt))
-        _in_air.add(self._task)
-        self._task.add_done_callback(_in_air.discard)
+        _in_flight.add(self._task)
+        self._task.add_done_callback(_in_flight.discard)
 
     @property
     def peer(self) -> str:
-        """As `InAir.peer`."""
+        """As `StartedRequest.peer`."""
         return ""
 
-    def forsake(self) -> None:
-        """As `InAir.forsake`."""
+    def cancel(self) -> None:
+        """As `StartedRequest.cancel`."""
         self._task.cancel()
 
     async def _fly(self, attempt: Callable[[], Awaitable[Outcome]]) -> None:
         try:
             outcome = await attempt()
         except Exception as exc:  # noqa: BLE001 - the consumer is to hear of it
-            self._landing.broke(exc)
+            self._listener.on_defect(exc)
         else:
-            self._landing.landed(outcome)
+            self._listener.on_response(outcome)

@@ -25,7 +25,7 @@ from app.log.interface import Committed, LogTopic, MessageLog
 from app.otlp.spans import SpanBuffer  # noqa: TC001 - hidden types help nobody
 from app.tracing.packing import Pack
 from tests.fakes.circuits import CircuitTalk, ToldCircuit
-from tests.fakes.in_flight import Flight
+from tests.fakes.in_flight import InFlightRequest
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.sending import Sendings
 from tests.fakes.signal import Signal
@@ -33,7 +33,7 @@ from workers.assignment.circuits import CircuitStore
 from workers.assignment.pings import PingDesk
 from workers.consumer.commit.committer import HOLD_MAX
 from workers.consumer.subscription_consumers import Endpoints
-from workers.delivery.in_flight import Landing
+from workers.delivery.in_flight import ResponseListener
 from workers.main import Seams, Worker
 from workers.reading.registered_schemas import RegistryLookup  # noqa: TC001 - hidden types help nobody
 from workers.recorder.traces import StoredStats
@@ -59,13 +59,13 @@ Reply = Callable[[Attempt], Outcome]
 
 
 class ScriptedEndpoints:
-    """Endpoints that answer as told, when `open`; until then requests stay in the air."""
+    """Endpoints that answer as told, when `open`; until then requests stay in flight."""
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
         self.replies: dict[str, Reply] = {}
-        self.in_air = 0
-        self.in_air_max = 0
+        self.in_flight = 0
+        self.in_flight_peak = 0
         self.gate = asyncio.Event()
         self.gate.set()
         self.changed = Signal()
@@ -85,9 +85,11 @@ class ScriptedEndpoint:
         self._url = url
         self._all = endpoints
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight:
+    def begin(
+        self, message: Message, retry_count: int, listener: ResponseListener
+    ) -> InFlightRequest:
         at = asyncio.get_running_loop().time()
-        return Flight(partial(self._attempt, message, retry_count, at=at), landing)
+        return InFlightRequest(partial(self._attempt, message, retry_count, at=at), listener)
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         at = asyncio.get_running_loop().time()
@@ -97,8 +99,8 @@ class ScriptedEndpoint:
         everything = self._all
         attempt = Attempt(self._url, message.body or b"", retry_count, at, message.id)
         everything.attempts.append(attempt)
-        everything.in_air += 1
-        everything.in_air_max = max(everything.in_air_max, everything.in_air)
+        everything.in_flight += 1
+        everything.in_flight_peak = max(everything.in_flight_peak, everything.in_flight)
         everything.changed.send()
         try:
             await everything.gate.wait()
@@ -106,7 +108,7 @@ class ScriptedEndpoint:
             reply = everything.replies.get(self._url)
             return reply(attempt) if reply else Delivered(status=200)
         finally:
-            everything.in_air -= 1
+            everything.in_flight -= 1
             everything.changed.send()
 
 

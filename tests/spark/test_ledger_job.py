@@ -39,7 +39,7 @@ async def test_the_sums_agree_to_the_message_over_entries_that_follow(books: Boo
     again = Addressed("a" * 32, "b" * 32)
     await books.publish(2, again=again)
     positions = await books.publish(4)
-    # Two are refused, one is not wanted; 4, 9 and 12 on are in the air, and two go to another one.
+    # Two are refused, one is not wanted; 4, 9 and 12 on are in flight, and two go to another one.
     async with bench.database.transaction() as session:
         discards = await bench.discard(first, positions[0], reason="status code:400", status=400)
         discards = [replace(each, offset=at) for each, at in zip(discards, (0, 12), strict=True)]

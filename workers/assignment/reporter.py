@@ -139,7 +139,7 @@ class Reporter:
             subscription_id=consumer.subscription.id,
             worker_id=self._worker_id,
             window=consumer.counts.window(now),
-            in_flight=consumer.in_air,
+            in_flight=consumer.in_flight,
             parked=consumer.waiting_retries,
             counts=consumer.counts.totals(),
             output=consumer.output(),
@@ -149,7 +149,7 @@ class Reporter:
 def _is_busy(consumer: SubscriptionConsumer, now: float) -> bool:
     return (
         consumer.counts.roll(now)
-        or consumer.in_air > 0
+        or consumer.in_flight > 0
         or consumer.waiting_retries > 0
         or consumer.is_held
     )

@@ -2,7 +2,7 @@
 
 Subscriptions come as changes, partitions as ownership events. Every decision is made in
 `_reconcile`, synchronously,
-from what is known at that moment; what takes time (finding a start, letting requests land) runs in
+from what is known at that moment; what takes time (finding a start, letting requests end) runs in
 tasks of its own and
 ends in another `_reconcile`.
 """
@@ -28,14 +28,14 @@ from workers.assignment.start_positions import Starts, Wanted
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
-# How long what is in the air may take when its partition is revoked, and its commit. All of it with
+# How long what is in flight may take when its partition is revoked, and its commit. All of it with
 # what is still to be said to other workers: below the time the log waits for a revocation.
-LANDING_MAX: Final = timedelta(seconds=3)
-COMMITTING_MAX: Final = timedelta(seconds=1.5)
-HANDING_OVER_MAX: Final = timedelta(seconds=4.8)
+REQUEST_TIMEOUT: Final = timedelta(seconds=3)
+COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
+HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
 # The same when the worker stops: nobody waits for its partitions as yet.
-LAST_LANDING_MAX: Final = timedelta(seconds=15)
-LAST_COMMITTING_MAX: Final = timedelta(seconds=10)
+LAST_REQUEST_TIMEOUT: Final = timedelta(seconds=15)
+LAST_COMMIT_TIMEOUT: Final = timedelta(seconds=10)
 
 _log = structlog.get_logger()
 
@@ -100,14 +100,14 @@ class Supervisor:
         self._reconcile()
 
     async def stop(self) -> list[tuple[CursorKey, Cursor]]:
-        """Let requests in the air land and commit all positions; returns what was closed."""
+        """Let requests in flight end and commit all positions; returns what was closed."""
         self._stopping = True
         self._recorder.own(())
         # What it owns may go to others from now on: it lends nothing of it any more.
         self._rates.hold(())
-        self._finish_soon(list(self._consumers.keys()), LAST_LANDING_MAX, LAST_COMMITTING_MAX)
+        self._finish_soon(list(self._consumers.keys()), LAST_REQUEST_TIMEOUT, LAST_COMMIT_TIMEOUT)
         closed = list(self._closing.items())
-        await self._until_closed(self._closing.keys(), LAST_LANDING_MAX + LAST_COMMITTING_MAX)
+        await self._until_closed(self._closing.keys(), LAST_REQUEST_TIMEOUT + LAST_COMMIT_TIMEOUT)
         return closed
 
     # ---- ownership ------------------------------------------------------------------------------
@@ -138,12 +138,12 @@ class Supervisor:
 
     async def _hand_over(self, event: Revoked) -> None:
         # A suspension may have begun to close some of them before, and may wait longer than we can.
-        over_at = asyncio.get_running_loop().time() + HANDING_OVER_MAX.total_seconds()
+        over_at = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT.total_seconds()
         closing = {key for key in self._closing if key.partition in event.partitions}
-        if not await self._until_closed(closing, LANDING_MAX + COMMITTING_MAX):
+        if not await self._until_closed(closing, REQUEST_TIMEOUT + COMMIT_TIMEOUT):
             self._abandon_closing(event.partitions)
-        await self._until_said(over_at)
-        # Reached only when all that was in the air has landed and is committed, or will never be
+        await self._until_loans_settled(over_at)
+        # Reached only when all that was in flight has ended and is committed, or will never be
         # committed by us; and what we lent of the rate can be read by the next owner.
         event.release()
 
@@ -168,20 +168,20 @@ class Supervisor:
         self._abandon_deleted()
         kept = set(keys) - set(deleted)
         gone = [key for key in kept if key.partition not in self.owned]
-        self._finish_soon(gone, LANDING_MAX, COMMITTING_MAX)
+        self._finish_soon(gone, REQUEST_TIMEOUT, COMMIT_TIMEOUT)
         for subscription, suspended in self._suspended(kept).items():
-            self._finish_soon(suspended, landing_max(subscription.policy))
+            self._finish_soon(suspended, closing_timeout(subscription.policy))
 
     def _close_to_begin_anew(self, subscription: Subscription) -> None:
         """Close its cursors if it was moved, or wants other batches from now on, or none any more.
 
-        They are opened again when all that is in the air has landed; what was collected, and what
+        They are opened again when nothing of them is in flight; what was collected, and what
         waited for a retry, is read again.
         """
         current = self._consumers.current(subscription.id)
         if current is not None and _begins(current) != _begins(subscription):
             keys = [k for k, _ in self._consumers.cursors() if k.subscription_id == subscription.id]
-            self._finish_soon(keys, landing_max(current.policy))
+            self._finish_soon(keys, closing_timeout(current.policy))
 
     def _suspended(self, keys: Collection[CursorKey]) -> dict[Subscription, list[CursorKey]]:
         """Those in partitions that stay ours, each subscription's by themselves."""
@@ -195,10 +195,10 @@ class Supervisor:
     def _finish_soon(
         self,
         keys: Collection[CursorKey],
-        landing: timedelta,
-        committing: timedelta | None = None,
+        request_timeout: timedelta,
+        commit_timeout: timedelta | None = None,
     ) -> None:
-        """Close these; without `committing`, those in partitions that stay ours.
+        """Close these; without `commit_timeout`, those in partitions that stay ours.
 
         Their last commit is repeated until it is in, or the partition goes to another worker: the
         counts are in it, and nobody else would ever say them.
@@ -207,7 +207,9 @@ class Supervisor:
             halted = self._consumers.halt(keys)
             cursors = dict(zip(keys, (cursor for _, cursor in halted), strict=True))
             self._closing.update(cursors)
-            finished = self._consumers.finish(halted, landing=landing, committing=committing)
+            finished = self._consumers.finish(
+                halted, request_timeout=request_timeout, commit_timeout=commit_timeout
+            )
             self._tasks.create_task(self._finish(cursors, finished))
 
     async def _finish(
@@ -224,7 +226,7 @@ class Supervisor:
         self._closed.clear()
         self._reconcile()
 
-    async def _until_said(self, over_at: float) -> None:
+    async def _until_loans_settled(self, over_at: float) -> None:
         try:
             async with asyncio.timeout_at(over_at):
                 await self._rates.settled()
@@ -338,9 +340,9 @@ def _begins(subscription: Subscription) -> tuple[object, ...]:
     return subscription.batching, subscription.seek
 
 
-def landing_max(policy: DeliveryPolicy) -> timedelta:
-    """How long what is in the air may take when its subscription is suspended: all it may need.
+def closing_timeout(policy: DeliveryPolicy) -> timedelta:
+    """How long what is in flight may take when its subscription is suspended: all it may need.
 
     The partition stays ours and nobody waits for it, so that its result counts.
     """
-    return policy.request_timeout + LANDING_MAX
+    return policy.request_timeout + REQUEST_TIMEOUT

@@ -4,14 +4,16 @@ from typing import Protocol
 
 from app.domain.delivery import Outcome
 from app.domain.message import Message
-from workers.delivery.in_flight import InAir, Landing
+from workers.delivery.in_flight import ResponseListener, StartedRequest
 
 
 class Endpoint(Protocol):
     """Where a subscription's messages go."""
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> InAir | None:
-        """Attempt it at once, if that takes no waiting: `landing` hears what came of it, later.
+    def begin(
+        self, message: Message, retry_count: int, listener: ResponseListener
+    ) -> StartedRequest | None:
+        """Attempt it at once, if that takes no waiting: `listener` hears what came of it, later.
 
         None: nothing was done, and the attempt is to be awaited.
         """
@@ -26,7 +28,7 @@ class BrokenEndpoint:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> None:
+    def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
         """Nothing is begun: `attempt` raises the error."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:

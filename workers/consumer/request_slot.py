@@ -23,11 +23,13 @@ class SlotOwner(Protocol):
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
         """What it means for a message that an attempt at it failed by a defect of ours."""
 
-    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
+    def on_response(
+        self, job: DeliveryJob, outcome: Outcome, asked: Subscription
+    ) -> Discard | None:
         """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded."""
 
     def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
-        """Decide what becomes of a job after `landed` raised `error`, as `landed` does."""
+        """As `on_response`, which raised `error`."""
 
     def faltered(self, error: Exception) -> None:
         """Go on in a moment: `error` is of no one message."""
@@ -65,8 +67,8 @@ class RequestSlot:
         if not self._begun(job):
             self._owner.tasks.create_task(self._work(job))
 
-    def landed(self, outcome: Outcome) -> None:
-        """As `Landing.landed`."""
+    def on_response(self, outcome: Outcome) -> None:
+        """As `ResponseListener.on_response`."""
         job, self._job = self._job, None
         if job is None:
             return
@@ -77,28 +79,28 @@ class RequestSlot:
             if self._job is None:
                 self._owner.freed(self)
 
-    def broke(self, error: Exception) -> None:
-        """As `Landing.broke`."""
+    def on_defect(self, error: Exception) -> None:
+        """As `ResponseListener.on_defect`."""
         if self._job is not None:
-            self.landed(self._owner.defect(error, self._job))
+            self.on_response(self._owner.defect(error, self._job))
 
     def abandon(self) -> None:
-        """End what is in the air, without a word."""
+        """End what is in flight, without a word."""
         job, self._job = self._job, None
-        if job is not None and job.in_air is not None:
-            job.in_air.forsake()
+        if job is not None and job.request is not None:
+            job.request.cancel()
 
     def _begun(self, job: DeliveryJob) -> bool:
-        """Whether it is in the air, and will be called back."""
+        """Whether it is in flight, and will be called back."""
         if job.refused is not None:
             return False
         owner = self._owner
         self._job, self._asked = job, owner.subscription
         try:
-            job.in_air = owner.endpoint.begin(job.message, job.attempts, self)
+            job.request = owner.endpoint.begin(job.message, job.attempts, self)
         except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
-            job.in_air = None
-        if job.in_air is None:
+            job.request = None
+        if job.request is None:
             # Awaited from here on: nothing else may tell what came of it.
             self._job = None
             return False
@@ -108,7 +110,7 @@ class RequestSlot:
         owner = self._owner
         discard = self._decided(job, outcome, self._asked)
         # It may wait long for its next attempt: it keeps no request, whose body may be large.
-        job.in_air = None
+        job.request = None
         if discard is not None:
             owner.tasks.create_task(self._work(job, discard))
             return
@@ -121,16 +123,16 @@ class RequestSlot:
 
     async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
         """Do what must be waited for; `discard`: what is to be recorded in place of the job."""
-        owner, flies = self._owner, False
+        owner, in_flight = self._owner, False
         try:
-            while not flies:
+            while not in_flight:
                 await self._deal_with(job, discard)
                 following, discard = owner.following(), None
                 if following is None:
                     break
-                job, flies = following, self._begun(following)
+                job, in_flight = following, self._begun(following)
         finally:
-            if not flies:
+            if not in_flight:
                 owner.freed(self)
 
     async def _deal_with(self, job: DeliveryJob, discard: Discard | None) -> None:
@@ -150,8 +152,8 @@ class RequestSlot:
         return self._decided(job, await self._owner.attempt(job), asked)
 
     def _decided(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
-        """As `SlotOwner.landed`, whatever goes wrong in it."""
+        """As `SlotOwner.on_response`, whatever goes wrong in it."""
         try:
-            return self._owner.landed(job, outcome, asked)
+            return self._owner.on_response(job, outcome, asked)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
             return self._owner.broken(exc, job)

@@ -33,7 +33,7 @@ from workers.consumer.wakeup_timer import Alarm
 from workers.delivery.deferral import ANOTHER_AFTER, Deferral
 from workers.delivery.oauth.destination import AuthorizedDestination
 from workers.delivery.oauth.token_pace import TokenPace
-from workers.delivery.pace import Landed, Pace, Pacing
+from workers.delivery.pace import EndedRequest, Pace, Pacing
 from workers.delivery.share import Demand, Share
 
 # Taking messages goes on so many seconds after an unexpected error that is of no one message.
@@ -41,7 +41,7 @@ _FALTER_S: Final = 1.0
 
 
 class SubscriptionConsumer:
-    """Delivers what its cursors read: at most at the rate, at most `in_flight_max` in the air."""
+    """Delivers what its cursors read: at most at the rate, at most `in_flight_max` in flight."""
 
     def __init__(
         self, subscription: Subscription, endpoint: Endpoint, parts: ConsumerParts
@@ -89,7 +89,7 @@ class SubscriptionConsumer:
         self.latency = Latency()
         self._in_flight_max = subscription.policy.in_flight_max
         # Requests under way, and what is to be done after them.
-        self.in_air = 0
+        self.in_flight = 0
         # As many slots as were ever used at once, and those of them that have nothing to do.
         self._slots: list[RequestSlot] = []
         self._free: list[RequestSlot] = []
@@ -230,7 +230,7 @@ class SubscriptionConsumer:
         self._alarm.cancel()
 
     def abandon(self) -> None:
-        """End what is in the air, without a word: the worker ends."""
+        """End what is in flight, without a word: the worker ends."""
         self.stop()
         for slot in self._slots:
             slot.abandon()
@@ -241,11 +241,11 @@ class SubscriptionConsumer:
         """Fill free slots with what may be sent now."""
         self._paced_out = False
         try:
-            while not self._stopped and self.in_air < self._in_flight_max:
+            while not self._stopped and self.in_flight < self._in_flight_max:
                 job = self._take()
                 if job is None:
                     return
-                self.in_air += 1
+                self.in_flight += 1
                 self._slot().carry(job)
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             self.faltered(exc)
@@ -274,7 +274,7 @@ class SubscriptionConsumer:
         if job is None:
             self._wake_at(self._scheduler.next_due, now)
             return None
-        job.started()
+        job.request_started()
         try:
             self._begin(job, now)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
@@ -317,7 +317,7 @@ class SubscriptionConsumer:
         if self._paced_out or self._stopped or self._source.waits_for_budget:
             return None
         # Fewer may be allowed by now than when it began.
-        if self.in_air > self._in_flight_max:
+        if self.in_flight > self._in_flight_max:
             return None
         try:
             return self._take()
@@ -327,10 +327,12 @@ class SubscriptionConsumer:
 
     def freed(self, slot: RequestSlot) -> None:
         """It has nothing to do."""
-        self.in_air -= 1
+        self.in_flight -= 1
         self._free.append(slot)
 
-    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
+    def on_response(
+        self, job: DeliveryJob, outcome: Outcome, asked: Subscription
+    ) -> Discard | None:
         """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded.
 
         It never waits: nothing is begun between an outcome and what it means for the others.
@@ -369,15 +371,15 @@ class SubscriptionConsumer:
 
     def over(self, job: DeliveryJob) -> None:
         """Nothing more is done for it now."""
-        job.landed()
-        if self._source.polling is not None and self._source.polling.landed(job.message):
+        job.request_ended()
+        if self._source.polling is not None and self._source.polling.ended(job.message):
             # The next poll may begin, in more than this slot.
             self._pump_soon()
 
     def _learn(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
-        full = self.in_air >= self._in_flight_max
-        landed = Landed(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
-        if self._pacing.landed(landed, now):
+        full = self.in_flight >= self._in_flight_max
+        ended = EndedRequest(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
+        if self._pacing.learn(ended, now):
             # Not before this outcome is dealt with: it may ask for quiet.
             self._pump_soon()
 

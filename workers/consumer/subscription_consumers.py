@@ -125,7 +125,7 @@ class SubscriptionConsumers:
         yield from self._resting.values()
 
     def close(self) -> None:
-        """Begin nothing more, and end what is in the air: the worker ends."""
+        """Begin nothing more, and end what is in flight: the worker ends."""
         self._repeats.close()
         for consumer in (*self._consumers.values(), *self._resting.values()):
             consumer.abandon()
@@ -190,31 +190,31 @@ class SubscriptionConsumers:
         self,
         halted: Collection[tuple[str, Cursor]],
         *,
-        landing: timedelta,
-        committing: timedelta | None,
+        request_timeout: timedelta,
+        commit_timeout: timedelta | None,
     ) -> None:
-        """Wait up to `landing` for what is in the air, then up to `committing` for the commit.
+        """Wait up to `request_timeout` for what is in flight, then `commit_timeout` for the commit.
 
-        What lands later is not committed: the partition may be another worker's by then. Without
-        `committing` it stays ours, and the commit is repeated until it is in, or abandoned.
+        What ends later is not committed: the partition may be another worker's by then. Without
+        `commit_timeout` it stays ours, and the commit is repeated until it is in, or abandoned.
         """
-        landed = await self._finish(halted, landing, committing)
-        if not landed and committing is None:
-            # The log may have been down: then what was to be recorded there lands only now.
-            await self._finish(halted, landing, committing)
+        idle = await self._finish(halted, request_timeout, commit_timeout)
+        if not idle and commit_timeout is None:
+            # The log may have been down: then what was to be recorded there is recorded only now.
+            await self._finish(halted, request_timeout, commit_timeout)
         abandon(halted)
 
     async def _finish(
         self,
         halted: Collection[tuple[str, Cursor]],
-        landing: timedelta,
-        committing: timedelta | None,
+        request_timeout: timedelta,
+        commit_timeout: timedelta | None,
     ) -> bool:
-        landed = await drained([cursor for _, cursor in halted], landing)
+        idle = await drained([cursor for _, cursor in halted], request_timeout)
         for _, cursor in halted:
             cursor.settle()
-        await self._committer.finish(halted, committing)
-        return landed
+        await self._committer.finish(halted, commit_timeout)
+        return idle
 
     def _opened(self, subscription: Subscription, partition: Partition, start: Progress) -> Cursor:
         consumer = self._consumers.get(subscription.id) or self._begun(subscription)
@@ -282,9 +282,9 @@ class SubscriptionConsumers:
         for subscription_id in [known for known in self._consumers if known not in used]:
             consumer = self._resting[subscription_id] = self._consumers.pop(subscription_id)
             consumer.stop()
-        # One with requests in the air is not forgotten: they end with the worker at the latest.
-        landed = [known for known, consumer in self._resting.items() if not consumer.in_air]
-        for subscription_id in landed[: max(0, len(self._resting) - RESTING_MAX)]:
+        # One with requests in flight is not forgotten: they end with the worker at the latest.
+        idle = [known for known, consumer in self._resting.items() if not consumer.in_flight]
+        for subscription_id in idle[: max(0, len(self._resting) - RESTING_MAX)]:
             del self._resting[subscription_id]
 
 
@@ -302,7 +302,7 @@ def abandon(halted: Collection[tuple[str, Cursor]]) -> None:
 
 
 async def drained(cursors: Collection[Cursor], within: timedelta) -> bool:
-    """Wait until nothing of these is in the air; False if that took longer than `within`."""
+    """Wait until nothing of these is in flight; False if that took longer than `within`."""
     try:
         async with asyncio.timeout(within.total_seconds()):
             for cursor in cursors:

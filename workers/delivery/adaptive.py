@@ -55,7 +55,7 @@ def are_many(failures: int, total: int) -> bool:
 class AdaptiveRate:
     """The rate of one subscription on one worker, in requests per second.
 
-    The caller asks `wait` before it sends, reports each send (`sent`) and each result (`landed`),
+    The caller asks `wait` before it sends, reports each send (`sent`) and each result (`learn`),
     with a monotonic clock in seconds. Nothing runs in between: a decision is taken with the first
     result after a second, so an idle subscription costs nothing.
     """
@@ -74,7 +74,7 @@ class AdaptiveRate:
         self._attempts = Attempts()
         self._latency = QueueingDelay()
         self._trouble: Trouble | None = None
-        # None while nothing that was sent at this rate has landed.
+        # None while nothing that was sent at this rate is answered.
         self._window_start: float | None = None
         self._last_landed = now
         # The last attempts, as long as most of them failed.
@@ -109,13 +109,13 @@ class AdaptiveRate:
         return max(0.0, self._probe_at - now)
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns what `landed` wants to know of it."""
+        """Count a request that leaves; returns what `learn` wants to know of it."""
         if self._down:
             self._probing = True
             self._probe_at = now
         return self._epoch
 
-    def landed(self, epoch: int, *, healthy: bool | None, retried: bool, now: float) -> bool:
+    def learn(self, epoch: int, *, healthy: bool | None, retried: bool, now: float) -> bool:
         """The request that `sent` called `epoch` is over; whether the rate was decided on anew.
 
         `healthy` is as in `is_healthy`.
@@ -123,7 +123,7 @@ class AdaptiveRate:
         if epoch < self._mode_began:
             return False
         if self.mode is not RateMode.NORMAL:
-            self._landed_alone(healthy=healthy, retried=retried, now=now)
+            self._learn_alone(healthy=healthy, retried=retried, now=now)
             self._last_landed = now
             return True
         if healthy is None or epoch != self._epoch:
@@ -142,7 +142,7 @@ class AdaptiveRate:
         return True
 
     def took(self, seconds: float, *, full: bool) -> None:
-        """A request took `seconds`; `full`: as many as allowed were in the air."""
+        """A request took `seconds`; `full`: as many as allowed were in flight."""
         self._latency.add(seconds, full=full)
 
     # ---- NORMAL ---------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class AdaptiveRate:
 
     # ---- SLOW and HEARTBEAT ---------------------------------------------------------------------
 
-    def _landed_alone(self, *, healthy: bool | None, retried: bool, now: float) -> None:
+    def _learn_alone(self, *, healthy: bool | None, retried: bool, now: float) -> None:
         self._probing = False
         if healthy is None or (not healthy and retried and self._attempts.first_ok):
             return

@@ -10,12 +10,13 @@ from weakref import WeakValueDictionary
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.egress import Address
 from app.domain.message import Message, Partition
-from workers.delivery.oauth.destination import AttemptListener, Header
+from workers.delivery.in_flight import ResponseListener
+from workers.delivery.oauth.destination import Header
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.used_connection import OPENING, Opening
 
 # Whoever owns the name says how many there are, and each costs a connection and a request for every
-# message in the air.
+# message in flight.
 ADDRESSES_MAX: Final = 16
 NO_STATUS: Final = 0
 
@@ -67,7 +68,7 @@ class BroadcastDestination:
         self,
         message: Message,
         retry_count: int,
-        landing: AttemptListener,
+        listener: ResponseListener,
         *,
         authorization: Header | None = None,
     ) -> None:

@@ -74,7 +74,7 @@ class Circuit:
     """CLOSED, OPEN or HALF_OPEN, for all who send to what it protects.
 
     The caller asks `wait` before it sends, reports each request that leaves (`sent`) and each
-    result (`landed`). What was sent before it was opened or closed last says nothing any more.
+    result (`report`). What was sent before it was opened or closed last says nothing any more.
 
     A `shared` one is shared with other workers, too: nothing is sent before it was `heard` how it
     is (or UNKNOWN_S are over), and half open it needs leave to send its one message. `wanted` says
@@ -100,7 +100,7 @@ class Circuit:
 
     @property
     def probing(self) -> bool:
-        """Whether its one message is in the air."""
+        """Whether its one message is in flight."""
         return self._probe is not None
 
     def state(self, now: float) -> CircuitState:
@@ -132,7 +132,7 @@ class Circuit:
         """Nobody will say what became of the one message: another one is to try."""
         self._probe = None
 
-    def landed(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float) -> bool:
+    def report(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float) -> bool:
         """The request that left at `sent_at` is over; whether this opened or closed the circuit."""
         said = verdict(outcome, rule.error_types)
         if said is CircuitVerdict.SUCCESS:

@@ -60,12 +60,12 @@ class LiveCircuit:
         if self.circuit.probing:
             self._tried_by = by
 
-    def landed(
+    def report(
         self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
     ) -> None:
-        """As `Circuit.landed`, for a message of `by`; all hear of it when this turned it."""
+        """As `Circuit.report`, for a message of `by`; all hear of it when this turned it."""
         circuit = self.circuit
-        if not circuit.landed(outcome, rule, sent_at=sent_at, now=now):
+        if not circuit.report(outcome, rule, sent_at=sent_at, now=now):
             return
         if self.name and not circuit.closed:
             circuit.reason = f"{by}: {circuit.reason}"
@@ -73,7 +73,7 @@ class LiveCircuit:
         self._turn()
 
     def part(self, member: CircuitMember, *, by: str) -> None:
-        """`member` says nothing any more, also not of messages of `by` that are in the air."""
+        """`member` says nothing any more, also not of messages of `by` that are in flight."""
         self.members.discard(member)
         if self.circuit.probing and self._tried_by == by:
             self.circuit.withdraw()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.status import Output
 from workers.delivery.circuits import LiveCircuit
-from workers.delivery.pace import Landed, Pace
+from workers.delivery.pace import EndedRequest, Pace
 
 
 class GuardedPace:
@@ -38,15 +38,15 @@ class GuardedPace:
         return self._pace.wait(now, trial=trial) or self._circuit.wait(now)
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns its epoch, for `landed`."""
+        """Count a request that leaves; returns its epoch, for `learn`."""
         self._circuit.sent(now, by=self._by)
         return self._pace.sent(now)
 
-    def landed(self, landed: Landed, now: float) -> bool:
+    def learn(self, ended: EndedRequest, now: float) -> bool:
         """Learn from a request that is over; whether it was decided anew on the next ones."""
-        decided = self._pace.landed(landed, now)
-        sent_at = now - landed.seconds
-        self._circuit.landed(landed.outcome, self._rule, sent_at=sent_at, now=now, by=self._by)
+        decided = self._pace.learn(ended, now)
+        sent_at = now - ended.seconds
+        self._circuit.report(ended.outcome, self._rule, sent_at=sent_at, now=now, by=self._by)
         return decided
 
     def output(self, now: float) -> Output:

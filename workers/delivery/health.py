@@ -89,7 +89,7 @@ class QueueingDelay:
         self._medians: deque[tuple[float, float]] = deque()
 
     def add(self, seconds: float, *, full: bool) -> None:
-        """An attempt took `seconds`; `full`: as many as allowed were in the air."""
+        """An attempt took `seconds`; `full`: as many as allowed were in flight."""
         if self._count < SAMPLES_MAX:
             self._samples.append(seconds)
         else:

@@ -1,4 +1,4 @@
-"""One request in the air whose outcome is called back: no task waits for it."""
+"""A request in flight, whose outcome is called back: no task waits for it."""
 
 from typing import Protocol
 
@@ -7,28 +7,28 @@ from workers.transport.answer import RawAnswer
 from workers.transport.exchange import Carrier, Failure
 
 
-class Landing(Protocol):
+class ResponseListener(Protocol):
     """Who is told once what came of an attempt, and not before it has begun."""
 
-    def landed(self, outcome: Outcome) -> None:
+    def on_response(self, outcome: Outcome) -> None:
         """It is over, and this is what came of it."""
 
-    def broke(self, error: Exception) -> None:
+    def on_defect(self, error: Exception) -> None:
         """It is over, and by a defect of ours nobody can say what came of it."""
 
 
-class InAir(Protocol):
+class StartedRequest(Protocol):
     """An attempt that was begun."""
 
     @property
     def peer(self) -> str:
         """Where it goes, as `host:port`; empty if nobody knows."""
 
-    def forsake(self) -> None:
+    def cancel(self) -> None:
         """Nobody wants to know any more what comes of it: end it, without a word."""
 
 
-class Judging(Protocol):
+class ResponseJudge(Protocol):
     """Who knows what an answer means."""
 
     def answered(self, answer: RawAnswer) -> Outcome:
@@ -38,55 +38,55 @@ class Judging(Protocol):
         """What it means that there is none."""
 
 
-class Flight:
+class InFlightRequest:
     """An exchange as connections see it (`workers.transport.exchange`), without a future.
 
     A future and the coroutines around it cost as much as all else that is done for a delivery.
     `deadline` is on the loop's clock.
     """
 
-    __slots__ = ("_judge", "_landing", "carrier", "deadline", "payload")
+    __slots__ = ("_judge", "_listener", "carrier", "deadline", "payload")
 
     def __init__(
-        self, payload: bytes, deadline: float, *, judge: Judging, landing: Landing
+        self, payload: bytes, deadline: float, *, judge: ResponseJudge, listener: ResponseListener
     ) -> None:
         self.payload = payload
         self.deadline = deadline
         self.carrier: Carrier | None = None
         self._judge = judge
-        self._landing: Landing | None = landing
+        self._listener: ResponseListener | None = listener
 
     @property
     def peer(self) -> str:
-        """As `InAir.peer`."""
+        """As `StartedRequest.peer`."""
         return "" if self.carrier is None else self.carrier.peer
 
     def succeed(self, answer: RawAnswer) -> None:
         """Tell what the answer means, unless nobody wants to know any more."""
-        landing, self._landing = self._landing, None
-        if landing is None:
+        listener, self._listener = self._listener, None
+        if listener is None:
             return
         try:
             outcome = self._judge.answered(answer)
         except Exception as exc:  # noqa: BLE001 - not the connection's to suffer
-            landing.broke(exc)
+            listener.on_defect(exc)
         else:
-            landing.landed(outcome)
+            listener.on_response(outcome)
 
     def fail(self, error: Failure) -> None:
         """Tell what it means that there is no answer, unless nobody wants to know any more."""
-        landing, self._landing = self._landing, None
-        if landing is None:
+        listener, self._listener = self._listener, None
+        if listener is None:
             return
         try:
             outcome = self._judge.unanswered(error)
         except Exception as exc:  # noqa: BLE001 - not the connection's to suffer
-            landing.broke(exc)
+            listener.on_defect(exc)
         else:
-            landing.landed(outcome)
+            listener.on_response(outcome)
 
-    def forsake(self) -> None:
+    def cancel(self) -> None:
         """Tell nobody, and close the connection on which an answer would come."""
-        landing, self._landing = self._landing, None
-        if landing is not None and self.carrier is not None:
+        listener, self._listener = self._listener, None
+        if listener is not None and self.carrier is not None:
             self.carrier.abort()

@@ -18,7 +18,7 @@ from workers.delivery.tickets import ticket_count
 from workers.delivery.time_slots import Slots
 
 
-class Landed(NamedTuple):
+class EndedRequest(NamedTuple):
     """A request that is over. `epoch` is what `sent` said; `full`: no slot was free meanwhile."""
 
     epoch: int
@@ -43,9 +43,9 @@ class Pacing(Protocol):
         """Seconds until the next request may leave; 0.0 when it may now."""
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns its epoch, for `landed`."""
+        """Count a request that leaves; returns its epoch, for `learn`."""
 
-    def landed(self, landed: Landed, now: float) -> bool:
+    def learn(self, ended: EndedRequest, now: float) -> bool:
         """Learn from a request that is over; whether it was decided anew on the next ones."""
 
     def output(self, now: float) -> Output:
@@ -83,7 +83,7 @@ class Pace:
         self._since = now
         self._limiter = RateLimiter(self._limit)
         self._adaptive: AdaptiveRate | None = None
-        # Whether it learns from what has landed.
+        # Whether it learns from answers.
         self.adapts = False
         self.configure(policy, now)
 
@@ -170,23 +170,23 @@ class Pace:
         return min(wait, self._changes_at - now) if wait else 0.0
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns its epoch, for `landed`."""
+        """Count a request that leaves; returns its epoch, for `learn`."""
         self._limiter.sent(now)
         if self._turns is not None:
             self._turns.sent(self._wall())
         return self._adaptive.sent(now) if self._adaptive else 0
 
-    def landed(self, landed: Landed, now: float) -> bool:
+    def learn(self, ended: EndedRequest, now: float) -> bool:
         """Learn from a request that is over; whether it was decided anew on the next ones."""
         adaptive = self._adaptive
         if adaptive is None:
             return False
-        epoch, outcome, seconds, retried, full = landed
+        epoch, outcome, seconds, retried, full = ended
         adaptive.took(seconds, full=full)
         healthy = is_healthy(outcome)
         if healthy is None and adaptive.mode is not RateMode.NORMAL:
             healthy = is_healthy(outcome, ill=True)
-        if not adaptive.landed(epoch, healthy=healthy, retried=retried, now=now):
+        if not adaptive.learn(epoch, healthy=healthy, retried=retried, now=now):
             return False
         self._apply()
         return True

@@ -24,7 +24,7 @@ from app.schemata.messages import UnreadableError
 from workers.delivery.batch import MessageBatch
 from workers.delivery.broadcast import BroadcastDestination, UnfinishedAddresses, Way
 from workers.delivery.classification import delivered
-from workers.delivery.in_flight import Flight, Landing
+from workers.delivery.in_flight import InFlightRequest, ResponseListener
 from workers.delivery.judge import Judge
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.destination import PATIENCE_MAX, AuthorizedDestination
@@ -174,19 +174,20 @@ class Destination:
         self,
         message: Message,
         retry_count: int,
-        landing: Landing,
+        listener: ResponseListener,
         *,
         authorization: Header | None = None,
-    ) -> Flight | None:
+    ) -> InFlightRequest | None:
         """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
 
-        `landing` hears of the outcome later.
+        `listener` hears of the outcome later.
         """
         request = self.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return None
-        flight = Flight(request, self._time() + self._total_s, judge=self, landing=landing)
-        return flight if self._transport.begin(self._origin, flight) else None
+        deadline = self._time() + self._total_s
+        in_flight = InFlightRequest(request, deadline, judge=self, listener=listener)
+        return in_flight if self._transport.begin(self._origin, in_flight) else None
 
     @property
     def way(self) -> Way:
@@ -273,7 +274,7 @@ class UnusableDestination:
     def __init__(self, problem: str) -> None:
         self._outcome = Discarded(reason=f"Endpoint cannot be used: {problem}")
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> None:
+    def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
         """Nothing is begun: `attempt` says why."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
@@ -331,7 +332,7 @@ class Sender:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Let requests in the air finish for a bounded time, then close every connection."""
+        """Let requests in flight finish for a bounded time, then close every connection."""
         try:
             if self._tokens is not None:
                 await self._tokens.__aexit__(exc_type, exc, traceback)

@@ -12,7 +12,8 @@ from app.domain.subscription import Subscription
 from app.otlp.context import SpanContext, context_in, with_context
 from app.otlp.spans import Attribute, Span, SpanBuffer, SpanKind
 from workers.delivery.batch import MessageBatch
-from workers.delivery.oauth.destination import AttemptListener, Authorizable, Flying, Header
+from workers.delivery.in_flight import ResponseListener, StartedRequest
+from workers.delivery.oauth.destination import Authorizable, Header
 
 # Of a batch so many messages' traces are linked to.
 LINKS_MAX: Final = 128
@@ -36,16 +37,19 @@ class SpannedDestination:
         self,
         message: Message,
         retry_count: int,
-        landing: AttemptListener,
+        listener: ResponseListener,
         *,
         authorization: Header | None = None,
-    ) -> Flying | None:
+    ) -> StartedRequest | None:
         """As `Authorizable.begin`."""
         attempt = self._attempt(message, retry_count)
         if attempt is None:
-            return self._inner.begin(message, retry_count, landing, authorization=authorization)
+            return self._inner.begin(message, retry_count, listener, authorization=authorization)
         return self._inner.begin(
-            attempt.sent, retry_count, _Landing(attempt, landing), authorization=authorization
+            attempt.sent,
+            retry_count,
+            _ResponseListener(attempt, listener),
+            authorization=authorization,
         )
 
     async def attempt(
@@ -156,24 +160,24 @@ class _Attempt:
         }
 
 
-class _Landing:
+class _ResponseListener:
     """Hears first what came of an attempt."""
 
-    __slots__ = ("_attempt", "_landing")
+    __slots__ = ("_attempt", "_listener")
 
-    def __init__(self, attempt: _Attempt, landing: AttemptListener) -> None:
+    def __init__(self, attempt: _Attempt, listener: ResponseListener) -> None:
         self._attempt = attempt
-        self._landing = landing
+        self._listener = listener
 
-    def landed(self, outcome: Outcome) -> None:
+    def on_response(self, outcome: Outcome) -> None:
         """It is over, and this is what came of it."""
         self._attempt.ended(outcome)
-        self._landing.landed(outcome)
+        self._listener.on_response(outcome)
 
-    def broke(self, error: Exception) -> None:
+    def on_defect(self, error: Exception) -> None:
         """It is over, and nobody can say what came of it."""
         self._attempt.ended(None)
-        self._landing.broke(error)
+        self._listener.on_defect(error)
 
 
 def _recorded(batch: MessageBatch) -> Iterator[SpanContext]:

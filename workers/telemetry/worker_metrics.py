@@ -163,7 +163,7 @@ def _read_consumers(
     capped.add(
         catalogue.INTERNAL_ERRORS, sum(consumer.defects.count for consumer in consumers), names
     )
-    capped.add(catalogue.INFLIGHT, sum(consumer.in_air for consumer in consumers), names)
+    capped.add(catalogue.INFLIGHT, sum(consumer.in_flight for consumer in consumers), names)
     if consumers[0].subscription.batching is not None:
         capped.add(catalogue.BATCHES, attempts.attempts, names)
 

@@ -63,7 +63,7 @@ class Exchange:
         if not self.answer.done():
             self.answer.set_exception(error)
 
-    def forsake(self) -> None:
+    def cancel(self) -> None:
         """Nobody waits any more: close the connection on which an answer would come."""
         if self.answer.done() and not self.answer.cancelled():
             # It came too late. An error that has been looked at is not reported as forgotten.

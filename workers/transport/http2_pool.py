@@ -160,7 +160,7 @@ class Http2Pool:
         try:
             answer = await exchange.answer
         except asyncio.CancelledError:
-            exchange.forsake()
+            exchange.cancel()
             raise
         if not connection.learnt:
             connection.learnt = True

@@ -33,7 +33,7 @@ class TransportLimits:
 
     `connections_max` is per origin; requests beyond it wait, each until its own deadline.
     `timeout` is the total time of a request that does not bring its own. `close_grace` is how
-    long `aclose` lets requests in the air finish.
+    long `aclose` lets requests in flight finish.
     """
 
     # As many as a subscription may have in flight.

@@ -101,7 +101,7 @@ class OriginPool:
             connection.start(exchange)
             return await exchange.answer
         except asyncio.CancelledError:
-            exchange.forsake()
+            exchange.cancel()
             raise
         except httpx.TransportError as error:
             # The exchange holds it, and its traceback would lead to the exchange: a cycle each.

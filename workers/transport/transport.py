@@ -106,7 +106,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return LateResponse.of(answer, request)
 
     async def aclose(self) -> None:
-        """Take no more requests, let those in the air finish for `close_grace`, then end them."""
+        """Take no more requests, let those in flight finish for `close_grace`, then end them."""
         self._closed = True
         for pool in tuple(self._pools.values()):
             pool.close()

@@ -45,7 +45,7 @@ class OneWorker:
     def send(self, outcome: Delivered | Retry, rule: CircuitBreaker = RULE) -> None:
         now = time.monotonic()
         self.circuit.sent(now)
-        self.live.landed(outcome, rule, sent_at=now, now=now, by="shop.orders_billing")
+        self.live.report(outcome, rule, sent_at=now, now=now, by="shop.orders_billing")
 
     def may_send(self) -> bool:
         return self.live.wait(time.monotonic()) == 0
@@ -134,7 +134,7 @@ async def test_one_of_them_may_send_the_one_message(database: Database, postgres
         await second.until_state(CircuitState.HALF_OPEN)
         await first.until(first.may_send)
         first.circuit.sent(time.monotonic())
-        # It keeps its leave while its message is in the air.
+        # It keeps its leave while its message is in flight.
         asked_until = time.monotonic() + 1.5 * lease.total_seconds()
         await second.until(lambda: second.may_send() or time.monotonic() > asked_until)
         assert not second.may_send()

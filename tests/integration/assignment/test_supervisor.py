@@ -15,7 +15,7 @@ from app.log.interface import Committed
 from app.storage.turns import AT_ONCE
 from tests.fakes.supervised import Supervised, supervised, until
 from tests.fakes.worker import World, delivered
-from workers.assignment.supervisor import landing_max
+from workers.assignment.supervisor import closing_timeout
 
 ORDERS = Partition("shop.orders", 0)
 
@@ -36,11 +36,11 @@ async def open_on(parts: Supervised) -> Subscription:
 
 
 async def one_in_the_air(parts: Supervised) -> Subscription:
-    """The same with one message that stays in the air until the gate opens."""
+    """The same with one message that stays in flight until the gate opens."""
     subscription = await open_on(parts)
     parts.world.endpoints.gate.clear()
     await parts.world.publish(parts.world.plane.topics["shop.orders"], b"x")
-    await until(lambda: parts.world.endpoints.in_air == 1)
+    await until(lambda: parts.world.endpoints.in_flight == 1)
     return subscription
 
 
@@ -168,8 +168,10 @@ async def test_a_resumption_waits_for_what_is_in_the_air_and_sends_it_once(world
 
 
 def test_a_suspension_gives_a_request_all_the_time_that_it_has() -> None:
-    assert landing_max(DeliveryPolicy()) == timedelta(seconds=4)
-    assert landing_max(DeliveryPolicy(request_timeout=timedelta(seconds=60))) > timedelta(minutes=1)
+    assert closing_timeout(DeliveryPolicy()) == timedelta(seconds=4)
+    assert closing_timeout(DeliveryPolicy(request_timeout=timedelta(seconds=60))) > timedelta(
+        minutes=1
+    )
 
 
 async def test_a_lost_partition_is_not_committed_by_what_lands_later(world: World) -> None:
@@ -178,7 +180,7 @@ async def test_a_lost_partition_is_not_committed_by_what_lands_later(world: Worl
         parts.ownership.lose(ORDERS)
         await until(lambda: not parts.consumers.keys())
         world.endpoints.gate.set()
-        await until(lambda: world.endpoints.in_air == 0)
+        await until(lambda: world.endpoints.in_flight == 0)
         await parts.committer.flush()
         assert parts.committed(subscription) == 0
 
@@ -254,7 +256,7 @@ async def test_a_deleted_subscription_commits_nothing_into_the_group_of_its_succ
         await parts.apply()
         await parts.until_open(parts.key(new))
         world.endpoints.gate.set()
-        await until(lambda: world.endpoints.in_air == 0)
+        await until(lambda: world.endpoints.in_flight == 0)
         await parts.committer.flush()
         commit = world.memory.commits[new.group][ORDERS]
         assert new.id in commit.metadata
@@ -296,15 +298,15 @@ async def test_fewer_are_in_the_air_as_soon_as_fewer_are_allowed(world: World) -
         world.endpoints.gate.clear()
         topic = world.plane.topics["shop.orders"]
         await world.publish(topic, *(b"%d" % number for number in range(100)))
-        await until(lambda: world.endpoints.in_air == 100)
+        await until(lambda: world.endpoints.in_flight == 100)
         await world.publish(topic, *(b"%d" % number for number in range(100, 120)))
         world.plane.put(replace(subscription, policy=replace(subscription.policy, in_flight_max=1)))
         await parts.apply()
         world.endpoints.gate.set()
-        await until(lambda: world.endpoints.in_air <= 1)
-        world.endpoints.in_air_max = 0
+        await until(lambda: world.endpoints.in_flight <= 1)
+        world.endpoints.in_flight_peak = 0
         await until(lambda: len(world.endpoints.attempts) == 120)
-    assert world.endpoints.in_air_max == 1
+    assert world.endpoints.in_flight_peak == 1
 
 
 async def test_streams_of_our_own_are_given_to_who_reads_them(world: World) -> None:

@@ -79,7 +79,7 @@ async def test_after_an_orderly_stop_attempts_are_counted_on(world: World) -> No
     world.endpoints.gate.clear()
     await world.publish(topic, b"1", b"2", b"3")
     async with world.worker("w1"):
-        await world.endpoints.until(lambda: world.endpoints.in_air == 3)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 3)
         world.endpoints.gate.set()
     assert tried(world, made) == 3
 

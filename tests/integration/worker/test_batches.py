@@ -53,7 +53,7 @@ async def test_messages_go_in_full_batches_in_order_one_of_a_partition_at_a_time
         await world.publish(topic, *numbers(20))
         await world.plane.until(lambda: delivered(world, subscription.id) == 20)
     assert batches(world) == [[*range(low, low + 5)] for low in (0, 5, 10, 15)]
-    assert world.endpoints.in_air_max == 1
+    assert world.endpoints.in_flight_peak == 1
 
 
 async def test_partitions_do_not_wait_for_each_other(world: World) -> None:
@@ -63,10 +63,10 @@ async def test_partitions_do_not_wait_for_each_other(world: World) -> None:
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbers(40))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 4)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
         world.endpoints.gate.set()
         await world.plane.until(lambda: delivered(world, subscription.id) >= 36)
-    assert world.endpoints.in_air_max == 4
+    assert world.endpoints.in_flight_peak == 4
 
 
 async def test_no_more_batches_are_in_the_air_than_requests_may_be(world: World) -> None:
@@ -76,7 +76,7 @@ async def test_no_more_batches_are_in_the_air_than_requests_may_be(world: World)
         await world.plane.until_applied()
         await world.publish(topic, *numbers(40))
         await world.plane.until(lambda: delivered(world, subscription.id) == 40)
-    assert world.endpoints.in_air_max == 2
+    assert world.endpoints.in_flight_peak == 2
 
 
 async def test_a_batch_that_does_not_get_full_goes_in_time(world: World) -> None:

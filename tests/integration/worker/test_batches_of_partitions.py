@@ -46,7 +46,7 @@ async def test_partitions_with_a_backlog_have_batches_of_their_own_in_the_air(
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbers(40))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 4)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
         world.endpoints.gate.set()
         await world.plane.until(lambda: delivered(world, subscription.id) == 40)
     assert {len(batch) for batch in batches(world)} == {5}
@@ -106,7 +106,7 @@ async def test_a_batch_in_the_air_is_finished_by_the_worker_that_a_partition_lea
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbers(2))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
         async with world.worker("w2"):
             world.endpoints.gate.set()
             await world.plane.until_applied()

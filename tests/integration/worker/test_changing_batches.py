@@ -60,7 +60,7 @@ async def test_a_batch_that_waits_for_a_retry_is_the_next_workers_after_an_order
         async with world.worker():
             await world.plane.until_applied()
             await collected(world, topic, *numbers(3))
-            await world.endpoints.until(lambda: world.endpoints.in_air == 0)
+            await world.endpoints.until(lambda: world.endpoints.in_flight == 0)
     async with world.worker("w2"):
         await world.plane.until(lambda: delivered(world, subscription.id) == 3)
     first, second = [each for each in world.endpoints.attempts if each.endpoint == URL]
@@ -106,7 +106,7 @@ async def test_a_killed_workers_batch_is_sent_again_under_the_same_id(world: Wor
     async with world.doomed_worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbers(3))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
     world.endpoints.gate.set()
     async with world.worker("w2"):
         await world.plane.until(lambda: delivered(world, subscription.id) == 3)
@@ -169,7 +169,7 @@ async def test_what_is_in_the_air_when_batches_are_asked_for_is_not_sent_again(
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbers(4))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 2)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 2)
         world.plane.put(
             replace(subscription, delivery_type=DeliveryType.BATCH, batch_format=BatchFormat.PLAIN)
         )

@@ -1,4 +1,4 @@
-"""Settings of circuit breakers that change while messages are in the air."""
+"""Settings of circuit breakers that change while messages are in flight."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message
 from app.domain.subscription import Subscription
-from tests.fakes.in_flight import Flight
+from tests.fakes.in_flight import InFlightRequest
 from tests.integration.worker.producer_epochs import Lives, Witness
-from workers.delivery.in_flight import Landing
+from workers.delivery.in_flight import ResponseListener
 
 
 class Moody:
@@ -27,10 +27,12 @@ class Moody:
         del subscription
         return self
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight | None:
+    def begin(
+        self, message: Message, retry_count: int, listener: ResponseListener
+    ) -> InFlightRequest | None:
         if self._dice.random() < 0.5:
             return None  # it takes some waiting
-        return Flight(partial(self.attempt, message, retry_count=retry_count), landing)
+        return InFlightRequest(partial(self.attempt, message, retry_count=retry_count), listener)
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         del retry_count

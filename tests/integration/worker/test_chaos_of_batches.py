@@ -17,10 +17,10 @@ from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.filters import Filter, FilterType
 from app.domain.message import Message, NewRecord, Partition
 from app.domain.subscription import Subscription
-from tests.fakes.in_flight import Flight
+from tests.fakes.in_flight import InFlightRequest
 from tests.integration.worker.producer_epochs import Lives, Witness
 from workers.delivery.batch import MessageBatch
-from workers.delivery.in_flight import Landing
+from workers.delivery.in_flight import ResponseListener
 
 WANTED = (Filter(type=FilterType.JSONPATH, path="$", matcher="[0-9]*[024579]"),)
 MILLISECOND = timedelta(milliseconds=1)
@@ -39,9 +39,9 @@ def is_wanted(body: bytes) -> bool:
 
 @dataclass
 class BatchWitness(Witness):
-    """Sees also what is in the air, and what was not asked for."""
+    """Sees also what is in flight, and what was not asked for."""
 
-    in_air: Counter[Partition] = field(default_factory=Counter)
+    in_flight: Counter[Partition] = field(default_factory=Counter)
     # Messages of a partition are done in their order, as far as they are wanted.
     in_order: bool = False
 
@@ -56,8 +56,8 @@ class BatchWitness(Witness):
         offsets = [message.offset for message in messages]
         if offsets != sorted(set(offsets)):
             self.wrong.append(f"{offsets} of {partition} are not in order")
-        if alone and self.in_air[partition]:
-            self.wrong.append(f"{offsets} of {partition} left while others were in the air")
+        if alone and self.in_flight[partition]:
+            self.wrong.append(f"{offsets} of {partition} left while others were in flight")
         for message in messages:
             self.attempted((partition, message.offset))
             if not is_wanted(message.body or b""):
@@ -79,10 +79,12 @@ class MoodyBatches:
         del subscription
         return self
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight | None:
+    def begin(
+        self, message: Message, retry_count: int, listener: ResponseListener
+    ) -> InFlightRequest | None:
         if self._dice.random() < 0.5:
             return None  # it takes some waiting
-        return Flight(partial(self.attempt, message, retry_count=retry_count), landing)
+        return InFlightRequest(partial(self.attempt, message, retry_count=retry_count), listener)
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         del retry_count
@@ -90,12 +92,12 @@ class MoodyBatches:
         messages = message.messages if isinstance(message, MessageBatch) else [message]
         witness.leaves(messages, alone=batched)
         partitions = {each.partition for each in messages}
-        witness.in_air.update(partitions)
+        witness.in_flight.update(partitions)
         try:
             for _ in range(self._dice.randrange(6)):
                 await asyncio.sleep(0)
         finally:
-            witness.in_air.subtract(partitions)
+            witness.in_flight.subtract(partitions)
         outcome = self._outcome()
         if isinstance(outcome, Delivered):
             witness.done.update((each.partition, each.offset) for each in messages)

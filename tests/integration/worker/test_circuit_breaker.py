@@ -175,9 +175,9 @@ async def test_what_cannot_be_sent_is_discarded_and_the_next_message_tries(world
             return Discarded(reason="malformed") if unsent else OK
 
         world.endpoints.replies["http://s.test/"] = two_malformed
-        world.endpoints.in_air_max = 0
+        world.endpoints.in_flight_peak = 0
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == before + 3)
-        assert world.endpoints.in_air_max == 1
+        assert world.endpoints.in_flight_peak == 1
         await world.plane.until(lambda: delivered(world, subscription.id) == 18)
 
 
@@ -265,9 +265,9 @@ async def test_results_of_what_was_in_the_air_when_it_opened_change_nothing(worl
         await world.plane.until_applied()
         world.endpoints.gate = slow
         await world.publish(topic, *[b"%d" % number for number in range(10)])
-        await world.endpoints.until(lambda: world.endpoints.in_air == 10)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 10)
         slow.set()
-        await world.endpoints.until(lambda: world.endpoints.in_air == 0)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 0)
         await until_state(world, subscription, CircuitState.OPEN)
         await a_while()
     assert len(world.endpoints.attempts) == 10

@@ -23,7 +23,7 @@ from tests.integration.worker.test_planted_defects import (
 )
 from workers.consumer.source.collected_batch import CollectedBatch
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers
-from workers.delivery.in_flight import Landing
+from workers.delivery.in_flight import ResponseListener
 from workers.delivery.share import Share
 
 # In so many turns of the loop a message is sent that may be sent at once.
@@ -38,7 +38,7 @@ class Answering:
         self._desk = desk
         self._name = name
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> None:
+    def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
         """Nothing: it is awaited."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
@@ -147,7 +147,7 @@ async def test_a_batch_is_made_anew_once_for_all_partitions_that_close_together(
         batch.opened = [each._replace(message=counted(each.message)) for each in batch.opened]
         consumers.halt([CursorKey("s", partition) for partition in closing])
         desk.open.set()
-        await until(desk.changed, lambda: consumer.waiting_retries == 1 and consumer.in_air == 0)
+        await until(desk.changed, lambda: consumer.waiting_retries == 1 and consumer.in_flight == 0)
         assert {each.message.partition for each in batch.opened} == {kept}
         assert len(batch.messages) == each_has
         reads = [each.asked for each in batch.messages if isinstance(each, Counted)]

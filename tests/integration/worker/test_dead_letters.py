@@ -161,10 +161,10 @@ async def test_delivery_waits_while_the_log_is_down_and_then_goes_on(world: Worl
     async with working(world):
         world.endpoints.gate.clear()
         await world.publish(topic, b"1")
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
         world.memory.go_down()
         world.endpoints.gate.set()
-        await world.endpoints.until(lambda: world.endpoints.in_air == 0)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 0)
         world.memory.come_back()
         await world.plane.until(lambda: len(world.plane.undelivered) == 1)
     assert [letter.body for letter in letters(world)] == [b"1"]

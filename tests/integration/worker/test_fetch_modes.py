@@ -91,12 +91,12 @@ async def test_polls_do_not_overlap(world: World) -> None:
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbered(8))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 2)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 2)
         await three_periods(world)
         assert len(world.endpoints.attempts) == 2
         world.endpoints.gate.set()
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 8)
-    assert world.endpoints.in_air_max == 2
+    assert world.endpoints.in_flight_peak == 2
 
 
 async def three_periods(world: World) -> None:
@@ -112,13 +112,13 @@ async def test_a_poll_is_sent_at_once_whatever_ended_the_last_one(world: World) 
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbered(8))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 4)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
         await three_periods(world)
-        landing = world.endpoints.gate
+        gate = world.endpoints.gate
         world.endpoints.gate = asyncio.Event()
-        landing.set()
+        gate.set()
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 8)
-        await world.endpoints.until(lambda: world.endpoints.in_air == 4)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
         world.endpoints.gate.set()
     fifth, *_, eighth = (attempt.at for attempt in world.endpoints.attempts[4:])
     assert eighth - fifth < PERIOD.total_seconds()
@@ -276,9 +276,9 @@ async def test_a_slow_key_has_so_many_messages_ahead_that_others_wait(world: Wor
         await world.publish(topic, b"before the buffer is full", key=b"other")
         await world.publish(topic, b"last of the buffer", key=b"slow")
         await world.publish(topic, b"behind it", key=b"another")
-        await world.endpoints.until(lambda: world.endpoints.in_air == 2)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 2)
         await three_periods(world)
-        assert world.endpoints.in_air == 2
+        assert world.endpoints.in_flight == 2
         world.endpoints.gate.set()
         await world.plane.until(lambda: delivered(world, made.id) == 9)
 

@@ -18,9 +18,9 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.services.looking import KnownState, Looker
 from app.services.topics import log_topic
-from tests.fakes.in_flight import Flight
+from tests.fakes.in_flight import InFlightRequest
 from tests.fakes.worker import World, delivered
-from workers.delivery.in_flight import Landing
+from workers.delivery.in_flight import ResponseListener
 
 START = 1_700_000_000.0
 PARTITIONS = 2
@@ -41,8 +41,10 @@ class SlowEndpoints:
     def destination(self, _subscription: Subscription) -> "SlowEndpoints":
         return self
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flight:
-        return Flight(lambda: self.attempt(message, retry_count=retry_count), landing)
+    def begin(
+        self, message: Message, retry_count: int, listener: ResponseListener
+    ) -> InFlightRequest:
+        return InFlightRequest(lambda: self.attempt(message, retry_count=retry_count), listener)
 
     async def attempt(self, _message: Message, *, retry_count: int) -> Outcome:
         del retry_count

@@ -108,7 +108,7 @@ async def test_a_message_is_sent_after_its_delay_and_others_wait_beside_it(world
         await world.plane.until_applied()
         await world.log.append(topic.name, [new, newer, old])
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 1)
-        assert world.endpoints.in_air_max == 1
+        assert world.endpoints.in_flight_peak == 1
         await world.plane.until(lambda: delivered(world, subscription.id) == 3)
     assert world.endpoints.bodies() == [b"old", b"new", b"newer"]
     assert world.endpoints.attempts[1].at - loop_started >= 0.95 * delay.total_seconds()

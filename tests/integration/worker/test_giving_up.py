@@ -109,7 +109,7 @@ async def test_an_answer_to_former_settings_suspends_nothing(world: World) -> No
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, b"1", b"2")
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
         world.plane.put(replace(subscription, endpoint="http://moved.test/"))
         await world.plane.until_applied()
         world.endpoints.gate.set()
@@ -153,7 +153,7 @@ async def test_the_count_of_what_410_discarded_is_told_although_commits_fail(ref
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, b"1", b"2", b"3")
-        await world.endpoints.until(lambda: world.endpoints.in_air == 3)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 3)
         world.endpoints.gate.set()
         await world.plane.until(lambda: len(world.plane.undelivered) == 3)
         await world.plane.until(lambda: discarded(world, subscription) == 3)

@@ -77,7 +77,7 @@ async def test_nothing_new_is_opened_until_the_subscriber_has_taken_what_it_put_
         await world.plane.until_applied()
         world.endpoints.gate.clear()
         await world.publish(topic, *numbered(3))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 3)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 3)
         await world.publish(topic, *[b"new"] * 50)
         world.endpoints.gate.set()
         await world.plane.until(lambda: delivered(world, made.id) == 53)

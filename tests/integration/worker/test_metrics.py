@@ -121,7 +121,7 @@ async def test_requests_are_shown_by_how_long_they_took() -> None:
     async with watched(world) as http, world.worker():
         assert (await scraped(http)).named(f"{OF}latency_seconds_count") == []
         await world.publish(topic, b"1", b"2")
-        await world.endpoints.until(lambda: world.endpoints.in_air == 2)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 2)
         began = time.monotonic()
         while time.monotonic() < began + AT_LEAST.total_seconds():
             await scraped(http)
@@ -230,7 +230,7 @@ async def test_what_is_under_way_is_shown_with_the_parts_of_the_worker() -> None
     world.endpoints.gate.clear()
     async with watched(world) as http, world.worker():
         await world.publish(topic, b"1", b"2", b"3")
-        await world.endpoints.until(lambda: world.endpoints.in_air == 3)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 3)
         read = await scraped(http)
         world.endpoints.gate.set()
     assert read.value(f"{OF}inflight") == 3

@@ -127,10 +127,10 @@ async def test_messages_without_a_key_are_free(world: World) -> None:
     async with world.worker():
         await world.plane.until_applied()
         await published(world, topic, b":0", b":1", b":2", b"k:0", b"k:1")
-        await world.endpoints.until(lambda: world.endpoints.in_air == 4)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
         world.endpoints.gate.set()
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 5)
-    assert world.endpoints.in_air_max == 4
+    assert world.endpoints.in_flight_peak == 4
 
 
 async def test_a_partition_has_one_message_in_the_air_and_others_flow(world: World) -> None:
@@ -140,10 +140,10 @@ async def test_a_partition_has_one_message_in_the_air_and_others_flow(world: Wor
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *[b"%d" % number for number in range(100)])
-        await world.endpoints.until(lambda: world.endpoints.in_air == 4)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
         world.endpoints.gate.set()
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 100)
-    assert world.endpoints.in_air_max == 4
+    assert world.endpoints.in_flight_peak == 4
 
 
 async def test_a_partition_with_too_many_failing_keys_is_not_read_on(world: World) -> None:

@@ -38,7 +38,7 @@ from workers.consumer.endpoint import Endpoint
 from workers.consumer.subscription_consumers import SubscriptionConsumers
 from workers.delivery.batch import MessageBatch
 from workers.delivery.circuits import CircuitMember, Circuits, LiveCircuit
-from workers.delivery.in_flight import Landing
+from workers.delivery.in_flight import ResponseListener
 from workers.delivery.share import Share
 from workers.reading.decoder import decoded
 from workers.reading.reader import Reader
@@ -76,8 +76,8 @@ class ScriptedEndpoint:
         self._asked = asked
         self._raises = raises
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> None:
-        del message, retry_count, landing
+    def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
+        del message, retry_count, listener
         if self._raises is not None:
             self._raises()
 

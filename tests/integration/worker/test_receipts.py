@@ -77,10 +77,10 @@ async def test_a_discard_is_told_when_it_is_recorded_and_not_before(world: World
         await world.plane.until_applied()
         world.endpoints.gate.clear()
         await publish(world, topic, b"1", number=1)
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
         world.memory.go_down()
         world.endpoints.gate.set()
-        await world.endpoints.until(lambda: world.endpoints.in_air == 0)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 0)
         assert told(world) == []
         world.memory.come_back()
         await world.plane.until(lambda: bool(told(world)))

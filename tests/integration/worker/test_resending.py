@@ -159,14 +159,14 @@ async def test_what_is_left_of_a_cancelled_one_is_passed_over(world: World) -> N
         world.endpoints.gate.clear()
         kept = await retransmission(world, topic, subscription, a_run(0, 10))
         await until(world.sendings.changed, lambda: len(kept.sent) == 10)
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
         world.sendings.cancel(kept)
         world.plane.put(replace(subscription, dropped=(JOB,)))
         await world.plane.until_applied()
         world.endpoints.gate.set()
         await world.publish(topic, b"new")
         await world.endpoints.until(lambda: world.endpoints.bodies()[-1] == b"new")
-    # The one that was in the air, and what is new.
+    # The one that was in flight, and what is new.
     assert len(again(world, subscription, 10)) == 2
 
 
@@ -179,7 +179,7 @@ async def test_what_a_cancelled_one_did_not_deliver_counts_as_not_sent_again(wor
         world.endpoints.gate.clear()
         kept = await retransmission(world, topic, subscription, a_run(0, 10))
         await until(world.sendings.changed, lambda: len(kept.sent) == 10)
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
         world.sendings.unmarks = False
         world.sendings.cancel(kept)
         world.plane.put(replace(subscription, dropped=(JOB,)))

@@ -117,7 +117,7 @@ async def test_what_is_in_the_air_counts_and_does_not_move_it_back(world: World)
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *FIRST)
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
         move(world, subscription, 4)
         await world.plane.until_applied()
         await world.publish(topic, b"4")

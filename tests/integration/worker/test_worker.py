@@ -76,10 +76,10 @@ async def test_no_more_requests_are_in_the_air_than_allowed(world: World) -> Non
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbered(60))
-        await world.endpoints.until(lambda: world.endpoints.in_air == 7)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 7)
         world.endpoints.gate.set()
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 60)
-    assert world.endpoints.in_air_max == 7
+    assert world.endpoints.in_flight_peak == 7
 
 
 async def test_a_failed_attempt_is_repeated_until_it_is_delivered(world: World) -> None:
@@ -133,10 +133,10 @@ async def test_a_discard_closes_only_when_it_is_durable(world: World) -> None:
         await world.plane.until_applied()
         await world.publish(topic, b"bad")
         world.endpoints.gate.clear()
-        await world.endpoints.until(lambda: world.endpoints.in_air == 1)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 1)
         world.memory.go_down()
         world.endpoints.gate.set()
-        await world.endpoints.until(lambda: world.endpoints.in_air == 0)
+        await world.endpoints.until(lambda: world.endpoints.in_flight == 0)
     world.memory.come_back()
     assert world.memory.records("angelia.undelivered") == []
     async with world.worker("w2"):

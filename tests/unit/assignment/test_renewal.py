@@ -43,14 +43,14 @@ async def test_what_is_still_to_be_committed_for_the_last_time_is_left_to_that(
         parts.ownership.assign(ORDERS)
         await parts.until_open(parts.key(subscription))
         ((_, cursor),) = parts.consumers.cursors()
-        cursor.started()
+        cursor.request_started()
         world.suspend(subscription)
         await parts.apply()
         await until(lambda: cursor.closing)
         before = world.log.stats.commits
         await Renewal(world.log, parts.supervisor, parts.consumers).renew()
         assert world.log.stats.commits == before
-        cursor.landed()
+        cursor.request_ended()
 
 
 async def test_thousands_are_renewed_some_at_a_time_and_what_is_refused_is_said(

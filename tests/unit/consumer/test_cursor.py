@@ -242,9 +242,9 @@ def test_a_halted_cursor_takes_nothing_and_leaves_the_feed() -> None:
 
 async def test_is_idle_when_nothing_of_it_is_in_the_air() -> None:
     scene = Scene()
-    scene.cursor.started()
-    scene.cursor.started()
-    scene.cursor.landed()
-    assert scene.cursor.in_air == 1
-    scene.cursor.landed()
+    scene.cursor.request_started()
+    scene.cursor.request_started()
+    scene.cursor.request_ended()
+    assert scene.cursor.in_flight == 1
+    scene.cursor.request_ended()
     await scene.cursor.idle()

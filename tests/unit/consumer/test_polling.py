@@ -61,10 +61,10 @@ def test_no_poll_begins_while_one_of_the_former_is_under_way() -> None:
         polling.started(message)
     assert taken(polling, 111, 6) == 0
     assert polling.next_due(111) is None
-    assert not polling.landed("a")
-    assert not polling.landed("a")  # a retry of it
+    assert not polling.ended("a")
+    assert not polling.ended("a")  # a retry of it
     assert taken(polling, 112, 6) == 0
-    assert polling.landed("b")
+    assert polling.ended("b")
     assert taken(polling, 112, 6) == 3  # its time has passed
     assert polling.next_due(112) == 112 + 8
 
@@ -74,7 +74,7 @@ def test_a_poll_that_was_asked_for_meanwhile_begins_when_the_last_has_landed() -
     assert taken(polling, 100, 1) == 1
     polling.started("a")
     assert taken(polling, 117, 1) == 0
-    polling.landed("a")
+    polling.ended("a")
     assert taken(polling, 123, 1) == 1
     assert polling.next_due(123) == 123 + 10
 
@@ -103,7 +103,7 @@ def test_a_poll_waits_for_one_of_its_messages_that_holds_others_up() -> None:
     polling.took()
     polling.started("a")
     polling.found_nothing(100, reading=False, held_up=True)
-    polling.landed("a")
+    polling.ended("a")
     assert taken(polling, 101, 5) == 2
 
 
@@ -112,7 +112,7 @@ def test_a_poll_does_not_wait_for_a_retry() -> None:
     assert polling.may_take(100)
     polling.took()
     polling.started("a")
-    polling.landed("a")
+    polling.ended("a")
     polling.found_nothing(100, reading=False, held_up=True)
     assert taken(polling, 101, 5) == 0
 

@@ -117,13 +117,13 @@ async def test_all_commits_say_the_life_until_all_has_landed() -> None:
     await scene.begin(cursor)
     cursor.renew()
     await scene.committer.flush()
-    cursor.started()
+    cursor.request_started()
     cursor.halt()
     cursor.settle()
     cursor.renew()
     await scene.committer.flush()
     assert [round_[0] for round_ in scene.log.rounds] == [cursor.life] * 3
-    cursor.landed()
+    cursor.request_ended()
     cursor.settle()
     assert await scene.committer.finish([(GROUP, cursor)], LONG)
     assert scene.log.rounds[-1] == {0: ""}

@@ -15,19 +15,19 @@ from workers.consumer.endpoint import Endpoint  # noqa: TC001 - hidden types hel
 from workers.consumer.outcome.discard_handler import Discard
 from workers.consumer.request_slot import RequestSlot
 from workers.consumer.schedule.delivery_job import DeliveryJob
-from workers.delivery.in_flight import Landing
+from workers.delivery.in_flight import ResponseListener
 
 SUBSCRIPTION = Subscription(
     id="s-1", topic="g.t", name="s", endpoint="http://127.0.0.1/", policy=DeliveryPolicy()
 )
 
 
-class Flying:
-    """A request in the air."""
+class Request:
+    """A request in flight."""
 
     peer = ""
 
-    def forsake(self) -> None: ...
+    def cancel(self) -> None: ...
 
 
 class Breakable:
@@ -35,17 +35,17 @@ class Breakable:
 
     def __init__(self) -> None:
         self.broken = False
-        self.landing: Landing | None = None
-        self.flying: weakref.ref[Flying] | None = None
+        self.listener: ResponseListener | None = None
+        self.request: weakref.ref[Request] | None = None
 
-    def begin(self, message: Message, retry_count: int, landing: Landing) -> Flying:
+    def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> Request:
         del message, retry_count
-        self.landing = landing
+        self.listener = listener
         if self.broken:
             raise RuntimeError("written, and broken")
-        flying = Flying()
-        self.flying = weakref.ref(flying)
-        return flying
+        request = Request()
+        self.request = weakref.ref(request)
+        return request
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         del message, retry_count
@@ -71,7 +71,9 @@ class SlotOwner:
         del job
         raise error
 
-    def landed(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
+    def on_response(
+        self, job: DeliveryJob, outcome: Outcome, asked: Subscription
+    ) -> Discard | None:
         del job, asked
         self.outcomes.append(outcome)
         return None
@@ -117,13 +119,13 @@ async def an_owner() -> AsyncIterator[SlotOwner]:
 async def test_keeps_nothing_of_a_request_that_has_landed() -> None:
     async with an_owner() as owner:
         RequestSlot(owner).carry(a_job())
-        landing, flying = owner.theirs.landing, owner.theirs.flying
-        assert landing is not None
-        assert flying is not None
-        assert flying() is not None
-        landing.landed(Delivered(status=200))
+        listener, request = owner.theirs.listener, owner.theirs.request
+        assert listener is not None
+        assert request is not None
+        assert request() is not None
+        listener.on_response(Delivered(status=200))
         gc.collect()
-        assert flying() is None
+        assert request() is None
         assert len(owner.freed_slots) == 1
 
 
@@ -131,7 +133,7 @@ async def test_hears_once_of_a_message_that_is_awaited_because_its_request_broke
     async with an_owner() as owner:
         owner.theirs.broken = True
         RequestSlot(owner).carry(a_job())
-        assert owner.theirs.landing is not None
-        owner.theirs.landing.landed(Delivered(status=204))
+        assert owner.theirs.listener is not None
+        owner.theirs.listener.on_response(Delivered(status=204))
     assert owner.outcomes == [Delivered(status=200)]
     assert len(owner.freed_slots) == 1

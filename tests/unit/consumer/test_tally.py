@@ -12,7 +12,7 @@ from workers.consumer.outcome.attempt_counts import RecentCounts
 @dataclass(slots=True)
 class FakeCursor:
     delivered: int = 0
-    in_air: int = 0
+    in_flight: int = 0
 
     def finished(self) -> Finished:
         return Finished(delivered=self.delivered, volume=10 * self.delivered)
@@ -25,10 +25,10 @@ def test_what_is_open_and_what_left_count_together() -> None:
 
 
 def test_what_lands_after_its_cursor_left_counts_too() -> None:
-    tally, cursor = Tally(), FakeCursor(2, in_air=1)
+    tally, cursor = Tally(), FakeCursor(2, in_flight=1)
     tally.leave(cursor)
     assert tally.total([]).delivered == 2
-    cursor.delivered, cursor.in_air = 3, 0
+    cursor.delivered, cursor.in_flight = 3, 0
     assert tally.total([]).delivered == 3
     assert tally.total([]).delivered == 3
 

@@ -21,7 +21,7 @@ class Timeline:
         """So many attempts, ending in this instant."""
         for _ in range(count):
             epoch = self.rate.sent(self.now)
-            self.rate.landed(epoch, healthy=healthy, retried=retried, now=self.now)
+            self.rate.learn(epoch, healthy=healthy, retried=retried, now=self.now)
 
     def second(self, ok: int, failed: int = 0) -> float:
         """A second with so many of each, the last of them at its end; returns the rate after it."""
@@ -178,7 +178,7 @@ def test_a_rate_is_judged_by_what_was_sent_at_it() -> None:
     lowered = timeline.second(90, 10)
     for epoch in early:
         timeline.now += 0.01
-        timeline.rate.landed(epoch, healthy=False, retried=False, now=timeline.now)
+        timeline.rate.learn(epoch, healthy=False, retried=False, now=timeline.now)
     assert timeline.rate.rate == lowered
     assert timeline.rate.mode is RateMode.NORMAL
 
@@ -221,7 +221,7 @@ def test_probes_leave_one_at_a_time() -> None:
     epoch = timeline.rate.sent(timeline.now)
     timeline.now += 30
     assert timeline.rate.wait(timeline.now) > 0
-    timeline.rate.landed(epoch, healthy=False, retried=False, now=timeline.now)
+    timeline.rate.learn(epoch, healthy=False, retried=False, now=timeline.now)
     assert timeline.rate.wait(timeline.now) == 0
 
 
@@ -306,7 +306,7 @@ def test_what_lands_late_from_before_an_outage_says_nothing_of_now() -> None:
     timeline = Timeline()
     early = timeline.rate.sent(timeline.now)
     timeline.go_down()
-    timeline.rate.landed(early, healthy=True, retried=False, now=timeline.now)
+    timeline.rate.learn(early, healthy=True, retried=False, now=timeline.now)
     assert timeline.rate.mode is RateMode.HEARTBEAT
 
 

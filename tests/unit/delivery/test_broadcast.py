@@ -22,7 +22,7 @@ from workers.delivery.broadcast import (
 )
 from workers.delivery.circuit import Circuit
 from workers.delivery.oauth.destination import Header
-from workers.delivery.pace import Landed, Pace
+from workers.delivery.pace import EndedRequest, Pace
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.used_connection import OPENING, Opening, goes_by
 
@@ -279,7 +279,7 @@ def after_a_minute(*outcomes: tuple[Outcome, bool], before: Pace | None = None) 
     for tenth in range(600):
         now = start + tenth / 10
         for outcome, retried in outcomes:
-            pace.landed(Landed(pace.sent(now), outcome, 0.01, retried, full=False), now)
+            pace.learn(EndedRequest(pace.sent(now), outcome, 0.01, retried, full=False), now)
     return pace
 
 
@@ -291,7 +291,7 @@ def after_many(*outcomes: Outcome, circuit: Circuit | None = None) -> Circuit:
             if circuit.wait(second) == 0:
                 circuit.sent(second)
                 rule = CircuitBreaker(errors_threshold=3, trip_timeout=10)
-                circuit.landed(outcome, rule, sent_at=second, now=second)
+                circuit.report(outcome, rule, sent_at=second, now=second)
     return circuit
 
 
@@ -303,11 +303,11 @@ async def test_an_address_that_is_down_slows_nothing_down_while_others_answer(
     again = await fared(Replicas(a=well, b=BUSY), retried=True)
     assert isinstance(first, Retry)
     assert isinstance(again, Retry)
-    for landed in ([(first, False)], [(first, False), (again, True)], [(again, True)]):
-        output = after_a_minute(*landed).output(60.0)
+    for answered in ([(first, False)], [(first, False), (again, True)], [(again, True)]):
+        output = after_a_minute(*answered).output(60.0)
         assert output.mode is RateMode.NORMAL
         assert "failed" not in output.reason
-        assert after_many(*(outcome for outcome, _ in landed)).closed
+        assert after_many(*(outcome for outcome, _ in answered)).closed
 
 
 async def test_all_addresses_that_are_down_are_a_subscriber_that_is() -> None:

@@ -19,11 +19,11 @@ RULE = CircuitBreaker(errors_threshold=3, trip_timeout=10)
 CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN
 
 
-def landed(circuit: Circuit, outcome: Outcome, at: float, *, rule: CircuitBreaker = RULE) -> bool:
+def reported(circuit: Circuit, outcome: Outcome, at: float, *, rule: CircuitBreaker = RULE) -> bool:
     """Send a message at that second, which is over at once."""
     assert circuit.wait(at) == 0
     circuit.sent(at)
-    return circuit.landed(outcome, rule, sent_at=at, now=at)
+    return circuit.report(outcome, rule, sent_at=at, now=at)
 
 
 def a_circuit(*outcomes: Outcome, shared: bool = False) -> Circuit:
@@ -31,7 +31,7 @@ def a_circuit(*outcomes: Outcome, shared: bool = False) -> Circuit:
     circuit = Circuit(0, shared=shared)
     circuit.heard_closed(0)
     for second, outcome in enumerate(outcomes, start=1):
-        landed(circuit, outcome, second)
+        reported(circuit, outcome, second)
     return circuit
 
 
@@ -111,13 +111,13 @@ def test_half_open_one_message_is_sent_and_no_other() -> None:
 @pytest.mark.parametrize("outcome", [OK, WRONG, MOVED])
 def test_it_closes_when_its_one_message_does_not_fail_of_what_is_listed(outcome: Outcome) -> None:
     circuit = an_open_circuit()
-    assert landed(circuit, outcome, 13)
+    assert reported(circuit, outcome, 13)
     assert (circuit.state(13), circuit.wait(13), circuit.since) == (CLOSED, 0, 13)
 
 
 def test_it_opens_again_when_its_one_message_fails() -> None:
     circuit = an_open_circuit()
-    assert landed(circuit, LATE, 15)
+    assert reported(circuit, LATE, 15)
     assert (circuit.state(24), circuit.wait(24)) == (OPEN, 1)
     assert circuit.state(25) is HALF_OPEN
     # It has not been closed since it was opened first.
@@ -127,38 +127,38 @@ def test_it_opens_again_when_its_one_message_fails() -> None:
 
 def test_a_message_that_is_not_sent_at_all_says_nothing_and_the_next_one_tries() -> None:
     circuit = an_open_circuit()
-    assert not landed(circuit, MALFORMED, 13)
+    assert not reported(circuit, MALFORMED, 13)
     assert (circuit.state(13), circuit.wait(13)) == (HALF_OPEN, 0)
 
 
 def test_when_it_has_closed_failures_are_counted_anew() -> None:
     circuit = an_open_circuit()
-    landed(circuit, OK, 13)
-    assert not landed(circuit, BROKEN, 14)
-    assert not landed(circuit, BROKEN, 15)
-    assert landed(circuit, BROKEN, 16)
+    reported(circuit, OK, 13)
+    assert not reported(circuit, BROKEN, 14)
+    assert not reported(circuit, BROKEN, 15)
+    assert reported(circuit, BROKEN, 16)
 
 
 def test_results_of_what_was_sent_before_it_opened_say_nothing() -> None:
     circuit = an_open_circuit()
-    assert not circuit.landed(OK, RULE, sent_at=2.9, now=5)
+    assert not circuit.report(OK, RULE, sent_at=2.9, now=5)
     assert circuit.state(5) is OPEN
     circuit.sent(13)
-    assert not circuit.landed(OK, RULE, sent_at=2.9, now=13.5)
-    assert not circuit.landed(LATE, RULE, sent_at=2.9, now=13.5)
+    assert not circuit.report(OK, RULE, sent_at=2.9, now=13.5)
+    assert not circuit.report(LATE, RULE, sent_at=2.9, now=13.5)
     assert circuit.wait(13.5) > 0
-    assert circuit.landed(OK, RULE, sent_at=13, now=14)
+    assert circuit.report(OK, RULE, sent_at=13, now=14)
     for _ in range(3):
-        assert not circuit.landed(LATE, RULE, sent_at=2.9, now=15)
+        assert not circuit.report(LATE, RULE, sent_at=2.9, now=15)
     assert circuit.state(15) is CLOSED
 
 
 def test_each_failure_counts_by_the_settings_of_who_had_it() -> None:
     circuit = a_circuit(BROKEN)
     patient = replace(RULE, errors_threshold=5, trip_timeout=60)
-    assert not landed(circuit, BROKEN, 2, rule=patient)
-    assert not landed(circuit, BROKEN, 3, rule=patient)
-    assert landed(circuit, BROKEN, 4)
+    assert not reported(circuit, BROKEN, 2, rule=patient)
+    assert not reported(circuit, BROKEN, 3, rule=patient)
+    assert reported(circuit, BROKEN, 4)
     assert circuit.wait(4) == 10
 
 
@@ -219,7 +219,7 @@ def test_others_may_open_it_again_while_its_one_message_is_in_the_air() -> None:
     circuit.grant(13)
     circuit.sent(13)
     circuit.heard_open(since=3, opens_at=30, reason="theirs", now=14)
-    assert not circuit.landed(OK, RULE, sent_at=13, now=15)
+    assert not circuit.report(OK, RULE, sent_at=13, now=15)
     assert circuit.state(29) is OPEN
 
 

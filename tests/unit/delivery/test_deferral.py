@@ -47,7 +47,7 @@ def test_a_quota_by_the_minute_is_used_up_and_costs_no_message() -> None:
 def test_while_it_asks_to_come_later_one_request_tries_at_a_time(after: float) -> None:
     sent = send(closed(10, 70, after=after), messages=100_000, seconds=100, ttl_s=100.0)
     requests = sum(10 <= at < 70 for at, _ in sent.requests)
-    # A few were in the air when it was said first.
+    # A few were in flight when it was said first.
     assert requests <= 60 / after + 5
     assert sent.taken_between(90, 91) >= 0.9 * 400
 

@@ -11,7 +11,7 @@ from app.domain.status import RateMode
 from app.domain.subscription import DeliveryPolicy
 from workers.delivery.circuits import Circuits, LiveCircuit
 from workers.delivery.guarded_pace import GuardedPace
-from workers.delivery.pace import Landed, Pace
+from workers.delivery.pace import EndedRequest, Pace
 from workers.delivery.share import Share
 
 OK = Delivered(status=200)
@@ -39,7 +39,7 @@ class Traffic:
             self.now += wait
         sent_at, epoch = self.now, self.guarded.sent(self.now)
         self.now += 0.01
-        self.guarded.landed(Landed(epoch, outcome, 0.01, retried=False, full=False), self.now)
+        self.guarded.learn(EndedRequest(epoch, outcome, 0.01, retried=False, full=False), self.now)
         return sent_at
 
 

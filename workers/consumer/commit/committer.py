@@ -56,7 +56,7 @@ class Committer:
         self._last_hold_max = last_hold_max
         self._plain, self._traced = Lane(), Lane()
         # In a commit that is not answered: one that begins to be traced is in no two at once.
-        self._in_air: set[Cursor] = set()
+        self._committing: set[Cursor] = set()
         self._writing = asyncio.Lock()
 
     def moved(self, group: str, cursor: Cursor) -> None:
@@ -127,7 +127,7 @@ class Committer:
             await asyncio.sleep(COMMIT_INTERVAL.total_seconds())
 
     def _is_unfinished(self, cursor: Cursor) -> bool:
-        return (cursor.dirty or cursor in self._in_air) and not cursor.abandoned
+        return (cursor.dirty or cursor in self._committing) and not cursor.abandoned
 
     async def _commit(
         self, lane: Lane, cursors: Iterable[tuple[str, Cursor]], hold: timedelta
@@ -135,8 +135,8 @@ class Committer:
         captured = self._captured(lane, cursors)
         if not captured:
             return
-        in_air = {cursor for cursor, _ in captured.values()}
-        self._in_air |= in_air
+        committing = {cursor for cursor, _ in captured.values()}
+        self._committing |= committing
         try:
             if lane is self._traced:
                 # Captured before: nothing in it is younger than the traces that are waited for.
@@ -144,14 +144,14 @@ class Committer:
             async with self._writing:
                 await self._commit_captured(captured)
         finally:
-            self._in_air -= in_air
+            self._committing -= committing
 
     def _captured(self, lane: Lane, cursors: Iterable[tuple[str, Cursor]]) -> _Captured:
         captured: _Captured = {}
         for group, cursor in cursors:
             if not cursor.dirty or cursor.abandoned:
                 continue
-            if self._lane(cursor) is lane and cursor not in self._in_air:
+            if self._lane(cursor) is lane and cursor not in self._committing:
                 captured[group, cursor.partition] = cursor, cursor.commit_begins()
             else:
                 # It has begun to be traced.

@@ -77,7 +77,7 @@ class Cursor:
         self.closing = False
         self.queued = False
         self.dirty = False
-        self.in_air = 0
+        self.in_flight = 0
         # Whether traces may say something of its messages, which nothing is committed before.
         self.traced = False
         # Someone else owns the partition: nothing of this cursor may be committed any more.
@@ -252,26 +252,26 @@ class Cursor:
         """It is for another subscription, so it is none of those that are counted here."""
         self._close(message)
 
-    def landed(self) -> None:
+    def request_ended(self) -> None:
         """A request of ours is over, whatever came of it."""
-        self.in_air -= 1
-        if self.in_air == 0:
+        self.in_flight -= 1
+        if self.in_flight == 0:
             self._idle.set()
 
-    def started(self) -> None:
+    def request_started(self) -> None:
         """A request of ours is about to leave."""
-        if self.in_air == 0:
+        if self.in_flight == 0:
             self._idle.clear()
-        self.in_air += 1
+        self.in_flight += 1
 
     def halt(self) -> None:
-        """Open nothing more and leave the feed; what is in the air goes on."""
+        """Open nothing more and leave the feed; what is in flight goes on."""
         self.closing = True
         if self._reader is not None:
             self._reader.leave(self.partition, self)
 
     async def idle(self) -> None:
-        """Wait until no request of ours is in the air."""
+        """Wait until no request of ours is in flight."""
         await self._idle.wait()
 
     def _give_receipt(self, header: bytes, fate: Fate, why: Discarded | None = None) -> None:
@@ -309,8 +309,8 @@ class Cursor:
             await self._life.begun()
 
     def settle(self) -> None:
-        """Have the last commit say that nothing more is recorded, if all has landed."""
-        if self._life is not None and not self.in_air:
+        """Have the last commit say that nothing more is recorded, if nothing is in flight."""
+        if self._life is not None and not self.in_flight:
             self._touch()
 
     def abandon(self) -> None:
@@ -369,8 +369,8 @@ class Cursor:
         """What to commit now; what happens from here on is for the next commit."""
         self.dirty = False
         progress = self._offsets.committable()
-        # Once all has landed that we shall ever send, what we recorded is in it.
-        if self._life is None or (self.closing and not self.in_air):
+        # Once all has ended that we shall ever send, what we recorded is in it.
+        if self._life is None or (self.closing and not self.in_flight):
             return progress
         return replace(progress, life=self._life.name)
 

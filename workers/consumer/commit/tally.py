@@ -26,14 +26,14 @@ class Finished(NamedTuple):
 class Finishing(Protocol):
     """A cursor, as far as it counts here."""
 
-    in_air: int
+    in_flight: int
 
     def finished(self) -> Finished:
         """What it finished since it was opened."""
 
 
 class Tally:
-    """Adds up cursors. One that is closed counts on until nothing of it is in the air."""
+    """Adds up cursors. One that is closed counts on until nothing of it is in flight."""
 
     __slots__ = ("_leaving", "_over")
 
@@ -55,8 +55,8 @@ class Tally:
         return total
 
     def _settle(self) -> None:
-        """Let go of those that have landed: their counts are final."""
+        """Let go of those with nothing in flight: their counts are final."""
         for cursor in self._leaving:
-            if not cursor.in_air:
+            if not cursor.in_flight:
                 self._over = self._over.plus(cursor.finished())
-        self._leaving = [cursor for cursor in self._leaving if cursor.in_air]
+        self._leaving = [cursor for cursor in self._leaving if cursor.in_flight]

@@ -99,7 +99,7 @@ class DiscardHandler:
                 await self._record_alone(job, discarded)
         finally:
             if was_waiting:
-                job.landed()
+                job.request_ended()
 
     def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
         """Queue `job` until `due`, or do what is to be done when there is no room."""
@@ -114,7 +114,7 @@ class DiscardHandler:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
-        oldest.started()  # it is not handed over before this has been recorded
+        oldest.request_started()  # it is not handed over before this has been recorded
         return Discard(
             oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
         )

@@ -34,15 +34,15 @@ _Said = tuple[int, str, int | None, str, int | None]
 class SubscriptionTrace:
     """Says of one subscription's messages what happens to them. Nothing here waits or raises.
 
-    An attempt is one entry, said when it is over; one that is still in the air when the buffer
+    An attempt is one entry, said when it is over; one that is still in flight when the buffer
     looks for the second time is said to be so, too.
     """
 
-    __slots__ = ("_buffer", "_in_air", "_source")
+    __slots__ = ("_buffer", "_open_attempts", "_source")
 
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         self._buffer = buffer
-        self._in_air = buffer.in_air
+        self._open_attempts = buffer.in_air
         self._source = buffer.source(
             TraceSource(
                 topic=subscription.topic,
@@ -53,10 +53,10 @@ class SubscriptionTrace:
 
     def began(self, job: DeliveryJob) -> None:
         """An attempt begins."""
-        in_air = self._in_air
-        if not in_air:
+        open_attempts = self._open_attempts
+        if not open_attempts:
             self._buffer.wake()
-        in_air[job] = self
+        open_attempts[job] = self
 
     def opens(self, job: DeliveryJob) -> None:
         """The attempt is awaited in this context, and may open a connection first."""
@@ -66,7 +66,7 @@ class SubscriptionTrace:
     def ended(self, job: DeliveryJob, outcome: Outcome) -> None:
         """Its attempt is over, and not counted in `job.attempts` yet."""
         now = time.monotonic()
-        self._in_air.pop(job, None)
+        self._open_attempts.pop(job, None)
         status, reason = _SUCCESS, ""
         if not isinstance(outcome, Delivered):
             status, reason = _FAILED, outcome.reason[:TEXT_LENGTH_MAX]
@@ -121,8 +121,8 @@ class SubscriptionTrace:
             address = opening.address
             if opening.opened_at is not None and took is not None:
                 connect = int((opening.opened_at - job.sent_at) * 1e6)
-        elif job.in_air is not None:
-            address = job.in_air.peer
+        elif job.request is not None:
+            address = job.request.peer
         self._buffer.add(
             (
                 self._source,

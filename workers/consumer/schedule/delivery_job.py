@@ -7,7 +7,7 @@ from app.domain.delivery import Discarded  # noqa: TC001 - hidden types help nob
 from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.source.collected_batch import CollectedBatch
-from workers.delivery.in_flight import InAir  # noqa: TC001 - hidden types help nobody
+from workers.delivery.in_flight import StartedRequest  # noqa: TC001 - hidden types help nobody
 from workers.transport.used_connection import Opening  # noqa: TC001 - hidden types help nobody
 
 
@@ -26,7 +26,7 @@ class DeliveryJob:
 
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
     attempt may be made from `due` on, and its time to live, which ends at its `deadline`, was
-    `ttl_s` seconds when it was opened. `in_air` is its attempt until that has landed, if it is
+    `ttl_s` seconds when it was opened. `request` is its attempt until that has ended, if it is
     called back. It is `deferred` if its last answer asked to come later, and `deferred_alone` says
     how often that answered the one request after the time that was asked for. `failing` is the
     circuit breaker's. `opened_ms` (since the epoch) and `ended_at`, when its last attempt was over,
@@ -45,12 +45,12 @@ class DeliveryJob:
         "ended_at",
         "epoch",
         "failing",
-        "in_air",
         "message",
         "opened_ms",
         "opening",
         "progress",
         "refused",
+        "request",
         "sent_at",
         "status",
         "ttl_s",
@@ -72,20 +72,20 @@ class DeliveryJob:
         self.failing: Failing | None = None
         self.refused: Discarded | None = None
         self.status: int | None = None
-        self.in_air: InAir | None = None
+        self.request: StartedRequest | None = None
         self.opened_ms = 0
         self.ended_at = 0.0
         self.opening: Opening | None = None
         self.deferred = False
         self.deferred_alone = 0
 
-    def started(self) -> None:
+    def request_started(self) -> None:
         """A request of it is about to leave."""
-        self.cursor.started()
+        self.cursor.request_started()
 
-    def landed(self) -> None:
+    def request_ended(self) -> None:
         """That request is over, whatever came of it."""
-        self.cursor.landed()
+        self.cursor.request_ended()
 
     def delivered(self) -> None:
         """The subscriber has it."""
@@ -123,21 +123,21 @@ class BatchJob(DeliveryJob):
     `cursor` is that of its first message.
     """
 
-    __slots__ = ("_in_air",)
+    __slots__ = ("_started",)
 
     message: CollectedBatch
-    _in_air: Sequence[Cursor]
+    _started: Sequence[Cursor]
 
-    def started(self) -> None:
+    def request_started(self) -> None:
         """A request of it is about to leave, for each of its cursors."""
-        self._in_air = self.message.cursors
-        for cursor in self._in_air:
-            cursor.started()
+        self._started = self.message.cursors
+        for cursor in self._started:
+            cursor.request_started()
 
-    def landed(self) -> None:
+    def request_ended(self) -> None:
         """That request is over, also for cursors that have left it meanwhile."""
-        for cursor in self._in_air:
-            cursor.landed()
+        for cursor in self._started:
+            cursor.request_ended()
 
     def delivered(self) -> None:
         """The subscriber has all of it."""

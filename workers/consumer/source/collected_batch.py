@@ -36,7 +36,7 @@ class CollectedBatch(MessageBatch):
         return tuple(dict.fromkeys(each.cursor for each in self.opened))
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Forget what is of `cursors`, while it is not in the air; False if nothing is left.
+        """Forget what is of `cursors`, while it is not in flight; False if nothing is left.
 
         Another worker sends that. What is left is another batch, with another id and a body that is
         made anew: so those that close together leave together.

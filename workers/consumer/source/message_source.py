@@ -98,7 +98,7 @@ class MessageSource:
         # The order, when it makes batches.
         self._batches: Batches | None = None
         # The partitions take turns, message by message. But a batch takes what one of them has
-        # before it takes from others: so there are others for the next batch, beside it in the air.
+        # before it takes from others: so there are others for the next batch, beside it in flight.
         self._rotation = -1
         # Not to be read on before one of their messages is finished, or the order is another.
         self._barred: set[Cursor] = set()
@@ -108,7 +108,7 @@ class MessageSource:
         self._chain: Chain | None = None
         # Messages filtered out because they could not be judged, since it began.
         self.unjudged = 0
-        # Only in that mode; it is to be told of first attempts that begin, and of all that land.
+        # Only in that mode; it is notified of first attempts that begin, and of all that end.
         self.polling: Polling | None = None
         # Who is told of messages that are filtered out.
         self.trace: FilterTrace | None = None

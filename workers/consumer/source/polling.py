@@ -79,7 +79,7 @@ class Polling:
         """The first attempt at `message` begins."""
         self._under_way.add(message)
 
-    def landed(self, message: Hashable) -> bool:
+    def ended(self, message: Hashable) -> bool:
         """An attempt at `message` is over; whether nothing taken is under way any more by that."""
         if message not in self._under_way:
             return False

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from app.domain.delivery import Delivered, Outcome, Retry, status_reason
 from app.domain.message import Message
+from workers.delivery.in_flight import ResponseListener, StartedRequest
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.token import AccessToken
 
@@ -15,31 +16,10 @@ from workers.delivery.oauth.token import AccessToken
 # be back long before it is asked again.
 QUIET_MAX: Final = timedelta(seconds=5)
 # An attempt waits no longer for a token: with what its request may take, it is over before anybody
-# who waits for it to land gives up (`workers.assignment.supervisor.landing_max`).
+# who waits for it to end gives up (`workers.assignment.supervisor.closing_timeout`).
 PATIENCE_MAX: Final = timedelta(seconds=2)
 
 Header = tuple[bytes, bytes]
-
-
-class AttemptListener(Protocol):
-    """Who is told once what came of an attempt that was begun."""
-
-    def landed(self, outcome: Outcome) -> None:
-        """It is over, and this is what came of it."""
-
-    def broke(self, error: Exception) -> None:
-        """It is over, and by a defect of ours nobody can say what came of it."""
-
-
-class Flying(Protocol):
-    """An attempt that was begun."""
-
-    @property
-    def peer(self) -> str:
-        """Where it goes, as `host:port`; empty if nobody knows."""
-
-    def forsake(self) -> None:
-        """Nobody wants to know any more what comes of it."""
 
 
 class Authorizable(Protocol):
@@ -49,10 +29,10 @@ class Authorizable(Protocol):
         self,
         message: Message,
         retry_count: int,
-        landing: AttemptListener,
+        listener: ResponseListener,
         *,
         authorization: Header | None = None,
-    ) -> Flying | None:
+    ) -> StartedRequest | None:
         """Attempt it if that takes no waiting; None: nothing was done."""
 
     async def attempt(
@@ -76,10 +56,12 @@ class AuthorizedDestination:
         self.bearer = bearer
         self._patience_s = patience.total_seconds()
 
-    def begin(self, message: Message, retry_count: int, landing: AttemptListener) -> Flying | None:
+    def begin(
+        self, message: Message, retry_count: int, listener: ResponseListener
+    ) -> StartedRequest | None:
         """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
 
-        `landing` hears of the outcome later.
+        `listener` hears of the outcome later.
         """
         token = self.bearer.usable(time.monotonic())
         if token is None:
@@ -87,7 +69,7 @@ class AuthorizedDestination:
         return self._inner.begin(
             message,
             retry_count,
-            _Landing(self, message, token, landing=landing),
+            _ResponseListener(self, message, token, listener=listener),
             authorization=token.header,
         )
 
@@ -140,10 +122,10 @@ class AuthorizedDestination:
         )
 
 
-class _Landing:
+class _ResponseListener:
     """Hears first what came of an attempt with a token."""
 
-    __slots__ = ("_destination", "_landing", "_message", "_token")
+    __slots__ = ("_destination", "_listener", "_message", "_token")
 
     def __init__(
         self,
@@ -151,17 +133,17 @@ class _Landing:
         message: Message,
         token: AccessToken,
         *,
-        landing: AttemptListener,
+        listener: ResponseListener,
     ) -> None:
         self._destination = destination
         self._message = message
         self._token = token
-        self._landing = landing
+        self._listener = listener
 
-    def landed(self, outcome: Outcome) -> None:
+    def on_response(self, outcome: Outcome) -> None:
         """It is over, and this is what came of it."""
-        self._landing.landed(self._destination.judged(outcome, self._message, self._token))
+        self._listener.on_response(self._destination.judged(outcome, self._message, self._token))
 
-    def broke(self, error: Exception) -> None:
+    def on_defect(self, error: Exception) -> None:
         """It is over, and nobody can say what came of it."""
-        self._landing.broke(error)
+        self._listener.on_defect(error)

@@ -6,7 +6,7 @@ from typing import Final
 
 from app.domain.status import Output
 from workers.delivery.oauth.bearer import Bearer
-from workers.delivery.pace import Landed, Pacing
+from workers.delivery.pace import EndedRequest, Pacing
 
 # Who waits is woken when a token is there; it looks again after this in any case.
 LOOK_AGAIN_S: Final = 1.0
@@ -40,12 +40,12 @@ class TokenPace:
         return self._pace.wait(now) or self._token_wait(now)
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns its epoch, for `landed`."""
+        """Count a request that leaves; returns its epoch, for `learn`."""
         return self._pace.sent(now)
 
-    def landed(self, landed: Landed, now: float) -> bool:
+    def learn(self, ended: EndedRequest, now: float) -> bool:
         """Learn from a request that is over; whether it was decided anew on the next ones."""
-        return self._pace.landed(landed, now)
+        return self._pace.learn(ended, now)
 
     def output(self, now: float) -> Output:
         """What leaves at most, and why."""

@@ -13,10 +13,10 @@ from app.domain.message import Message, Partition, Record
 from tests.fakes.oauth import POLICY, Answers, a_provider, issued
 from workers.delivery.circuit import CircuitVerdict, verdict
 from workers.delivery.health import is_healthy
+from workers.delivery.in_flight import ResponseListener
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.destination import (
     QUIET_MAX,
-    AttemptListener,
     AuthorizedDestination,
     Header,
 )
@@ -42,11 +42,11 @@ class Endpoint:
         self,
         message: Message,
         retry_count: int,
-        landing: AttemptListener,
+        listener: ResponseListener,
         *,
         authorization: Header | None = None,
     ) -> "Endpoint":
-        landing.landed(self._answer(message, authorization, retry_count))
+        listener.on_response(self._answer(message, authorization, retry_count))
         return self
 
     async def attempt(
@@ -54,7 +54,7 @@ class Endpoint:
     ) -> Outcome:
         return self._answer(message, authorization, retry_count)
 
-    def forsake(self) -> None:
+    def cancel(self) -> None:
         return
 
     def _answer(self, message: Message, authorization: Header | None, retry_count: int) -> Outcome:
@@ -66,17 +66,17 @@ class Endpoint:
         return self.script(self.sent[-1])
 
 
-class Landed:
+class Listener:
     """Who hears what came of attempts."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
         self.errors: list[Exception] = []
 
-    def landed(self, outcome: Outcome) -> None:
+    def on_response(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
-    def broke(self, error: Exception) -> None:
+    def on_defect(self, error: Exception) -> None:
         self.errors.append(error)
 
 
@@ -184,21 +184,21 @@ async def test_other_outcomes_are_passed_on(sending: Sending) -> None:
 
 
 async def test_nothing_is_begun_before_there_is_a_token(sending: Sending) -> None:
-    landed = Landed()
-    assert sending.destination.begin(MESSAGE, 3, landed) is None
+    listener = Listener()
+    assert sending.destination.begin(MESSAGE, 3, listener) is None
     await sending.answer(issued("t-1"))
-    assert sending.destination.begin(MESSAGE, 3, landed) is sending.endpoint
-    assert landed.outcomes == [OK]
+    assert sending.destination.begin(MESSAGE, 3, listener) is sending.endpoint
+    assert listener.outcomes == [OK]
 
 
 async def test_a_refusal_of_what_was_begun_means_the_same(sending: Sending) -> None:
     await sending.first_token()
     sending.endpoint.script = lambda _: REFUSED
-    landed = Landed()
-    assert sending.destination.begin(MESSAGE, 3, landed)
+    listener = Listener()
+    assert sending.destination.begin(MESSAGE, 3, listener)
     await sending.answer(issued("t-2"))
-    assert sending.destination.begin(MESSAGE, 3, landed)
-    retried, refused = landed.outcomes
+    assert sending.destination.begin(MESSAGE, 3, listener)
+    retried, refused = listener.outcomes
     assert isinstance(retried, Retry)
     assert (retried.blameless, refused) == (True, REFUSED)
 

@@ -13,7 +13,7 @@ from tests.fakes.oauth import POLICY, Answers, a_provider, issued
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.source import Tokens
 from workers.delivery.oauth.token_pace import TokenPace
-from workers.delivery.pace import Landed, Pace
+from workers.delivery.pace import EndedRequest, Pace
 from workers.delivery.share import Share
 
 TIMEOUT = timedelta(seconds=3)
@@ -104,5 +104,5 @@ async def test_its_output_says_why_nothing_leaves(pacing: Pacing) -> None:
 async def test_all_else_is_as_the_pace_says(pacing: Pacing) -> None:
     assert (pacing.pace.cautious, pacing.pace.reads_ahead) == (False, True)
     epoch = pacing.pace.sent(pacing.now)
-    landed = Landed(epoch, Delivered(status=200), 0.01, retried=False, full=False)
-    assert pacing.pace.landed(landed, pacing.now) is False
+    ended = EndedRequest(epoch, Delivered(status=200), 0.01, retried=False, full=False)
+    assert pacing.pace.learn(ended, pacing.now) is False
