@@ -29,7 +29,7 @@ from workers.assignment.negotiation import Negotiation
 from workers.assignment.sharing_round import Moment
 from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Share
-from workers.delivery.stall_watchdog import HANG_S, QUIET_S
+from workers.delivery.stall_watchdog import QUIET_S, STALL_S
 from workers.delivery.tickets import ticket_count
 
 SUBSCRIPTION = "s"
@@ -183,7 +183,7 @@ class Talks:
         if self.now < talker.quiet_until:
             return
         talker.hung_until = talker.quiet_until = self.now + seconds
-        if seconds > HANG_S:
+        if seconds > STALL_S:
             talker.quiet_until += QUIET_S
         if seconds > SESSION_S:
             self.after(SESSION_S, partial(self._expire, talker))

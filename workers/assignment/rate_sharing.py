@@ -23,7 +23,7 @@ from workers.assignment.demand import needed
 from workers.assignment.negotiation import Negotiation
 from workers.assignment.sharing_round import Moment
 from workers.delivery.share import Demand, Share
-from workers.delivery.stall_watchdog import Pulse
+from workers.delivery.stall_watchdog import StallWatchdog
 
 INTERVAL: Final = timedelta(seconds=1)
 # How often we look whether we live, and whether others have been heard.
@@ -54,7 +54,7 @@ class SharedConsumers(Protocol):
     """The consumers whose rates are shared."""
 
     @property
-    def pulse(self) -> Pulse:
+    def watchdog(self) -> StallWatchdog:
         """What holds all sends when this process was not alive."""
 
     def share(self, subscription_id: str, share: Share) -> None:
@@ -170,12 +170,12 @@ class RateSharing:
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
 
     async def talk(self) -> None:
-        """One round, if there is somebody to talk to; none soon after this process hung."""
+        """One round, if there is somebody to talk to; none soon after this process stalled."""
         if not self._has_reason():
             self._unheard_since = None
             return
         began = self._clock()
-        if self._consumers.pulse.wait(began) > 0:
+        if self._consumers.watchdog.wait(began) > 0:
             return  # what it believes to own may be another's by now, and must not be lent
         if self._unheard_since is None:
             self._unheard_since = began
@@ -191,7 +191,7 @@ class RateSharing:
     def look(self) -> None:
         """Say that we live, and notice when others are not heard."""
         now = self._clock()
-        if self._consumers.pulse.beat(now):
+        if self._consumers.watchdog.beat(now):
             _log.warning("worker_hung")
         if self._was_silent(now):
             self._fall_silent(now)

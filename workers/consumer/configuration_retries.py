@@ -1,11 +1,11 @@
-"""Trying again, later and later, what a defect of ours kept from being done."""
+"""Applies settings again, later and later, that a defect of ours kept from being applied."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-REPEAT_MIN_S: Final = 1.0
-REPEAT_MAX_S: Final = 60.0
+RETRY_MIN_S: Final = 1.0
+RETRY_MAX_S: Final = 60.0
 
 
 class Timer(Protocol):
@@ -24,10 +24,10 @@ class Timers(Protocol):
 
 def delay_after(failures: int) -> float:
     """Seconds until something is tried again that failed so often in a row, at least once."""
-    return min(REPEAT_MAX_S, REPEAT_MIN_S * 2.0 ** min(failures - 1, 30))
+    return min(RETRY_MAX_S, RETRY_MIN_S * 2.0 ** min(failures - 1, 30))
 
 
-class Repeats:
+class ConfigurationRetries:
     """Calls `again` with each key that failed, until that is done. Each has one timer at most."""
 
     def __init__(self, timers: Timers, again: Callable[[str], None]) -> None:

@@ -9,7 +9,7 @@ from workers.consumer.outcome.discard_handler import DiscardParts
 from workers.consumer.schedule.suspension import Suspensions
 from workers.consumer.source.message_source import SourceParts
 from workers.delivery.circuits import Circuits
-from workers.delivery.stall_watchdog import Pulse
+from workers.delivery.stall_watchdog import StallWatchdog
 from workers.reading.reader import Reader
 
 
@@ -19,7 +19,7 @@ class ConsumerParts(SourceParts, DiscardParts, Protocol):
     tasks: asyncio.TaskGroup
     reader: Reader
     suspensions: Suspensions
-    pulse: Pulse
+    watchdog: StallWatchdog
     circuits: Circuits
     traces: TraceBuffer
 

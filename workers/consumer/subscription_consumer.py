@@ -29,7 +29,7 @@ from workers.consumer.schedule.scheduler import Scheduler
 from workers.consumer.schedule.suspension import Suspension
 from workers.consumer.source.fetches import Fetches
 from workers.consumer.source.message_source import MessageSource
-from workers.consumer.wakeup_timer import Alarm
+from workers.consumer.wakeup_timer import WakeupTimer
 from workers.delivery.deferral import ANOTHER_AFTER, Deferral
 from workers.delivery.oauth.destination import AuthorizedDestination
 from workers.delivery.oauth.token_pace import TokenPace
@@ -51,7 +51,7 @@ class SubscriptionConsumer:
         self._parts = parts
         self.tasks = parts.tasks
         self._loop = asyncio.get_running_loop()
-        self._pace = Pace(subscription.policy, time.monotonic(), pulse=parts.pulse)
+        self._pace = Pace(subscription.policy, time.monotonic(), watchdog=parts.watchdog)
         self.fetches = Fetches(parts.reader, subscription.fetch)
         self.defects = Defects(subscription.group)
         self._source = MessageSource(parts, self.fetches, self.pump, defects=self.defects)
@@ -80,8 +80,8 @@ class SubscriptionConsumer:
         # Who is told of attempts.
         self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
-        self._alarm = Alarm(self._loop, self.pump)
-        # Whether the pace has said no, and the alarm will ask it again.
+        self._wakeup_timer = WakeupTimer(self._loop, self.pump)
+        # Whether the pace has refused, and is asked again when the timer is due.
         self._paced_out = False
         self._stopped = False
         self._pacing = self._paced()
@@ -227,7 +227,7 @@ class SubscriptionConsumer:
         self._stopped = True
         if self._scheduler.breaker is not None:
             self._scheduler.breaker.rest()
-        self._alarm.cancel()
+        self._wakeup_timer.cancel()
 
     def abandon(self) -> None:
         """End what is in flight, without a word: the worker ends."""
@@ -301,13 +301,13 @@ class SubscriptionConsumer:
         self.defects.found(error, step="take")
         if not self._stopped:
             now = time.monotonic()
-            self._alarm.set(now + _FALTER_S, now)
+            self._wakeup_timer.set(now + _FALTER_S, now)
 
     def _wake_at(self, due: float | None, now: float) -> bool:
         """Look again at `due`, if there is anything to wait for; whether there is."""
         if due is None or not (self._source or self._retry_queue):
             return False
-        self._alarm.set(due, now)
+        self._wakeup_timer.set(due, now)
         return True
 
     # ---- what slots ask and say -----------------------------------------------------------------

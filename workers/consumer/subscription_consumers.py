@@ -14,7 +14,7 @@ from app.tracing.buffer import TraceBuffer
 from workers.consumer.commit.committer import Committer
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.commit.receipts import Receipts
-from workers.consumer.configuration_retries import Repeats
+from workers.consumer.configuration_retries import ConfigurationRetries
 from workers.consumer.endpoint import BrokenEndpoint, Endpoint
 from workers.consumer.loop_budget import FILTER_SECONDS_PER_TURN, FILTERS_PER_TURN, LoopBudget
 from workers.consumer.outcome.dead_letters import DeadLetters
@@ -24,7 +24,7 @@ from workers.consumer.source.cancelled_messages import SentMarks, Unsent
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 from workers.delivery.circuits import Circuits
 from workers.delivery.share import Demand, Share
-from workers.delivery.stall_watchdog import Pulse
+from workers.delivery.stall_watchdog import StallWatchdog
 from workers.reading.reader import Reader
 
 # So many consumers that rest are kept; most of what they know is stale after a second.
@@ -85,9 +85,9 @@ class SubscriptionConsumers:
             loop, starts=FILTERS_PER_TURN, seconds=FILTER_SECONDS_PER_TURN
         )
         self.bodies = ParsedBodies()
-        self.pulse = Pulse()
+        self.watchdog = StallWatchdog()
         self.tasks = tasks
-        self._repeats = Repeats(loop, self._repeat)
+        self._configuration_retries = ConfigurationRetries(loop, self._configure_again)
 
     def __contains__(self, key: CursorKey) -> bool:
         """Whether that cursor is open."""
@@ -126,7 +126,7 @@ class SubscriptionConsumers:
 
     def close(self) -> None:
         """Begin nothing more, and end what is in flight: the worker ends."""
-        self._repeats.close()
+        self._configuration_retries.close()
         for consumer in (*self._consumers.values(), *self._resting.values()):
             consumer.abandon()
 
@@ -254,22 +254,22 @@ class SubscriptionConsumers:
             consumer.configure(subscription, self._endpoint(subscription))
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             consumer.defects.found(exc, step="configure")
-            self._repeats.failed(subscription.id)
+            self._configuration_retries.failed(subscription.id)
         else:
             self._applied(consumer)
 
     def _applied(self, consumer: SubscriptionConsumer) -> None:
         if consumer.is_broken:
-            self._repeats.failed(consumer.subscription.id)
+            self._configuration_retries.failed(consumer.subscription.id)
         else:
-            self._repeats.done(consumer.subscription.id)
+            self._configuration_retries.done(consumer.subscription.id)
 
-    def _repeat(self, subscription_id: str) -> None:
+    def _configure_again(self, subscription_id: str) -> None:
         # Without cursors it is configured when it has some again.
         if (consumer := self._consumers.get(subscription_id)) is not None:
             self._apply(consumer, consumer.subscription)
         else:
-            self._repeats.done(subscription_id)
+            self._configuration_retries.done(subscription_id)
 
     def _endpoint(self, subscription: Subscription) -> Endpoint:
         try:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 
 
-class Alarm:
+class WakeupTimer:
     """Calls back at the earliest of the times that were asked for since it last did."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self._loop = loop
-        self._ring = ring
+        self._wake = wake
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
 
@@ -31,4 +31,4 @@ class Alarm:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._ring()
+        self._wake()

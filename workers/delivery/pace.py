@@ -13,9 +13,9 @@ from workers.delivery.adaptive import AdaptiveRate
 from workers.delivery.health import is_healthy
 from workers.delivery.rate import WINDOW_S, RateLimiter
 from workers.delivery.share import Share
-from workers.delivery.stall_watchdog import Pulse
+from workers.delivery.stall_watchdog import StallWatchdog
 from workers.delivery.tickets import ticket_count
-from workers.delivery.time_slots import Slots
+from workers.delivery.time_slots import TimeSlots
 
 
 class EndedRequest(NamedTuple):
@@ -55,7 +55,7 @@ class Pacing(Protocol):
 class Pace:
     """Never above the share of the hard limit that was set last; below it, what is taken well.
 
-    Nothing leaves before the first share is known, nor while the `pulse` says so. `wall` is the
+    Nothing leaves before the first share is known, nor while the `watchdog` says so. `wall` is the
     clock that all workers share.
     """
 
@@ -64,11 +64,11 @@ class Pace:
         policy: DeliveryPolicy,
         now: float,
         *,
-        pulse: Pulse | None = None,
+        watchdog: StallWatchdog | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._limit = float(policy.rate)
-        self._pulse = pulse or Pulse()
+        self._watchdog = watchdog or StallWatchdog()
         self._wall = wall
         self._share: Share | None = None
         # What the share comes to now, in requests per second, and when that changes.
@@ -76,9 +76,9 @@ class Pace:
         self._changes_at = inf
         # From what it was raised last, and when.
         self._before, self._raised_at = 0.0, -inf
-        self._slots: Slots | None = None
+        self._time_slots: TimeSlots | None = None
         # The slots, while turns are taken.
-        self._turns: Slots | None = None
+        self._slots_in_use: TimeSlots | None = None
         self._held_until = now
         self._since = now
         self._limiter = RateLimiter(self._limit)
@@ -121,7 +121,7 @@ class Pace:
         if share == before:
             return
         if before is None or share[:2] != before[:2]:
-            self._slots = Slots(share.limit, ticket_count(share.partitions))
+            self._time_slots = TimeSlots(share.limit, ticket_count(share.partitions))
             if share.is_small or (before is not None and before.is_small):
                 # Another worker may have used up the second that has just been: ours begin after.
                 self._held_until = now + WINDOW_S
@@ -156,24 +156,24 @@ class Pace:
             self._refresh(self._share, now)
         if self._rate <= 0:
             return min(WINDOW_S, self._changes_at - now)
-        if now >= self._pulse.safe_until:
-            return self._pulse.wait(now)
+        if now >= self._watchdog.safe_until:
+            return self._watchdog.wait(now)
         wait = self._limiter.wait(now)
         if now + wait < self._held_until:
             wait = self._held_until - now
         if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
-        if self._turns is not None:
+        if self._slots_in_use is not None:
             # Asked for the time after all other reasons: a slot that begins before it is lost.
-            wait += self._turns.wait(self._wall() + wait)
+            wait += self._slots_in_use.wait(self._wall() + wait)
         # More may be allowed when the share changes.
         return min(wait, self._changes_at - now) if wait else 0.0
 
     def sent(self, now: float) -> int:
         """Count a request that leaves; returns its epoch, for `learn`."""
         self._limiter.sent(now)
-        if self._turns is not None:
-            self._turns.sent(self._wall())
+        if self._slots_in_use is not None:
+            self._slots_in_use.sent(self._wall())
         return self._adaptive.sent(now) if self._adaptive else 0
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
@@ -209,18 +209,18 @@ class Pace:
 
     def _refresh(self, share: Share, now: float) -> None:
         tickets, self._changes_at = share.held(now)
-        self._turns = self._slots if share.takes_turns(tickets) else None
+        self._slots_in_use = self._time_slots if share.takes_turns(tickets) else None
         before, self._rate = self._rate, share.rate(tickets)
         if self._rate > before:
             recently = now < self._raised_at + WINDOW_S
             self._before = min(before, self._before) if recently else before
             self._raised_at = now
-        if self._slots is not None:
-            self._slots.tickets = tickets
+        if self._time_slots is not None:
+            self._time_slots.tickets = tickets
         if self._rate <= 0:
             return  # the limiter has no such rate, and is not asked
         counted = tickets.bit_count() > share.tickets_max
-        self._limit = share.limit if self._turns and not counted else self._rate
+        self._limit = share.limit if self._slots_in_use and not counted else self._rate
         if self._adaptive is not None:
             self._adaptive.limit = self._limit
         self._apply()

@@ -27,7 +27,7 @@ from workers.delivery.classification import delivered
 from workers.delivery.in_flight import InFlightRequest, ResponseListener
 from workers.delivery.judge import Judge
 from workers.delivery.oauth.bearer import Bearer
-from workers.delivery.oauth.destination import PATIENCE_MAX, AuthorizedDestination
+from workers.delivery.oauth.destination import TOKEN_TIMEOUT_MAX, AuthorizedDestination
 from workers.delivery.oauth.permitted import permitted
 from workers.delivery.oauth.source import Tokens
 from workers.delivery.plain_requests import PlainRequests
@@ -385,8 +385,8 @@ class Sender:
         policy = subscription.oauth
         provider = permitted(subscription.oauth_provider, policy, subscription)
         bearer = Bearer(self._tokens.source(provider, policy))
-        patience = min(subscription.policy.request_timeout, PATIENCE_MAX)
-        return AuthorizedDestination(found, bearer, patience=patience)
+        token_timeout = min(subscription.policy.request_timeout, TOKEN_TIMEOUT_MAX)
+        return AuthorizedDestination(found, bearer, token_timeout=token_timeout)
 
     def _unfinished_of(self, subscription: Subscription) -> UnfinishedAddresses:
         """That of its destination before, as long as it has one."""

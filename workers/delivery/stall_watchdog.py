@@ -1,4 +1,4 @@
-"""Whether this process has lately been alive (pure).
+"""Whether this process has stalled lately (pure).
 
 One that was stopped for long (by a debugger, SIGSTOP, a machine that swaps) wakes up believing that
 all it owned is still its own, while others have taken it over. It must hear what happened first.
@@ -8,15 +8,15 @@ from math import inf
 from typing import Final
 
 # Less than any log needs to take a silent worker for dead.
-HANG_S: Final = 3.0
+STALL_S: Final = 3.0
 # In which it hears from the log what it has lost.
 QUIET_S: Final = 2.0
 
 
-class Pulse:
-    """Beats while the loop runs; sends are held for QUIET_S after more than HANG_S without.
+class StallWatchdog:
+    """Hears `beat` while the loop runs; holds sends for QUIET_S after STALL_S without one.
 
-    `now` is a monotonic clock, in seconds. What never beat is not watched.
+    `now` is a monotonic clock, in seconds. Before the first beat nothing is held.
     """
 
     def __init__(self) -> None:
@@ -27,12 +27,12 @@ class Pulse:
 
     def beat(self, now: float) -> bool:
         """Say that the loop runs; whether it had not run for long."""
-        hung = now >= self._alive_until
-        if hung:
+        stalled = now >= self._alive_until
+        if stalled:
             self._quiet_until = now + QUIET_S
-        self._alive_until = now + HANG_S
+        self._alive_until = now + STALL_S
         self.safe_until = -inf if now < self._quiet_until else self._alive_until
-        return hung
+        return stalled
 
     def wait(self, now: float) -> float:
         """Seconds for which nothing may be sent, at least."""

@@ -16,7 +16,7 @@ SLACK_S: Final = 0.03
 SKEW_MAX_S: Final = 0.02
 
 
-class Slots:
+class TimeSlots:
     """The slots of `tickets`, which may be changed, of so many (`count`), at `rate` a second.
 
     `now` is the wall clock, in seconds since the epoch. A `rate` is greater than zero.

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 import httpx
 
 from workers.transport.answer import AnswerReader, UsualAnswer
-from workers.transport.deadline_timer import Sweep
+from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.exchange import Exchanged
 from workers.transport.tls import tls_problem
 from workers.transport.used_connection import peer_of
@@ -27,16 +27,16 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to one origin, with at most one request at a time.
 
-    From its first request until its socket is closed it is in the sweep: for the deadline of its
+    The deadline timer watches it from its first request on: for the deadline of its
     request, or for its idle expiry.
     """
 
     __slots__ = (
         "_answer",
+        "_deadline_timer",
         "_exchange",
         "_gone",
         "_owner",
-        "_sweep",
         "_transport",
         "_watched",
         "deadline",
@@ -45,10 +45,13 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(
-        self, owner: ConnectionOwner, sweep: Sweep, usual: UsualAnswer | None = None
+        self,
+        owner: ConnectionOwner,
+        deadline_timer: DeadlineTimer,
+        usual: UsualAnswer | None = None,
     ) -> None:
         self._owner = owner
-        self._sweep = sweep
+        self._deadline_timer = deadline_timer
         self._answer = AnswerReader(usual)
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchanged | None = None
@@ -77,18 +80,18 @@ class Connection(asyncio.Protocol):
         exchange.carrier = self
         self.deadline = exchange.deadline
         if self._watched:
-            self._sweep.notice(exchange.deadline)
+            self._deadline_timer.notice(exchange.deadline)
         else:
             # Not before its first request: a loop may not tell about the end of a connection whose
             # dialling was given up (uvloop does not), and it would be watched for ever.
             self._watched = True
-            self._sweep.add(self)
+            self._deadline_timer.add(self)
         cast("asyncio.Transport", self._transport).write(exchange.payload)
 
     def rest(self, until: float) -> None:
         """Wait idle for a next request, at most `until`."""
         self.deadline = until
-        self._sweep.notice(until)
+        self._deadline_timer.notice(until)
 
     def close(self) -> None:
         """Close politely; for a connection that owes nobody an answer."""
@@ -150,7 +153,7 @@ class Connection(asyncio.Protocol):
         """The socket is gone, and with it all that was tied to it."""
         self._end(exc)
         self._leave()
-        self._sweep.discard(self)
+        self._deadline_timer.discard(self)
         self._answer.close()
 
     def _finish(self, exchange: Exchanged) -> None:

@@ -19,7 +19,7 @@ class Timed(Protocol):
         """The deadline has passed. Afterwards the deadline is another, or this is discarded."""
 
 
-class Sweep:
+class DeadlineTimer:
     """Expires what is past its deadline, with one timer however many there are.
 
     A timer per request would cost more than all else that the loop does for it. The one timer is

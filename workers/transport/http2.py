@@ -25,7 +25,7 @@ from h2.exceptions import H2Error, StreamClosedError
 from h2.settings import SettingCodes, Settings
 from hyperframe.exceptions import HyperframeError
 
-from workers.transport.deadline_timer import Sweep
+from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.exchange import Exchanged
 from workers.transport.http2_frames import FloodError, FrameBudget, Goodbye, Goodbyes
 from workers.transport.http2_stream import NotProcessedError, Stream
@@ -62,12 +62,12 @@ class Http2Connection(asyncio.Protocol):
 
     Whatever comes is bounded as with HTTP/1.1 (`limits`); a request over a bound is reset, and its
     connection goes on; one with more small frames than any server needs is ended (`FrameBudget`).
-    It is in the sweep for its idle expiry.
+    The deadline timer watches it for its idle expiry.
     """
 
-    def __init__(self, owner: Http2ConnectionOwner, sweep: Sweep) -> None:
+    def __init__(self, owner: Http2ConnectionOwner, deadline_timer: DeadlineTimer) -> None:
         self._owner = owner
-        self._sweep = sweep
+        self._deadline_timer = deadline_timer
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._http2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
@@ -128,8 +128,8 @@ class Http2Connection(asyncio.Protocol):
         exchange.carrier = stream
         stream.unsent = body
         self.deadline = inf
-        self._sweep.add(self)
-        self._sweep.add(stream)
+        self._deadline_timer.add(self)
+        self._deadline_timer.add(stream)
         self._send_bodies((stream,))
         self._write()
         if number >= _LAST_STREAM:
@@ -138,7 +138,7 @@ class Http2Connection(asyncio.Protocol):
     def rest(self, until: float) -> None:
         """Wait idle for a next request, at most `until`."""
         self.deadline = until
-        self._sweep.notice(until)
+        self._deadline_timer.notice(until)
 
     def retire(self) -> None:
         """Take no more requests; close with the last of those under way."""
@@ -255,7 +255,7 @@ class Http2Connection(asyncio.Protocol):
             self.fail(httpx.ReadError(f"the connection broke: {exc}"))
         else:
             self.fail(httpx.RemoteProtocolError("the connection was closed within the answer"))
-        self._sweep.discard(self)
+        self._deadline_timer.discard(self)
 
     def _read(self, part: bytes | Goodbye) -> None:
         if isinstance(part, Goodbye):
@@ -369,7 +369,7 @@ class Http2Connection(asyncio.Protocol):
     def _end_stream(self, stream: Stream, code: ErrorCodes | None) -> None:
         """Forget it, and with a `code` tell the other side that it is over."""
         self._streams.pop(stream.id, None)
-        self._sweep.discard(stream)
+        self._deadline_timer.discard(stream)
         if code is not None:
             with suppress(StreamClosedError):
                 self._http2.reset_stream(stream.id, code)
@@ -404,7 +404,7 @@ class Http2Connection(asyncio.Protocol):
         streams = list(self._streams.values())
         self._streams.clear()
         for stream in streams:
-            self._sweep.discard(stream)
+            self._deadline_timer.discard(stream)
         return streams
 
     def _leave(self) -> None:

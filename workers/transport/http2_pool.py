@@ -10,7 +10,7 @@ from typing import Final
 import httpx
 
 from workers.transport.answer import RawAnswer
-from workers.transport.deadline_timer import Sweep
+from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.http2 import Http2Connection
@@ -59,14 +59,14 @@ class Http2Pool:
         origin: ConnectionOrigin,
         *,
         dialer: Dialer,
-        sweep: Sweep,
+        deadline_timer: DeadlineTimer,
         limits: TransportLimits,
         choices: Choices,
         on_empty: Callable[[ConnectionOrigin], None],
     ) -> None:
         self._origin = origin
         self._dialer = dialer
-        self._sweep = sweep
+        self._deadline_timer = deadline_timer
         self._connections_max = limits.connections_max
         self._idle_expiry_s = limits.idle_expiry.total_seconds()
         self._choices = choices
@@ -81,7 +81,7 @@ class Http2Pool:
         self._http1 = OriginPool(
             origin._replace(credentials=credentials),
             dialer=dialer,
-            sweep=sweep,
+            deadline_timer=deadline_timer,
             limits=limits,
             on_empty=lambda _: self._forget(),
         )
@@ -181,7 +181,7 @@ class Http2Pool:
         return None
 
     async def _dial(self, deadline: float) -> Http2Connection | None:
-        connection = Http2Connection(self, self._sweep)
+        connection = Http2Connection(self, self._deadline_timer)
         self._connections[connection] = None
         self._dialing, dialled = True, False
         try:

@@ -25,7 +25,7 @@ class StreamConnection(Protocol):
 
 
 class Stream:
-    """One request and its answer; in the sweep for the request's deadline."""
+    """One request and its answer; the deadline timer watches it."""
 
     __slots__ = (
         "_owner",

@@ -10,7 +10,7 @@ import httpx
 
 from workers.transport.answer import RawAnswer, UsualAnswer
 from workers.transport.connection import Connection
-from workers.transport.deadline_timer import Sweep
+from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.exchange import Exchange, Exchanged
 from workers.transport.limits import TransportLimits
@@ -20,7 +20,7 @@ _CLOSED: Final = "the transport is closed"
 
 
 class _Waiting:
-    """A request that waits for a connection, in the sweep so that it waits no longer than it may.
+    """A request that waits for a connection, at most until its deadline.
 
     `turn` resolves to a connection that is reserved for it and still to be dialled, or to None
     when the request has been written to one that became free.
@@ -55,13 +55,13 @@ class OriginPool:
         origin: ConnectionOrigin,
         *,
         dialer: Dialer,
-        sweep: Sweep,
+        deadline_timer: DeadlineTimer,
         limits: TransportLimits,
         on_empty: Callable[[ConnectionOrigin], None],
     ) -> None:
         self._origin = origin
         self._dialer = dialer
-        self._sweep = sweep
+        self._deadline_timer = deadline_timer
         self._connections_max = limits.connections_max
         self._idle_expiry_s = limits.idle_expiry.total_seconds()
         self._idle_grain_s = min(1.0, self._idle_expiry_s)
@@ -128,7 +128,7 @@ class OriginPool:
                 connection.start(waiting.exchange)
                 return
         self._idle[connection] = None
-        # Rounded up, so that thousands of idle connections cost one sweep a second at most.
+        # Rounded up, so that thousands of idle connections cost one timer a second at most.
         until = self._loop.time() + self._idle_expiry_s
         connection.rest(ceil(until / self._idle_grain_s) * self._idle_grain_s)
 
@@ -170,7 +170,7 @@ class OriginPool:
         return None
 
     def _reserved(self) -> Connection:
-        connection = Connection(self, self._sweep, self._usual)
+        connection = Connection(self, self._deadline_timer, self._usual)
         self._connections.add(connection)
         return connection
 
@@ -205,7 +205,7 @@ class OriginPool:
         """Wait for a connection to dial; None when one has become free and was taken."""
         waiting = _Waiting(exchange, self._loop.create_future())
         self._queue[waiting] = None
-        self._sweep.add(waiting)
+        self._deadline_timer.add(waiting)
         try:
             return await waiting.turn
         except asyncio.CancelledError:
@@ -213,7 +213,7 @@ class OriginPool:
             raise
         finally:
             self._queue.pop(waiting, None)
-            self._sweep.discard(waiting)
+            self._deadline_timer.discard(waiting)
 
     def _give_back(self, waiting: _Waiting) -> None:
         """Cancelled just when its turn had come: the place goes to the next."""

@@ -11,7 +11,7 @@ import httpx
 from app.domain.egress import Address, EgressPolicy
 from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
-from workers.transport.deadline_timer import Sweep
+from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer, Watch
 from workers.transport.exchange import Exchanged
 from workers.transport.http2_pool import Choices, Http2Pool
@@ -61,7 +61,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         self._limits = limits or TransportLimits()
         self._timeout_s = self._limits.timeout.total_seconds()
         self._loop = asyncio.get_running_loop()
-        self._sweep = Sweep(self._loop)
+        self._deadline_timer = DeadlineTimer(self._loop)
         self._dialer = Dialer(
             Resolver(egress), ca_file, Tunneler(proxy) if proxy else None, watch=watch
         )
@@ -121,7 +121,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     async def _closed_within(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._sweep.drained()
+                await self._deadline_timer.drained()
 
     def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
@@ -170,17 +170,19 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return pool
 
     def _new_pool(self, origin: ConnectionOrigin) -> OriginPool | Http2Pool:
-        dialer, sweep, limits = self._dialer, self._sweep, self._limits
+        dialer, deadline_timer, limits = self._dialer, self._deadline_timer, self._limits
         if origin.credentials.http2:
             return Http2Pool(
                 origin,
                 dialer=dialer,
-                sweep=sweep,
+                deadline_timer=deadline_timer,
                 limits=limits,
                 choices=self._choices,
                 on_empty=self._drop,
             )
-        return OriginPool(origin, dialer=dialer, sweep=sweep, limits=limits, on_empty=self._drop)
+        return OriginPool(
+            origin, dialer=dialer, deadline_timer=deadline_timer, limits=limits, on_empty=self._drop
+        )
 
     def _drop(self, origin: ConnectionOrigin) -> None:
         # Subscriptions come and go; what they leave behind would add up.

@@ -14,7 +14,7 @@ from app.domain.egress_proxy import EgressProxy
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from workers.transport.connection import Connection
-from workers.transport.deadline_timer import Sweep
+from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.resolver import Found, RefusedAddressError, Resolver
 from workers.transport.routes import has_route
@@ -162,7 +162,7 @@ class Unowned:
 
 async def dialled(resolver: Resolver, port: int, address: Address | None = None) -> None:
     loop = asyncio.get_running_loop()
-    connection = Connection(Unowned(), Sweep(loop))
+    connection = Connection(Unowned(), DeadlineTimer(loop))
     dialer, origin = Dialer(resolver), ConnectionOrigin("http", HOST, port, address=address)
     try:
         await dialer.dial(origin, connection, deadline=loop.time() + 5)

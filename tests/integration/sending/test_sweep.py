@@ -4,13 +4,13 @@ from contextvars import Context
 from functools import partial
 from math import inf
 
-from workers.transport.deadline_timer import GRAIN_S, Sweep
+from workers.transport.deadline_timer import GRAIN_S, DeadlineTimer
 
 
 class Watched:
-    def __init__(self, sweep: Sweep, deadline: float) -> None:
+    def __init__(self, deadline_timer: DeadlineTimer, deadline: float) -> None:
         self._loop = asyncio.get_running_loop()
-        self._sweep = sweep
+        self._deadline_timer = deadline_timer
         self.deadline = deadline
         self.late_s: float | None = None
         self.expired_at = 0.0
@@ -20,36 +20,36 @@ class Watched:
         self.expired_at = self._loop.time()
         self.late_s = self.expired_at - self.deadline
         self.deadline = inf
-        self._sweep.discard(self)
+        self._deadline_timer.discard(self)
         self.meanwhile()
 
     def put_off(self, deadline: float) -> None:
         if not self.expired_at:
             self.deadline = deadline
-            self._sweep.notice(deadline)
+            self._deadline_timer.notice(deadline)
 
 
 async def test_expires_each_at_its_deadline_or_soon_after() -> None:
     loop = asyncio.get_running_loop()
-    sweep, now = Sweep(loop), loop.time()
-    watched = [Watched(sweep, now + after) for after in (0.09, 0.05, 0.051, 0.2)]
+    deadline_timer, now = DeadlineTimer(loop), loop.time()
+    watched = [Watched(deadline_timer, now + after) for after in (0.09, 0.05, 0.051, 0.2)]
     for one in watched:
-        sweep.add(one)
+        deadline_timer.add(one)
     async with asyncio.timeout(5):
-        await sweep.drained()
+        await deadline_timer.drained()
     assert all(one.late_s is not None and 0 <= one.late_s < GRAIN_S + 0.4 for one in watched)
 
 
 async def test_what_got_a_later_deadline_while_others_expired_goes_on() -> None:
     loop = asyncio.get_running_loop()
-    sweep, now = Sweep(loop), loop.time()
-    pair = [Watched(sweep, now + 0.02) for _ in range(2)]
+    deadline_timer, now = DeadlineTimer(loop), loop.time()
+    pair = [Watched(deadline_timer, now + 0.02) for _ in range(2)]
     for one, other in (pair, pair[::-1]):
         # Such as a request that fails: the next one goes by a connection whose idle life is over.
         one.meanwhile = partial(other.put_off, now + 0.2)
-        sweep.add(one)
+        deadline_timer.add(one)
     async with asyncio.timeout(5):
-        await sweep.drained()
+        await deadline_timer.drained()
     assert sorted(one.expired_at > now + 0.19 for one in pair) == [False, True]
 
 
@@ -69,11 +69,11 @@ async def test_a_later_deadline_costs_no_timer() -> None:
 
     loop = Loop()
     try:
-        sweep = Sweep(loop)
+        deadline_timer = DeadlineTimer(loop)
         for after in range(1000):
-            sweep.notice(1000.0 + after)
+            deadline_timer.notice(1000.0 + after)
         assert timers == [1000.0]
-        sweep.notice(999.0)
+        deadline_timer.notice(999.0)
         assert timers == [1000.0, 999.0]
     finally:
         loop.close()
@@ -81,11 +81,11 @@ async def test_a_later_deadline_costs_no_timer() -> None:
 
 async def test_no_timer_runs_while_nothing_is_watched() -> None:
     loop = asyncio.get_running_loop()
-    sweep = Sweep(loop)
-    one = Watched(sweep, loop.time() + 0.02)
-    sweep.add(one)
-    sweep.discard(one)
+    deadline_timer = DeadlineTimer(loop)
+    one = Watched(deadline_timer, loop.time() + 0.02)
+    deadline_timer.add(one)
+    deadline_timer.discard(one)
     async with asyncio.timeout(1):
-        await sweep.drained()
-    assert len(sweep) == 0
+        await deadline_timer.drained()
+    assert len(deadline_timer) == 0
     assert one.late_s is None

@@ -11,7 +11,7 @@ from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message
 from app.domain.subscription import Subscription
 from tests.fakes.in_flight import InFlightRequest
-from tests.integration.worker.producer_epochs import Lives, Witness
+from tests.integration.worker.random_lives import Lives, Witness
 from workers.delivery.in_flight import ResponseListener
 
 

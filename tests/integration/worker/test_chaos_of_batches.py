@@ -18,7 +18,7 @@ from app.domain.filters import Filter, FilterType
 from app.domain.message import Message, NewRecord, Partition
 from app.domain.subscription import Subscription
 from tests.fakes.in_flight import InFlightRequest
-from tests.integration.worker.producer_epochs import Lives, Witness
+from tests.integration.worker.random_lives import Lives, Witness
 from workers.delivery.batch import MessageBatch
 from workers.delivery.in_flight import ResponseListener
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.domain.circuit import CircuitBreaker, TimeUnit
 from app.domain.subscription import Ordering
-from tests.integration.worker.producer_epochs import Lives, Mood, Witness
+from tests.integration.worker.random_lives import Lives, Mood, Witness
 from tests.integration.worker.test_chaos import Moody
 
 TRIP_S = 0.1

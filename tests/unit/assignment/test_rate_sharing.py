@@ -12,7 +12,7 @@ from app.domain.topic import Topic
 from workers.assignment.negotiation import OVER_S
 from workers.assignment.rate_sharing import SILENCE_S, Held, RateSharing
 from workers.delivery.share import Demand, Share
-from workers.delivery.stall_watchdog import HANG_S, QUIET_S, Pulse
+from workers.delivery.stall_watchdog import QUIET_S, STALL_S, StallWatchdog
 from workers.delivery.tickets import tickets_of
 
 TOPIC = Topic(name="shop.orders", partitions=4)
@@ -53,7 +53,7 @@ class RatedLines:
     """Consumers that do as they are told."""
 
     def __init__(self) -> None:
-        self.pulse = Pulse()
+        self.watchdog = StallWatchdog()
         self.shares: dict[str, Share] = {}
         self.busy: dict[str, Demand] = {}
 
@@ -197,7 +197,7 @@ async def test_who_was_stopped_for_long_lends_nothing_before_it_can_know_what_it
     one.consumers.busy["s0"] = IDLE
     await one.pass_time(4)
     one.notes.of_others = [asking(number=1)]
-    one.clock.now += HANG_S
+    one.clock.now += STALL_S
     await one.sharing.talk()
     assert (one.rate(), one.notes.said) == (LIMIT / 2, [])
     one.sharing.look()

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from tests.fakes.moved_time import MovedTime
-from workers.consumer.configuration_retries import REPEAT_MAX_S, REPEAT_MIN_S, Repeats
+from workers.consumer.configuration_retries import RETRY_MAX_S, RETRY_MIN_S, ConfigurationRetries
 
 
 class Failing:
@@ -11,7 +11,7 @@ class Failing:
 
     def __init__(self, time: MovedTime) -> None:
         self._time = time
-        self.repeats = Repeats(time, self.again)
+        self.repeats = ConfigurationRetries(time, self.again)
         self.tried: list[float] = []
 
     def again(self, key: str) -> None:
@@ -25,9 +25,9 @@ async def test_what_fails_is_tried_again_later_and_later_and_never_given_up() ->
     failing.repeats.failed("s")
     time.passes(600.0)
     gaps = [later - earlier for earlier, later in pairwise([begun, *failing.tried])]
-    assert gaps[:3] == [REPEAT_MIN_S, 2 * REPEAT_MIN_S, 4 * REPEAT_MIN_S]
+    assert gaps[:3] == [RETRY_MIN_S, 2 * RETRY_MIN_S, 4 * RETRY_MIN_S]
     assert gaps == sorted(gaps)
-    assert gaps[-1] == REPEAT_MAX_S
+    assert gaps[-1] == RETRY_MAX_S
 
 
 async def test_what_is_done_is_not_tried_and_its_next_failure_is_a_first_one() -> None:
@@ -40,14 +40,14 @@ async def test_what_is_done_is_not_tried_and_its_next_failure_is_a_first_one() -
     time.passes(600.0)
     assert not failing.tried
     failing.repeats.failed("s")
-    time.passes(REPEAT_MIN_S)
+    time.passes(RETRY_MIN_S)
     assert len(failing.tried) == 1
 
 
 async def test_several_failures_before_it_is_tried_again_make_one_attempt() -> None:
     time = MovedTime()
     tried: list[str] = []
-    repeats = Repeats(time, tried.append)
+    repeats = ConfigurationRetries(time, tried.append)
     for _ in range(3):
         repeats.failed("s")
     time.passes(600.0)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.fakes.http2_server import IDLE_FRAMES, frame
 from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
-from workers.transport.deadline_timer import Sweep
+from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.exchange import Exchange
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_frames import FloodError, FrameBudget, Goodbye, Goodbyes
@@ -52,10 +52,10 @@ class Client:
 
     def __init__(self, requests: int = 1) -> None:
         self.loop = asyncio.get_running_loop()
-        self.sweep = Sweep(self.loop)
+        self.deadline_timer = DeadlineTimer(self.loop)
         self.pool = Pool()
         self.socket = Unread({"ssl_object": Tls()})
-        self.connection = Http2Connection(self.pool, self.sweep)
+        self.connection = Http2Connection(self.pool, self.deadline_timer)
         self.connection.connection_made(self.socket)
         self.answers: list[asyncio.Future[RawAnswer]] = []
         for _ in range(requests):
@@ -72,7 +72,7 @@ class Client:
     def end(self) -> list[object]:
         """The other side closes; what became of the requests."""
         self.connection.connection_lost(None)
-        assert len(self.sweep) == 0
+        assert len(self.deadline_timer) == 0
         assert self.pool.gone
         return [each.exception() or each.result() for each in self.answers]
 

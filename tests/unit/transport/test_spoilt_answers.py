@@ -14,7 +14,7 @@ from tests.fakes import spoiling
 from tests.fakes.answer_reading import GOOD_ANSWERS, difference
 from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
-from workers.transport.deadline_timer import Sweep
+from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
@@ -62,12 +62,12 @@ class Line:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.sweep = Sweep(self.loop)
+        self.deadline_timer = DeadlineTimer(self.loop)
         self.sockets = Sockets()
         self.pool = OriginPool(
             ConnectionOrigin("http", "h", 80),
             dialer=self.sockets,
-            sweep=self.sweep,
+            deadline_timer=self.deadline_timer,
             limits=TransportLimits(connections_max=1),
             on_empty=lambda _: None,
         )
@@ -115,7 +115,12 @@ async def outcome_of(said: bytes, cuts: Sequence[int], ending: Exception | None)
     line.end(ending)
     await line.turns()
     assert sent.done(), "a hang"
-    assert (len(line.pool), line.pool.idle, line.pool.waiting, len(line.sweep)) == (0, 0, 0, 0)
+    assert (len(line.pool), line.pool.idle, line.pool.waiting, len(line.deadline_timer)) == (
+        0,
+        0,
+        0,
+        0,
+    )
     return sent.exception() or sent.result()
 
 
@@ -191,7 +196,7 @@ async def test_one_that_is_given_up_within_the_answer_leaves_nothing(
     await line.turns()
     assert sent.done()
     line.end(None)
-    assert (len(line.pool), len(line.sweep)) == (0, 0)
+    assert (len(line.pool), len(line.deadline_timer)) == (0, 0)
 
 
 @given(

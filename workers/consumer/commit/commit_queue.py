@@ -1,4 +1,4 @@
-"""Whose turn it is to be committed: a round at a time, so that thousands of groups are spread."""
+"""Which cursors are committed next: a round at a time, so that thousands of groups are spread."""
 
 import asyncio
 from itertools import islice
@@ -13,15 +13,15 @@ GROUPS_PER_ROUND: Final = 64
 ROUNDS_MAX: Final = 6
 
 
-class Lane:
+class CommitQueue:
     """Cursors that have something new to commit. Whoever commits a round of it holds `busy`."""
 
     def __init__(self) -> None:
         # By group, the first that moved first: a group is a request, whatever moved in it.
         self._dirty: dict[str, list[Cursor]] = {}
         self._size = GROUPS_PER_ROUND
-        # To be committed as soon as nothing else of the lane is.
-        self._hurried: list[tuple[str, Cursor]] = []
+        # To be committed as soon as nothing else of the queue is being committed.
+        self._urgent: list[tuple[str, Cursor]] = []
         self.moved = asyncio.Event()
         self.busy = asyncio.Lock()
 
@@ -30,14 +30,14 @@ class Lane:
         self._dirty.setdefault(group, []).append(cursor)
         self.moved.set()
 
-    def hurry(self, group: str, cursor: Cursor) -> None:
-        """Have it in the next `hurried`, too."""
-        self._hurried.append((group, cursor))
+    def add_urgent(self, group: str, cursor: Cursor) -> None:
+        """Have it among those that `take_urgent` takes, too."""
+        self._urgent.append((group, cursor))
 
-    def hurried(self) -> list[tuple[str, Cursor]]:
-        """Take those that are in a hurry, with their groups."""
-        hurried, self._hurried = self._hurried, []
-        return hurried
+    def take_urgent(self) -> list[tuple[str, Cursor]]:
+        """Take those that are urgent, with their groups."""
+        urgent, self._urgent = self._urgent, []
+        return urgent
 
     def next_round(self) -> list[tuple[str, Cursor]]:
         """Take the next round, with their groups."""

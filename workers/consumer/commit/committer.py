@@ -12,7 +12,7 @@ from app.domain.commit import Progress
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
 from app.log.interface import Committed, MessageLog
-from workers.consumer.commit.commit_queue import Lane
+from workers.consumer.commit.commit_queue import CommitQueue
 from workers.consumer.commit.cursor import Cursor
 
 # A round starts so long after the one before it began; with its own duration a completion is
@@ -39,7 +39,7 @@ class Committer:
     """The only one who commits positions.
 
     What is traced is committed behind its traces: whatever a crash takes of them is sent again, and
-    traced again. Those cursors go in a lane of their own, and the others wait for nothing.
+    traced again. Those cursors have a queue of their own, and the others wait for nothing.
     """
 
     def __init__(
@@ -54,25 +54,25 @@ class Committer:
         self._traces = traces
         self._hold_max = hold_max
         self._last_hold_max = last_hold_max
-        self._plain, self._traced = Lane(), Lane()
+        self._plain, self._traced = CommitQueue(), CommitQueue()
         # In a commit that is not answered: one that begins to be traced is in no two at once.
         self._committing: set[Cursor] = set()
         self._writing = asyncio.Lock()
 
     def moved(self, group: str, cursor: Cursor) -> None:
         """`cursor` of `group` has something new to commit."""
-        self._lane(cursor).add(group, cursor)
+        self._queue_of(cursor).add(group, cursor)
 
     async def run(self) -> None:
         """Commit until cancelled."""
-        async with asyncio.TaskGroup() as lanes:
-            for lane in (self._plain, self._traced):
-                lanes.create_task(self._run(lane))
+        async with asyncio.TaskGroup() as queues:
+            for queue in (self._plain, self._traced):
+                queues.create_task(self._run(queue))
 
     async def flush(self) -> None:
-        """Commit what has moved, at most one round of each lane."""
-        for lane in (self._plain, self._traced):
-            await self._flush(lane)
+        """Commit what has moved, at most one round of each queue."""
+        for queue in (self._plain, self._traced):
+            await self._flush(queue)
 
     async def begin_life(self, group: str, cursor: Cursor) -> None:
         """Return when a commit says whose discards `cursor` records, or it is abandoned.
@@ -80,10 +80,10 @@ class Committer:
         It goes at once, with all others that want it meanwhile.
         """
         if cursor.begin_life():
-            lane = self._lane(cursor)
-            lane.hurry(group, cursor)
-            async with lane.busy:
-                await self._commit(lane, lane.hurried(), self._hold_max)
+            queue = self._queue_of(cursor)
+            queue.add_urgent(group, cursor)
+            async with queue.busy:
+                await self._commit(queue, queue.take_urgent(), self._hold_max)
         # If that failed, one of the next rounds says it.
         await cursor.life_begun()
 
@@ -100,27 +100,27 @@ class Committer:
         except TimeoutError:
             return False
 
-    def _lane(self, cursor: Cursor) -> Lane:
+    def _queue_of(self, cursor: Cursor) -> CommitQueue:
         return self._traced if cursor.traced else self._plain
 
-    async def _run(self, lane: Lane) -> None:
+    async def _run(self, queue: CommitQueue) -> None:
         while True:
-            await lane.moved.wait()
+            await queue.moved.wait()
             await asyncio.sleep(COMMIT_INTERVAL.total_seconds())
-            await self._flush(lane)
+            await self._flush(queue)
 
-    async def _flush(self, lane: Lane) -> None:
-        async with lane.busy:
-            await self._commit(lane, lane.next_round(), self._hold_max)
+    async def _flush(self, queue: CommitQueue) -> None:
+        async with queue.busy:
+            await self._commit(queue, queue.next_round(), self._hold_max)
 
     async def _commit_all(self, cursors: Collection[tuple[str, Cursor]]) -> bool:
         left = list(cursors)
         while True:
-            for lane in (self._plain, self._traced):
-                mine = [(group, c) for group, c in left if self._lane(c) is lane]
+            for queue in (self._plain, self._traced):
+                mine = [(group, c) for group, c in left if self._queue_of(c) is queue]
                 if mine:
-                    async with lane.busy:
-                        await self._commit(lane, mine, self._last_hold_max)
+                    async with queue.busy:
+                        await self._commit(queue, mine, self._last_hold_max)
             left = [(group, c) for group, c in left if self._is_unfinished(c)]
             if not left:
                 return True
@@ -130,15 +130,15 @@ class Committer:
         return (cursor.dirty or cursor in self._committing) and not cursor.abandoned
 
     async def _commit(
-        self, lane: Lane, cursors: Iterable[tuple[str, Cursor]], hold: timedelta
+        self, queue: CommitQueue, cursors: Iterable[tuple[str, Cursor]], hold: timedelta
     ) -> None:
-        captured = self._captured(lane, cursors)
+        captured = self._captured(queue, cursors)
         if not captured:
             return
         committing = {cursor for cursor, _ in captured.values()}
         self._committing |= committing
         try:
-            if lane is self._traced:
+            if queue is self._traced:
                 # Captured before: nothing in it is younger than the traces that are waited for.
                 await self._traces.until_said(hold)
             async with self._writing:
@@ -146,16 +146,16 @@ class Committer:
         finally:
             self._committing -= committing
 
-    def _captured(self, lane: Lane, cursors: Iterable[tuple[str, Cursor]]) -> _Captured:
+    def _captured(self, queue: CommitQueue, cursors: Iterable[tuple[str, Cursor]]) -> _Captured:
         captured: _Captured = {}
         for group, cursor in cursors:
             if not cursor.dirty or cursor.abandoned:
                 continue
-            if self._lane(cursor) is lane and cursor not in self._committing:
+            if self._queue_of(cursor) is queue and cursor not in self._committing:
                 captured[group, cursor.partition] = cursor, cursor.commit_begins()
             else:
                 # It has begun to be traced.
-                self._lane(cursor).add(group, cursor)
+                self._queue_of(cursor).add(group, cursor)
         return captured
 
     async def _commit_captured(self, captured: _Captured) -> None:

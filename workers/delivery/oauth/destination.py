@@ -17,7 +17,7 @@ from workers.delivery.oauth.token import AccessToken
 QUIET_MAX: Final = timedelta(seconds=5)
 # An attempt waits no longer for a token: with what its request may take, it is over before anybody
 # who waits for it to end gives up (`workers.assignment.supervisor.closing_timeout`).
-PATIENCE_MAX: Final = timedelta(seconds=2)
+TOKEN_TIMEOUT_MAX: Final = timedelta(seconds=2)
 
 Header = tuple[bytes, bytes]
 
@@ -44,17 +44,17 @@ class Authorizable(Protocol):
 class AuthorizedDestination:
     """`inner`, with tokens of `bearer`; while there is none an attempt fails, and sends nothing.
 
-    It waits `patience` for one that has been asked for. A 401 is an attempt that failed, once for
+    It waits `token_timeout` for one that was requested. A 401 is an attempt that failed, once for
     each message, as long as another token can be had; then it is judged like any other answer. The
     subscriber is to blame for neither.
     """
 
-    __slots__ = ("_inner", "_patience_s", "bearer")
+    __slots__ = ("_inner", "_token_timeout_s", "bearer")
 
-    def __init__(self, inner: Authorizable, bearer: Bearer, *, patience: timedelta) -> None:
+    def __init__(self, inner: Authorizable, bearer: Bearer, *, token_timeout: timedelta) -> None:
         self._inner = inner
         self.bearer = bearer
-        self._patience_s = patience.total_seconds()
+        self._token_timeout_s = token_timeout.total_seconds()
 
     def begin(
         self, message: Message, retry_count: int, listener: ResponseListener
@@ -99,12 +99,12 @@ class AuthorizedDestination:
         return outcome
 
     async def _awaited(self) -> AccessToken | None:
-        """The token that has been asked for, if it comes within our patience."""
+        """The token that has been asked for, if it comes in time."""
         source = self.bearer.source
         if source.asking_since is None:
             return None
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._token_timeout_s):
                 await source.settled()
         except TimeoutError:
             return None

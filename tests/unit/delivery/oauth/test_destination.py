@@ -91,8 +91,10 @@ class Sending:
         )
         self.destination = self.patient(timedelta(seconds=5))
 
-    def patient(self, patience: timedelta) -> AuthorizedDestination:
-        return AuthorizedDestination(self.endpoint, Bearer(self.source), patience=patience)
+    def patient(self, token_timeout: timedelta) -> AuthorizedDestination:
+        return AuthorizedDestination(
+            self.endpoint, Bearer(self.source), token_timeout=token_timeout
+        )
 
     async def answer(self, body: bytes, status: int = 200) -> None:
         await self.answers.asked()
