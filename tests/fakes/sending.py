@@ -89,13 +89,13 @@ class WorkerSendings:
 
     async def sources(self, sending: Sending) -> Mapping[int, int]:
         kept = self._all.kept[sending.id]
-        places: dict[int, int] = {}
+        positions: dict[int, int] = {}
         for run in sorted(kept.runs, key=lambda run: run.start, reverse=True):
-            places[run.partition] = run.start
+            positions[run.partition] = run.start
         for sent in kept.sent:
             index = sent.source_partition
-            places[index] = max(places[index], sent.source_offset + 1)
-        return places
+            positions[index] = max(positions[index], sent.source_offset + 1)
+        return positions
 
     async def ends(self, sending: Sending) -> Mapping[int, int]:
         ends: dict[int, int] = {}
@@ -149,12 +149,12 @@ class WorkerSendings:
         if (kept := self._mine(sending)) is not None:
             kept.worker = ""
 
-    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
+    async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
         if not self._all.unmarks:
             self._all.refused += 1
             self._all.changed.send()
             raise StorageUnavailableError("the database in memory is down")
-        self._all.kept[retransmission_id].unmarked += places
+        self._all.kept[retransmission_id].unmarked += positions
         self._all.changed.send()
 
     def _mine(self, sending: Sending) -> Kept | None:

@@ -108,7 +108,7 @@ class SubscriptionConsumer:
     def is_held(self) -> bool:
         """Whether its circuit is not closed."""
         breaker = self._scheduler.breaker
-        return breaker is not None and breaker.clock.stands
+        return breaker is not None and breaker.clock.is_paused
 
     @property
     def is_stopped(self) -> bool:

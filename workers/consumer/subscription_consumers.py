@@ -20,7 +20,7 @@ from workers.consumer.loop_budget import FILTER_SECONDS_PER_TURN, FILTERS_PER_TU
 from workers.consumer.outcome.dead_letters import DeadLetters
 from workers.consumer.outcome.undelivered import UndeliveredLog
 from workers.consumer.schedule.suspension import Suspensions
-from workers.consumer.source.cancelled_messages import SentMarks, Unsent
+from workers.consumer.source.cancelled_messages import CancelledMessages, SentMarks
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 from workers.delivery.circuits import Circuits
 from workers.delivery.share import Demand, Share
@@ -71,12 +71,12 @@ class SubscriptionConsumers:
         # in the last second, and with the quiet that its subscriber asked for.
         self._resting: OrderedDict[str, SubscriptionConsumer] = OrderedDict()
         self._cursors: dict[CursorKey, Cursor] = {}
-        # Closed, and at most one of each key: where they stood is still to be reported.
+        # Closed, and at most one of each key: their last positions are still to be reported.
         self._to_report: dict[CursorKey, Cursor] = {}
         self.undelivered = undelivered
         self.dead_letters = dead_letters
         self.suspensions = suspensions
-        self.unsent = Unsent(marks, tasks)
+        self.cancelled_messages = CancelledMessages(marks, tasks)
         self.traces = traces
         self.circuits = Circuits()
         loop = asyncio.get_running_loop()
@@ -134,9 +134,9 @@ class SubscriptionConsumers:
         """The cursor of `group` has something new to commit."""
         self._committer.moved(group, cursor)
 
-    async def begin_life(self, group: str, cursor: Cursor) -> None:
-        """As `ConsumerParts.begin_life`."""
-        await self._committer.begin_life(group, cursor)
+    async def begin_epoch(self, group: str, cursor: Cursor) -> None:
+        """As `ConsumerParts.begin_epoch`."""
+        await self._committer.begin_epoch(group, cursor)
 
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:
         """Open a cursor for each; those of one partition start reading together."""

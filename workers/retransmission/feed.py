@@ -67,8 +67,8 @@ class ResendingFeed:
         subscription = await self._look()
         await self._read_back()
         await self._remember(subscription)
-        places = await self._store.sources(self._sending)
-        source = Source(self._log, self._store, self._sending, places=places)
+        positions = await self._store.sources(self._sending)
+        source = Source(self._log, self._store, self._sending, positions=positions)
         exhausted = False
         while not (exhausted and not any(self._ahead.values())):
             subscription = await self._current(subscription)

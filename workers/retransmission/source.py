@@ -31,17 +31,22 @@ class Pick(NamedTuple):
 class Source:
     """Reads what was chosen; of each partition in its order, and the partitions take turns.
 
-    `places` says where each begins. What the log and the table have no more is passed over.
+    `positions` says where each begins. What the log and the table have no more is passed over.
     """
 
     def __init__(
-        self, log: MessageLog, store: SendingStore, sending: Sending, *, places: Mapping[int, int]
+        self,
+        log: MessageLog,
+        store: SendingStore,
+        sending: Sending,
+        *,
+        positions: Mapping[int, int],
     ) -> None:
         self._log = log
         self._store = store
         self._sending = sending
-        self._places = dict(places)
-        self._turns = deque(sorted(places))
+        self._positions = dict(positions)
+        self._turns = deque(sorted(positions))
         self._runs: dict[int, deque[MessageRun]] = {}
         self._chunks: dict[int, Chunk] = {}
 
@@ -64,11 +69,11 @@ class Source:
 
     async def _has_runs(self, partition: int) -> bool:
         known = self._runs.setdefault(partition, deque())
-        while known and known[0].end <= self._places[partition]:
+        while known and known[0].end <= self._positions[partition]:
             known.popleft()
         if not known:
-            place = self._places[partition]
-            known.extend(await self._store.runs(self._sending, partition, place, limit=RUNS_MAX))
+            position = self._positions[partition]
+            known.extend(await self._store.runs(self._sending, partition, position, limit=RUNS_MAX))
         return bool(known)
 
     async def _picked(self, partition: int, at_most: int) -> Sequence[Pick]:
@@ -83,7 +88,7 @@ class Source:
         runs = list(takewhile(lambda run: run.undelivered is not None, self._runs[partition]))
         runs = runs[:at_most]
         discards = await self._store.discards([run.undelivered or 0 for run in runs])
-        self._places[partition] = runs[-1].end
+        self._positions[partition] = runs[-1].end
         addressed, now_ms = self._sending.addressed, time.time_ns() // 1_000_000
         picks = []
         for run in runs:
@@ -94,17 +99,17 @@ class Source:
         return picks
 
     async def _from_archive(self, run: MessageRun, at_most: int) -> Sequence[Pick]:
-        first = max(run.start, self._places[run.partition])
+        first = max(run.start, self._positions[run.partition])
         found = await self._store.archived(self._sending, run, first=first, limit=at_most)
-        self._places[run.partition] = found[-1].offset + 1 if found else run.end
+        self._positions[run.partition] = found[-1].offset + 1 if found else run.end
         return [self._pick(run.partition, record) for record in found]
 
     async def _from_log(self, run: MessageRun, at_most: int) -> Sequence[Pick]:
-        first = max(run.start, self._places[run.partition])
+        first = max(run.start, self._positions[run.partition])
         chunk = await self._chunk(run, first)
         found = [each for each in chunk.records if first <= each.offset < run.end][:at_most]
         cut = len(found) == at_most
-        self._places[run.partition] = (
+        self._positions[run.partition] = (
             found[-1].offset + 1 if cut else max(first + 1, min(chunk.next_offset, run.end))
         )
         return [self._pick(run.partition, record) for record in found]

@@ -40,7 +40,7 @@ class SendingStore(Protocol):
     ) -> None: ...
     async def release(self, sending: Sending) -> None: ...  # noqa: D102 - the same
     async def unmark(  # noqa: D102 - the same
-        self, retransmission_id: str, places: Sequence[tuple[int, int]]
+        self, retransmission_id: str, positions: Sequence[tuple[int, int]]
     ) -> None: ...
 
 
@@ -130,7 +130,7 @@ class DatabaseSending:
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).release(sending)
 
-    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
+    async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
         """What was appended at these places is not sent: its discards may be sent again."""
         async with self._database.transaction() as session:
-            await SendingRepository(session, self._worker).unmark(retransmission_id, places)
+            await SendingRepository(session, self._worker).unmark(retransmission_id, positions)

@@ -157,8 +157,8 @@ class Desk:
     def suspend(self, asked: Subscription, reason: str) -> None:
         raise AssertionError(asked.group, reason)
 
-    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
-        raise AssertionError(retransmission_id, places)
+    async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
+        raise AssertionError(retransmission_id, positions)
 
     async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
         del receipts

@@ -168,33 +168,33 @@ def test_after_any_restart_exactly_the_unfinished_are_sent_again(data: st.DataOb
 
 def test_a_clock_that_stands_is_committed_as_what_has_run() -> None:
     tracker = opened(a_tracker(), 0, 1)
-    tracker.stand(5_000)
+    tracker.pause_ttls(5_000)
     progress = tracker.committable()
     assert (progress.oldest_opened_ms, progress.oldest_elapsed_ms) == (None, 4_000)
 
 
 def test_a_clock_goes_on_as_if_its_message_had_been_opened_later() -> None:
     tracker = opened(a_tracker(), 0, 1)
-    tracker.stand(5_000)
-    tracker.go_on(65_000)
+    tracker.pause_ttls(5_000)
+    tracker.resume_ttls(65_000)
     progress = tracker.committable()
     assert (progress.oldest_opened_ms, progress.oldest_elapsed_ms) == (61_000, None)
 
 
 def test_a_clock_that_was_told_twice_to_stand_stands_since_the_first_time() -> None:
     tracker = opened(a_tracker(), 0)
-    tracker.stand(5_000)
-    tracker.stand(9_000)
+    tracker.pause_ttls(5_000)
+    tracker.pause_ttls(9_000)
     assert tracker.committable().oldest_elapsed_ms == 4_000
 
 
 def test_a_time_to_live_has_run_for_as_long_as_it_did_not_stand() -> None:
     tracker = opened(a_tracker(), 0)
     assert tracker.ran_ms(0, 3_000) == 2_000
-    tracker.stand(5_000)
+    tracker.pause_ttls(5_000)
     tracker.open(1, 6_000)
     assert [tracker.ran_ms(offset, 9_000) for offset in (0, 1)] == [4_000, 0]
-    tracker.go_on(65_000)
+    tracker.resume_ttls(65_000)
     assert [tracker.ran_ms(offset, 66_000) for offset in (0, 1)] == [5_000, 1_000]
     tracker.close(0)
     assert tracker.ran_ms(0, 66_000) is None
@@ -202,17 +202,17 @@ def test_a_time_to_live_has_run_for_as_long_as_it_did_not_stand() -> None:
 
 def test_what_is_opened_while_clocks_stand_begins_when_they_go_on() -> None:
     tracker = opened(a_tracker(), 0)
-    tracker.stand(5_000)
+    tracker.pause_ttls(5_000)
     tracker.open(1, 30_000)
     tracker.close(0)
     assert tracker.committable().oldest_elapsed_ms == 0
-    tracker.go_on(65_000)
+    tracker.resume_ttls(65_000)
     assert tracker.committable().oldest_opened_ms == 65_000
 
 
 def test_a_clock_that_stood_goes_on_where_it_was_after_a_restart() -> None:
     tracker = opened(a_tracker(), 0)
-    tracker.stand(5_000)
+    tracker.pause_ttls(5_000)
     again = restarted(tracker)
     assert again.open(0, 1_000_000) == 996_000
     assert again.committable().oldest_opened_ms == 996_000
@@ -220,19 +220,19 @@ def test_a_clock_that_stood_goes_on_where_it_was_after_a_restart() -> None:
 
 def test_a_clock_that_stood_stands_on_where_it_was_after_a_restart() -> None:
     tracker = opened(a_tracker(), 0)
-    tracker.stand(5_000)
+    tracker.pause_ttls(5_000)
     again = restarted(tracker)
-    again.stand(1_000_000)
+    again.pause_ttls(1_000_000)
     assert again.committable().oldest_elapsed_ms == 4_000
     assert again.open(0, 1_500_000) == 1_496_000
     assert again.committable().oldest_elapsed_ms == 4_000
-    again.go_on(2_000_000)
+    again.resume_ttls(2_000_000)
     assert again.committable().oldest_opened_ms == 1_996_000
 
 
 def test_a_clock_that_ran_is_stopped_before_its_message_is_opened_again() -> None:
     again = restarted(opened(a_tracker(), 0))
-    again.stand(5_000)
+    again.pause_ttls(5_000)
     assert again.committable().oldest_elapsed_ms == 4_000
     assert again.open(0, 9_000) == 5_000
     assert again.committable().oldest_elapsed_ms == 4_000
@@ -247,8 +247,8 @@ def test_a_clock_is_not_forgotten_before_its_message_is_opened_again() -> None:
 
 def test_a_clock_that_stood_before_its_message_is_opened_again_goes_on_later() -> None:
     again = restarted(opened(a_tracker(), 0))
-    again.stand(5_000)
-    again.go_on(8_000)
+    again.pause_ttls(5_000)
+    again.resume_ttls(8_000)
     assert again.committable().oldest_opened_ms == 4_000
     assert again.open(0, 9_000) == 4_000
 

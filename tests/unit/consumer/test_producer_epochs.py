@@ -67,16 +67,16 @@ class Scene:
 
     async def begin(self, cursor: Cursor) -> None:
         async with asyncio.timeout(LONG.total_seconds()):
-            await self.committer.begin_life(GROUP, cursor)
+            await self.committer.begin_epoch(GROUP, cursor)
 
 
 async def test_a_life_begins_with_a_commit_at_once_and_one_is_enough() -> None:
     scene = Scene()
     cursor = scene.cursor()
-    assert cursor.life == ""
+    assert cursor.producer_epoch == ""
     await asyncio.gather(*(scene.begin(cursor) for _ in range(5)))
-    assert cursor.life
-    assert scene.log.rounds == [{0: cursor.life}]
+    assert cursor.producer_epoch
+    assert scene.log.rounds == [{0: cursor.producer_epoch}]
     await scene.begin(cursor)
     await scene.committer.flush()
     assert len(scene.log.rounds) == 1
@@ -91,7 +91,7 @@ async def test_lives_that_begin_together_are_committed_together() -> None:
             beginning.create_task(scene.begin(cursor))
         await asyncio.sleep(0)
         scene.log.go_on.set()
-    assert len({cursor.life for cursor in cursors}) == len(cursors)
+    assert len({cursor.producer_epoch for cursor in cursors}) == len(cursors)
     assert len(scene.log.rounds) <= 2
 
 
@@ -101,14 +101,14 @@ async def test_no_life_has_begun_before_its_commit_is_durable() -> None:
     scene.log.failing = True
     beginning = asyncio.create_task(scene.begin(cursor))
     await scene.log.tried.wait()
-    assert not cursor.life
+    assert not cursor.producer_epoch
     scene.log.failing = False
     await scene.committer.flush()
     # The one that failed may still come in behind it.
-    assert not cursor.life
+    assert not cursor.producer_epoch
     await scene.committer.flush()
     await beginning
-    assert scene.log.rounds[-1] == {0: cursor.life}
+    assert scene.log.rounds[-1] == {0: cursor.producer_epoch}
 
 
 async def test_all_commits_say_the_life_until_all_has_landed() -> None:
@@ -122,7 +122,7 @@ async def test_all_commits_say_the_life_until_all_has_landed() -> None:
     cursor.settle()
     cursor.renew()
     await scene.committer.flush()
-    assert [round_[0] for round_ in scene.log.rounds] == [cursor.life] * 3
+    assert [round_[0] for round_ in scene.log.rounds] == [cursor.producer_epoch] * 3
     cursor.request_ended()
     cursor.settle()
     assert await scene.committer.finish([(GROUP, cursor)], LONG)
@@ -148,15 +148,15 @@ async def test_who_waits_for_the_life_of_an_abandoned_cursor_goes_on() -> None:
     await beginning
     late.abandon()
     await scene.begin(late)
-    assert (cursor.life, late.life) == ("", "")
+    assert (cursor.producer_epoch, late.producer_epoch) == ("", "")
 
 
 async def test_a_log_that_was_made_anew_begins_another_life() -> None:
     scene = Scene()
     cursor = scene.cursor()
     await scene.begin(cursor)
-    before = cursor.life
+    before = cursor.producer_epoch
     cursor.rewind(0)
-    assert not cursor.life
+    assert not cursor.producer_epoch
     await scene.begin(cursor)
-    assert cursor.life not in {"", before}
+    assert cursor.producer_epoch not in {"", before}

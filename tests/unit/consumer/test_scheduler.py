@@ -23,7 +23,7 @@ from workers.consumer.loop_budget import LoopBudget
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.schedule.scheduler import Scheduler
-from workers.consumer.source.cancelled_messages import Place, Unsent
+from workers.consumer.source.cancelled_messages import CancelledMessages, Position
 from workers.consumer.source.fetches import Fetches
 from workers.consumer.source.message_source import MessageSource
 from workers.delivery.deferral import ANOTHER_AFTER, Deferral
@@ -34,7 +34,7 @@ NOW, YOUNGER_DUE, OLDEST_DUE = 0.5, 0.25, 1.0
 class NoMarks:
     """Nothing is sent again here."""
 
-    async def unmark(self, retransmission_id: str, places: Sequence[Place]) -> None:
+    async def unmark(self, retransmission_id: str, positions: Sequence[Position]) -> None:
         """There is none."""
 
 
@@ -44,7 +44,7 @@ class Parts:
     def __init__(self) -> None:
         self.delivery_budget = self.filter_budget = LoopBudget(asyncio.get_running_loop())
         self.bodies = ParsedBodies()
-        self.unsent = Unsent(NoMarks(), asyncio.TaskGroup())
+        self.cancelled_messages = CancelledMessages(NoMarks(), asyncio.TaskGroup())
 
 
 def a_scheduler(queue: RetryQueue, *, refusals: int) -> Scheduler:

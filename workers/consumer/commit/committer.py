@@ -74,18 +74,18 @@ class Committer:
         for queue in (self._plain, self._traced):
             await self._flush(queue)
 
-    async def begin_life(self, group: str, cursor: Cursor) -> None:
+    async def begin_epoch(self, group: str, cursor: Cursor) -> None:
         """Return when a commit says whose discards `cursor` records, or it is abandoned.
 
         It goes at once, with all others that want it meanwhile.
         """
-        if cursor.begin_life():
+        if cursor.begin_epoch():
             queue = self._queue_of(cursor)
             queue.add_urgent(group, cursor)
             async with queue.busy:
                 await self._commit(queue, queue.take_urgent(), self._hold_max)
         # If that failed, one of the next rounds says it.
-        await cursor.life_begun()
+        await cursor.epoch_begun()
 
     async def finish(
         self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta | None

@@ -13,7 +13,7 @@ from app.domain.delivery import Discarded
 from app.domain.message import Message, Partition
 from app.domain.receipt import Fate
 from workers.consumer.commit.offsets import OffsetTracker
-from workers.consumer.commit.producer_epoch import Life
+from workers.consumer.commit.producer_epoch import ProducerEpoch
 from workers.consumer.commit.receipts import Receipts
 from workers.consumer.commit.tally import Finished
 from workers.reading.catchup import Fed
@@ -83,7 +83,7 @@ class Cursor:
         # Someone else owns the partition: nothing of this cursor may be committed any more.
         self.abandoned = False
         # Since it was to discard something.
-        self._life: Life | None = None
+        self._producer_epoch: ProducerEpoch | None = None
         self.committed = start
         # One that failed may be on its way all the same, and come in behind the next one.
         self._in_doubt = False
@@ -133,10 +133,10 @@ class Cursor:
         )
         self._offsets.rewind(position)
         self._batch = None
-        if self._life is not None:
+        if self._producer_epoch is not None:
             # What it has recorded was of another log, in which nothing is sent again.
-            self._life.end()
-            self._life = None
+            self._producer_epoch.end()
+            self._producer_epoch = None
         self._touch()
 
     def take(self) -> tuple[Message, int] | None:
@@ -290,34 +290,34 @@ class Cursor:
     # ---- discarding -----------------------------------------------------------------------------
 
     @property
-    def life(self) -> str:
-        """Whose discards are recorded; "" while none may be."""
-        life = self._life
-        return life.name if life is not None and life.is_committed else ""
+    def producer_epoch(self) -> str:
+        """The name that discards are recorded with; "" while none may be recorded."""
+        epoch = self._producer_epoch
+        return epoch.name if epoch is not None and epoch.is_committed else ""
 
-    def begin_life(self) -> bool:
-        """Have the next commit say whose discards will be recorded; False if that was asked for."""
-        if self._life is not None:
+    def begin_epoch(self) -> bool:
+        """Have the next commit name our epoch; False if that was requested before."""
+        if self._producer_epoch is not None:
             return False
-        self._life = Life()
+        self._producer_epoch = ProducerEpoch()
         self._touch()
         return True
 
-    async def life_begun(self) -> None:
+    async def epoch_begun(self) -> None:
         """Wait until discards may be recorded; or are not to be, as we are `abandoned`."""
-        if self._life is not None and not self.abandoned:
-            await self._life.begun()
+        if self._producer_epoch is not None and not self.abandoned:
+            await self._producer_epoch.begun()
 
     def settle(self) -> None:
         """Have the last commit say that nothing more is recorded, if nothing is in flight."""
-        if self._life is not None and not self.in_flight:
+        if self._producer_epoch is not None and not self.in_flight:
             self._touch()
 
     def abandon(self) -> None:
         """Commit nothing more, and record nothing more: another has it."""
         self.abandoned = True
-        if self._life is not None:
-            self._life.end()
+        if self._producer_epoch is not None:
+            self._producer_epoch.end()
 
     # ---- times to live --------------------------------------------------------------------------
 
@@ -331,19 +331,19 @@ class Cursor:
         if self._offsets.tried(message.offset, attempts):
             self._touch()
 
-    def begin_ttl(self, message: Message, now_ms: int) -> int | None:
+    def start_ttl(self, message: Message, now_ms: int) -> int | None:
         """Have the time to live of `message` run from now on, as `OffsetTracker.begin`."""
         return self._offsets.begin(message.offset, now_ms)
 
-    def stand(self) -> None:
-        """Times to live stand from now on, until they `go_on`."""
-        self._offsets.stand(time.time_ns() // 1_000_000)
+    def pause_ttls(self) -> None:
+        """Pause times to live until `resume_ttls`."""
+        self._offsets.pause_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
             self._touch()  # who comes after us must not count on
 
-    def go_on(self) -> None:
+    def resume_ttls(self) -> None:
         """Times to live run again."""
-        self._offsets.go_on(time.time_ns() // 1_000_000)
+        self._offsets.resume_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
             self._touch()
 
@@ -370,9 +370,9 @@ class Cursor:
         self.dirty = False
         progress = self._offsets.committable()
         # Once all has ended that we shall ever send, what we recorded is in it.
-        if self._life is None or (self.closing and not self.in_flight):
+        if self._producer_epoch is None or (self.closing and not self.in_flight):
             return progress
-        return replace(progress, life=self._life.name)
+        return replace(progress, life=self._producer_epoch.name)
 
     def commit_done(self, progress: Progress) -> None:
         """`progress` is durable."""
@@ -381,8 +381,8 @@ class Cursor:
         if self._in_doubt:
             self._in_doubt = False
             self._touch()  # once more, behind the one that failed
-        elif self._life is not None and self._life.name == progress.life:
-            self._life.committed()
+        elif self._producer_epoch is not None and self._producer_epoch.name == progress.life:
+            self._producer_epoch.committed()
 
     def commit_failed(self) -> None:
         """It is not, as far as is known: it goes into the next round."""

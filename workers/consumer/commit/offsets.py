@@ -34,9 +34,9 @@ class OffsetTracker:
     __slots__ = (
         "_forgotten",
         "_opened",
+        "_paused_since",
         "_resumed",
         "_resumed_ms",
-        "_standing_since",
         "_start",
         "attempts",
         "delivered",
@@ -64,7 +64,7 @@ class OffsetTracker:
         # The offset whose time to live goes on from where it was.
         self._resumed = start.offset if has_clock else -1
         self._resumed_ms = start.oldest_opened_ms
-        self._standing_since: int | None = None
+        self._paused_since: int | None = None
         self.position = start.offset
         self.delivered = start.delivered
         self.discarded = start.discarded
@@ -78,7 +78,7 @@ class OffsetTracker:
 
     @property
     def has_clock(self) -> bool:
-        """Whether a time to live runs, or stands."""
+        """Whether a time to live runs, or is paused."""
         return bool(self._opened) or self.position == self._resumed
 
     def finished_here(self) -> Finished:
@@ -135,14 +135,14 @@ class OffsetTracker:
         self._opened[offset] = now_ms
         return now_ms
 
-    def stand(self, now_ms: int) -> None:
-        """Times to live stand from now on, until they `go_on`."""
-        if self._standing_since is None:
-            self._standing_since = now_ms
+    def pause_ttls(self, now_ms: int) -> None:
+        """Pause times to live until `resume_ttls`."""
+        if self._paused_since is None:
+            self._paused_since = now_ms
 
-    def go_on(self, now_ms: int) -> None:
-        """Times to live run again: as if all had been opened later by as long as they stood."""
-        since, self._standing_since = self._standing_since, None
+    def resume_ttls(self, now_ms: int) -> None:
+        """Times to live run again: as if all had been opened later by the length of the pause."""
+        since, self._paused_since = self._paused_since, None
         if since is None:
             return
         if self._resumed_ms is not None:
@@ -153,7 +153,7 @@ class OffsetTracker:
 
     def ran_ms(self, offset: int, now_ms: int) -> int | None:
         """For how long the time to live of an open message has run; None if it is not open."""
-        opened_ms, since = self._opened.get(offset), self._standing_since
+        opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None:
             return None
         return max(0, (now_ms if since is None else since) - opened_ms)
@@ -211,8 +211,8 @@ class OffsetTracker:
         return tuple(tried[:_TRIED_MAX])
 
     def _clock_of(self, offset: int) -> tuple[int | None, int | None]:
-        """When the oldest unfinished one was opened or, if its clock stands, how long it ran."""
-        opened_ms, since = self._opened.get(offset), self._standing_since
+        """When the oldest unfinished one was opened or, if its clock is paused, how long it ran."""
+        opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None and offset == self._resumed:
             # Not opened again yet.
             elapsed_ms, opened_ms = self._start.oldest_elapsed_ms, self._resumed_ms
@@ -224,7 +224,7 @@ class OffsetTracker:
 
     def _resume_clock(self, offset: int, now_ms: int) -> int:
         """Let the clock of `offset`, just opened, go on where it was when others had it open."""
-        shown_ms = now_ms if self._standing_since is None else self._standing_since
+        shown_ms = now_ms if self._paused_since is None else self._paused_since
         elapsed_ms = self._start.oldest_elapsed_ms
         if elapsed_ms is None:
             elapsed_ms = max(0, shown_ms - (self._resumed_ms or shown_ms))

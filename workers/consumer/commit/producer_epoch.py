@@ -1,4 +1,4 @@
-"""The name that a cursor has while discards of it may be recorded and not committed."""
+"""The fencing token of a cursor, while discards of it may be recorded and not committed."""
 
 import asyncio
 import secrets
@@ -7,8 +7,8 @@ from typing import Final
 _NAME_BYTES: Final = 6
 
 
-class Life:
-    """Begins before the first discard: whoever starts from our commits is to know whose they are.
+class ProducerEpoch:
+    """Begins before the first discard: who starts from a commit must know which of them are its.
 
     See `app.domain.voids`.
     """
@@ -17,7 +17,7 @@ class Life:
 
     def __init__(self) -> None:
         self.name = secrets.token_hex(_NAME_BYTES)
-        # Whether a commit has said it.
+        # Whether a commit has named it.
         self.is_committed = False
         self._over = asyncio.Event()
 

@@ -44,7 +44,7 @@ class DiscardParts(Protocol):
     undelivered: UndeliveredLog
     dead_letters: DeadLetters
 
-    async def begin_life(self, group: str, cursor: Cursor) -> None:
+    async def begin_epoch(self, group: str, cursor: Cursor) -> None:
         """Return when discards of `cursor` may be recorded, or it is abandoned."""
 
 
@@ -190,8 +190,8 @@ class DiscardHandler:
 
     async def _may_discard(self, cursor: Cursor) -> bool:
         """Whether discards of `cursor` may be recorded: the commit is to know of the first."""
-        if not cursor.life:
-            await self._parts.begin_life(self.subscription.group, cursor)
+        if not cursor.producer_epoch:
+            await self._parts.begin_epoch(self.subscription.group, cursor)
         # Another may have it by now: he sends it again.
         return not cursor.abandoned
 

@@ -18,7 +18,7 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Lets a circuit have a say in a consumer's pace, and stops its clocks while it is not closed.
+    """Lets a circuit have a say in a consumer's pace, and pauses its clocks while it is not closed.
 
     Clocks are those of times to live: that of the consumer, which says how old its messages are,
     and those in `cursors`, which are committed. `wake` is called when more may leave.
@@ -44,7 +44,7 @@ class Breaker:
             self._part()
         if rule is None:
             self._rule = None
-            self._run()
+            self._resume()
             return pace
         if self._circuit is None:
             self._circuit = self._circuits.join(rule.circuit_name or "", self)
@@ -64,9 +64,9 @@ class Breaker:
         """It was opened or closed, or its one message may be sent."""
         now = time.monotonic()
         if circuit.closed:
-            self._run()
+            self._resume()
         else:
-            self._stand(now, until=circuit.opens_at)
+            self._pause(now, until=circuit.opens_at)
         self._wake()
 
     def is_open(self, now: float) -> bool:
@@ -75,7 +75,7 @@ class Breaker:
         return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
 
     def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
-        """Since when its time to live would run if it had never stood (epoch ms).
+        """Since when its time to live would run if it had never been paused (epoch ms).
 
         It may have been waiting behind others while it did. That of a batch runs from when it was
         collected, for which `batch_time` is allowed.
@@ -95,41 +95,41 @@ class Breaker:
         """
         failing = job.failing = job.failing or Failing(now)
         circuit = self._circuit
-        if self.clock.stands and circuit and circuit.circuit.succeeded_at > failing.since:
-            failing.spared = self.clock.stood(now)
+        if self.clock.is_paused and circuit and circuit.circuit.succeeded_at > failing.since:
+            failing.paused_for = self.clock.paused_for(now)
 
     def tried_again(self, job: DeliveryJob, now: float) -> None:
-        """`job` leaves again: from now on its time to live stands when that of the others does."""
+        """`job` leaves again: from now on its time to live is paused with that of the others."""
         failing = job.failing
-        if failing is not None and failing.spared is not None:
-            job.deadline -= self.clock.stood(now) - failing.spared
-            failing.spared = None
+        if failing is not None and failing.paused_for is not None:
+            job.deadline -= self.clock.paused_for(now) - failing.paused_for
+            failing.paused_for = None
 
     def age(self, job: DeliveryJob, at: float) -> float:
         """What the clock will show at that time, which `job` compares with its deadline."""
-        if job.failing is not None and job.failing.spared is not None:
-            return at - job.failing.spared
+        if job.failing is not None and job.failing.paused_for is not None:
+            return at - job.failing.paused_for
         return self.clock.at(at, time.monotonic())
 
     def opened(self, cursor: Cursor) -> None:
         """`cursor` is another one of the consumer."""
-        if self.clock.stands:
-            cursor.stand()
+        if self.clock.is_paused:
+            cursor.pause_ttls()
 
     def _part(self) -> None:
         if self._circuit is not None:
             self._circuits.leave(self._circuit, self, by=self._by)
             self._circuit = None
 
-    def _stand(self, now: float, *, until: float) -> None:
-        stood = self.clock.stands
-        self.clock.stop(now, until=until)
-        if not stood:
+    def _pause(self, now: float, *, until: float) -> None:
+        was_paused = self.clock.is_paused
+        self.clock.pause(now, until=until)
+        if not was_paused:
             for cursor in self._cursors:
-                cursor.stand()
+                cursor.pause_ttls()
 
-    def _run(self) -> None:
-        if self.clock.stands:
-            self.clock.go_on(time.monotonic())
+    def _resume(self) -> None:
+        if self.clock.is_paused:
+            self.clock.resume(time.monotonic())
             for cursor in self._cursors:
-                cursor.go_on()
+                cursor.resume_ttls()

@@ -12,13 +12,13 @@ from workers.transport.used_connection import Opening  # noqa: TC001 - hidden ty
 
 
 class Failing:
-    """Since when a message fails, and what its time to live is spared if that does not stand."""
+    """Since when a message fails, and how long its time to live was paused before it was exempt."""
 
-    __slots__ = ("since", "spared")
+    __slots__ = ("paused_for", "since")
 
     def __init__(self, since: float) -> None:
         self.since = since
-        self.spared: float | None = None
+        self.paused_for: float | None = None
 
 
 class DeliveryJob:

@@ -13,7 +13,7 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.source.message_source import MessageSource
 
-# What stands while we look at it is not looked at again at once.
+# A paused time to live is not looked at again at once.
 _LOOK_AGAIN_S: Final = 0.05
 
 

@@ -177,7 +177,7 @@ class Scheduler:
         job = job_of(message, cursor, due + self._ttl_s - max(elapsed, 0.0))
         job.recall_attempts()
         if breaker is not None:
-            job.deadline -= breaker.clock.stood(now)
+            job.deadline -= breaker.clock.paused_for(now)
         job.due, job.refused, job.opened_ms, job.ttl_s = due, refused, opened.opened_ms, self._ttl_s
         if is_stale(message, policy, now_ms=now_ms + delay_ms):
             job.refused = Discarded(reason=PUBLISH_TTL_ELAPSED)

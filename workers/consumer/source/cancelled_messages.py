@@ -15,10 +15,10 @@ from workers.consumer.commit.cursor import Cursor
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 # In one call.
-DROPS_MAX: Final = 1_000
+MESSAGES_MAX: Final = 1_000
 
 # By partition and offset, where it was appended again.
-Place = tuple[int, int]
+Position = tuple[int, int]
 
 _log = structlog.get_logger()
 
@@ -26,11 +26,11 @@ _log = structlog.get_logger()
 class SentMarks(Protocol):
     """Who knows which discarded messages were sent again, so that nobody sends them once more."""
 
-    async def unmark(self, retransmission_id: str, places: Sequence[Place]) -> None:
+    async def unmark(self, retransmission_id: str, positions: Sequence[Position]) -> None:
         """Of that retransmission these are not sent; raises UnavailableError."""
 
 
-class Drop(NamedTuple):
+class CancelledMessage(NamedTuple):
     """A message that is not wanted any more."""
 
     retransmission_id: str
@@ -38,7 +38,7 @@ class Drop(NamedTuple):
     message: Message
 
 
-class Unsent:
+class CancelledMessages:
     """Takes back that they were sent again, then has them passed by.
 
     They stay unfinished until that is done, so whoever comes after a crash does it anew. While the
@@ -48,41 +48,41 @@ class Unsent:
     def __init__(self, marks: SentMarks, tasks: asyncio.TaskGroup) -> None:
         self._marks = marks
         self._tasks = tasks
-        self._waiting: list[Drop] = []
+        self._waiting: list[CancelledMessage] = []
         self._working = False
 
-    def drop(self, drop: Drop) -> None:
+    def add(self, message: CancelledMessage) -> None:
         """Pass it by, soon."""
-        self._waiting.append(drop)
+        self._waiting.append(message)
         if not self._working:
             self._working = True
             self._tasks.create_task(self._work())
 
     async def _work(self) -> None:
         while self._waiting:
-            drops = self._waiting[:DROPS_MAX]
-            del self._waiting[:DROPS_MAX]
-            for retransmission_id, places in _places(drops).items():
-                await self._unmark(retransmission_id, places)
+            cancelled = self._waiting[:MESSAGES_MAX]
+            del self._waiting[:MESSAGES_MAX]
+            for retransmission_id, positions in _positions(cancelled).items():
+                await self._unmark(retransmission_id, positions)
             # Reached only when none of them counts as sent again: from here on a commit passes it.
-            for each in drops:
+            for each in cancelled:
                 each.cursor.passed_by(each.message)
         self._working = False
 
-    async def _unmark(self, retransmission_id: str, places: Sequence[Place]) -> None:
+    async def _unmark(self, retransmission_id: str, positions: Sequence[Position]) -> None:
         while True:
             try:
-                return await self._marks.unmark(retransmission_id, places)
+                return await self._marks.unmark(retransmission_id, positions)
             except UnavailableError as exc:
                 _log.warning(
-                    "dropped_messages_wait", retransmission=retransmission_id, error=exc.message
+                    "cancelled_messages_wait", retransmission=retransmission_id, error=exc.message
                 )
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
 
-def _places(drops: Sequence[Drop]) -> Mapping[str, list[Place]]:
+def _positions(cancelled: Sequence[CancelledMessage]) -> Mapping[str, list[Position]]:
     of_each = itemgetter(0)
     return {
         retransmission_id: [(each.message.partition.index, each.message.offset) for each in some]
-        for retransmission_id, some in groupby(sorted(drops, key=of_each), key=of_each)
+        for retransmission_id, some in groupby(sorted(cancelled, key=of_each), key=of_each)
     }

@@ -73,7 +73,7 @@ def begun(opened: Opened, now_ms: int) -> Opened:
     since = [
         since_ms
         for cursor, each in first.items()
-        if (since_ms := cursor.begin_ttl(each.message, now_ms)) is not None
+        if (since_ms := cursor.start_ttl(each.message, now_ms)) is not None
     ]
     return opened._replace(opened_ms=max(since)) if since else opened
 

@@ -20,7 +20,7 @@ from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
 from workers.consumer.loop_budget import LoopBudget
 from workers.consumer.source.batches import Batches
-from workers.consumer.source.cancelled_messages import Drop, Unsent
+from workers.consumer.source.cancelled_messages import CancelledMessage, CancelledMessages
 from workers.consumer.source.collected_batch import CollectedBatch, begun, without
 from workers.consumer.source.fetches import Fetches
 from workers.consumer.source.order import Opened, Order, order_of
@@ -35,7 +35,7 @@ class SourceParts(Protocol):
     delivery_budget: LoopBudget
     filter_budget: LoopBudget
     bodies: ParsedBodies
-    unsent: Unsent
+    cancelled_messages: CancelledMessages
 
 
 class FilterTrace(Protocol):
@@ -337,7 +337,7 @@ class MessageSource:
             cursor.passed_by(message)
             return True
         if addressed.job_id in self._dropped:
-            self._parts.unsent.drop(Drop(addressed.job_id, cursor, message))
+            self._parts.cancelled_messages.add(CancelledMessage(addressed.job_id, cursor, message))
             return True
         return False
 

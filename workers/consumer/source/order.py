@@ -32,7 +32,7 @@ class Opened(NamedTuple):
 
     def begun(self, now_ms: int) -> "Opened":
         """As it is when it is handed out only now: its time to live runs from now on."""
-        since_ms = self.cursor.begin_ttl(self.message, now_ms)
+        since_ms = self.cursor.start_ttl(self.message, now_ms)
         return self if since_ms is None else self._replace(opened_ms=since_ms)
 
 
