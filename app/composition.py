@@ -96,13 +96,13 @@ from app.services.volumes import TELL_EVERY, Volumes
 from app.services.waiting import Waiters
 from app.services.watching import Watch, watch_settings
 from app.services.writability import Writability
-from app.storage.access import USED_EVERY
+from app.storage.access.keys import USED_EVERY
 from app.storage.database import Database, open_database
+from app.storage.health.workers import WorkerRepository
 from app.storage.keyring import open_vault
 from app.storage.notices import ACCESS, APPLIED, CHANGES, listen
-from app.storage.published_ids import claimed_ids
-from app.storage.receipts import receipt_channel
-from app.storage.workers import WorkerRepository
+from app.storage.runtime.published_ids import claimed_ids
+from app.storage.runtime.receipts import receipt_channel
 from app.tracing.buffer import TraceBuffer
 
 # What is left of the traces when a process ends has this long.

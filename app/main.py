@@ -17,7 +17,7 @@ from app.composition import OpenLog, Part, Parts, running
 from app.config import Settings
 from app.log.factory import open_log
 from app.services.first_key import Announce
-from app.storage.configured import database_url_or_exit
+from app.storage.embedded.configured import database_url_or_exit
 from app.telemetry import configure_logging
 
 _log = structlog.get_logger(__name__)

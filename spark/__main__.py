@@ -7,7 +7,7 @@ import sys
 import structlog
 
 from app.config import Settings
-from app.storage.configured import database_url_or_exit
+from app.storage.embedded.configured import database_url_or_exit
 from app.telemetry import configure_logging
 from spark.errors import EngineLostError
 from spark.main import run

@@ -20,10 +20,10 @@ from pyspark.sql.types import StructType
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
 from app.domain.retransmission import OffsetSpan
 from app.log.bulk import topic_rows
-from app.storage.ledger_rows import discarded_places
-from app.storage.resent_rows import resent_places
-from app.storage.retransmission_rows import Discards, discards, finished_places, hours
-from app.storage.undelivered_rows import undelivered_ranges
+from app.storage.spark.discard_rows import undelivered_ranges
+from app.storage.spark.ledger_rows import discarded_places
+from app.storage.spark.resent_rows import resent_places
+from app.storage.spark.retransmission_rows import Discards, discards, finished_places, hours
 from spark.batches import Batches, batch_of
 from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES, RESENT
 from spark.work import LogPlace

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.types import TimestampType
 
 from app.domain.job import Claim
-from app.storage.analytics_parts import COLUMNS, write_part
+from app.storage.spark.analysis_parts import COLUMNS, write_part
 
 # Each has a connection or a file of its own; results are small by then.
 WRITERS_MAX: Final = 8

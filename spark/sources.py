@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from app.domain.job import JobScope
-from app.storage.undelivered_rows import COLUMNS, undelivered_csv, undelivered_ranges
+from app.storage.spark.discard_rows import COLUMNS, undelivered_csv, undelivered_ranges
 from spark.schemas import DISCARDS
 
 # A block has to hold the longest row: a body of 64 KiB in hexadecimal, a reason, and names.

@@ -7,16 +7,16 @@ import structlog
 from app.domain.errors import SecretKeyMissingError
 from app.domain.job import Claim, ClaimStanding, Job, JobProgress, JobResult
 from app.domain.ledger import LedgerEntry
-from app.storage.analytics import AnalyticsRepository
-from app.storage.archives import ArchiveRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.latencies import LatencyRepository
-from app.storage.ledgers import LedgerRepository
+from app.storage.insight.analytics import AnalyticsRepository
+from app.storage.insight.archives import ArchiveRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.latencies import LatencyRepository
+from app.storage.insight.ledgers import LedgerRepository
+from app.storage.insight.simulations import SimulationRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.notices import Notices
-from app.storage.retransmissions import RetransmissionRepository
-from app.storage.simulations import SimulationRepository
-from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.replay.retransmissions import RetransmissionRepository
 
 _log = structlog.get_logger(__name__)
 

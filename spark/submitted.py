@@ -22,7 +22,7 @@ from app.config import Settings
 from app.domain.errors import AngeliaError, JobNotFoundError
 from app.domain.job import Job, JobKind, JobResult, JobState
 from app.storage.database import Database, open_database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from app.storage.keyring import open_vault
 from app.storage.notices import JOBS, listen
 from app.storage.urls import libpq_url

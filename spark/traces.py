@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from app.domain.job import JobScope
-from app.storage.latency_rows import When, slices, traced_rows
+from app.storage.spark.trace_rows import When, slices, traced_rows
 from spark.batches import Batches, batch_of
 from spark.schemas import TRACED
 

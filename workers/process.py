@@ -5,7 +5,7 @@ import gc
 import uvloop
 
 from app.config import Settings
-from app.storage.configured import database_url_or_exit
+from app.storage.embedded.configured import database_url_or_exit
 from app.telemetry import configure_logging
 from workers.lifecycle import raise_file_limit
 from workers.main import run

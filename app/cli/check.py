@@ -20,10 +20,10 @@ from app.domain.token_use import UNRESTRICTED
 from app.log.factory import open_log, what_listens_instead
 from app.log.interface import MessageLog
 from app.services.durability import DurabilityService
-from app.storage.configured import database_url
+from app.storage.catalogue.oauth_providers import OAuthProviderRepository
 from app.storage.database import Database, open_database
+from app.storage.embedded.configured import database_url
 from app.storage.keyring import KEY_FILE, open_vault
-from app.storage.oauth import OAuthProviderRepository
 from app.vault import HOW_TO_SET
 
 _OK: Final = "ok"

@@ -17,8 +17,8 @@ from app.cli.settings import settings_with
 from app.domain.access import ApiKey, Caller, Scope
 from app.services.audit import act_as
 from app.services.keys import KeyDraft, KeyService
-from app.storage.configured import database_url
 from app.storage.database import Database, open_database
+from app.storage.embedded.configured import database_url
 
 keys = typer.Typer(
     no_args_is_help=True,

@@ -3,7 +3,7 @@
 from app.cli import output
 from app.cli.quiet import quiet_logs
 from app.cli.settings import settings_with
-from app.storage.configured import database_url
+from app.storage.embedded.configured import database_url
 from app.storage.migrate import upgrade
 
 

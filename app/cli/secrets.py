@@ -10,8 +10,8 @@ from app.cli.quiet import quiet_logs
 from app.cli.settings import settings_with
 from app.domain.errors import FieldProblem
 from app.services.secret_rotation import Rotation, rotate_secrets
-from app.storage.configured import database_url
 from app.storage.database import open_database
+from app.storage.embedded.configured import database_url
 from app.storage.keyring import open_vault
 from app.vault import HOW_TO_SET, Vault, new_key
 

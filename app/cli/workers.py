@@ -11,7 +11,7 @@ from app.cli.python import python_command, python_environment
 from app.cli.up.child import Child
 from app.cli.up.restart import RestartPolicy
 from app.config import Settings
-from app.storage.home import require_usable
+from app.storage.embedded.home import require_usable
 
 PROCESSES_MAX: Final = 256
 # Half a minute of trying: whoever runs us is to know that it does not work.

@@ -18,12 +18,12 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.services.audit import note
 from app.services.known_keys import KnownKeys
-from app.storage.access import AccessRepository
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.access.keys import AccessRepository
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.owners import OwnerRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
-from app.storage.owners import OwnerRepository
-from app.storage.topics import TopicRepository
 
 _NEEDED: Final = "an API key is needed: send `Authorization: Bearer ang_…`"
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from app.domain.operations import InactiveTopic
 from app.log.interface import MessageLog
+from app.storage.catalogue.operations import ActivityRepository
 from app.storage.database import Database
-from app.storage.operations import ActivityRepository
 
 LOOK_EVERY: Final = timedelta(minutes=30)
 # Hermes' threshold.

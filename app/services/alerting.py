@@ -15,8 +15,8 @@ from app.domain.topic import Ack, PublishAuth, Topic
 from app.log.interface import MessageLog
 from app.services.publishing import Publication, record_of
 from app.services.topics import TopicService
-from app.storage.alerts import AlertRepository, Announcement
 from app.storage.database import Database
+from app.storage.health.alerts import AlertRepository, Announcement
 
 ALERT_TOPIC: Final = Topic(
     name=ALERTS,

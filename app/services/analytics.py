@@ -9,10 +9,10 @@ from app.domain.analytics import Dimension, FailureCluster, UndeliveredCount
 from app.domain.errors import AnalysisNotFoundError, JobNotFoundError
 from app.domain.job import Job, JobKind, JobScope, JobState
 from app.domain.latency import SubscriptionLatency
-from app.storage.analytics import AnalyticsRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.latencies import LatencyRepository
+from app.storage.insight.analytics import AnalyticsRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.latencies import LatencyRepository
 
 _UNDELIVERED: Final = JobKind.UNDELIVERED_ANALYTICS
 

@@ -7,10 +7,10 @@ from typing import Final
 from app.domain.archive import Archive, is_due
 from app.domain.errors import JobQueueFullError
 from app.domain.job import JobKind, JobScope
-from app.storage.archives import ArchiveRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.topics import TopicRepository
+from app.storage.insight.archives import ArchiveRepository
+from app.storage.insight.jobs import JobRepository
 
 FOLDERS_MAX: Final = 1_000
 ASK_EVERY: Final = timedelta(minutes=1)

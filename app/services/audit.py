@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from app.domain.access import EVERYBODY, Caller
 from app.domain.audit import AuditEvent, AuditFilter, Change
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
 from app.storage.database import Database
 
 _T = TypeVar("_T")

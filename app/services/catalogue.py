@@ -12,7 +12,9 @@ from app.domain.topic import Topic
 from app.filtering.queries import Holds, Read, compiled, reader
 from app.services.audit import Describe
 from app.services.subscriptions import visible_state
-from app.storage.catalogue import (
+from app.storage.catalogue.conditions import narrowed
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.listings import (
     PAGE,
     PAGE_WHOLE,
     SUBSCRIPTIONS,
@@ -25,12 +27,10 @@ from app.storage.catalogue import (
     Key,
     Within,
 )
-from app.storage.catalogue_narrowing import narrowed
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
-from app.storage.topics import TopicRepository
-from app.storage.turns import made_of
-from app.storage.workers import WorkerRepository
+from app.storage.health.workers import WorkerRepository
+from app.storage.slices import made_of
 
 T = TypeVar("T")
 Stated = tuple[Subscription, State]

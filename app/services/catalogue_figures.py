@@ -20,11 +20,11 @@ from app.services.rates import (
     subscription_figures,
 )
 from app.services.volumes import Volumes
-from app.storage.catalogue import Key
+from app.storage.catalogue.listings import Key
+from app.storage.catalogue.metric_columns import PUBLISHED
+from app.storage.catalogue.metrics import FigureRepository, NamedTopic
 from app.storage.database import Database
-from app.storage.figure_columns import PUBLISHED
-from app.storage.figures import FigureRepository, NamedTopic
-from app.storage.volumes import VolumeRepository
+from app.storage.health.topic_volumes import VolumeRepository
 
 # Subscriptions whose figures are read at a time; also, of either, those that are answered in a turn
 # of the loop.

@@ -14,8 +14,8 @@ from app.domain.names import is_topic_name
 from app.domain.streams import OWN
 from app.log.interface import MessageLog
 from app.services.topics import TopicService
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.topics import TopicRepository
 
 # What audit events are of: the topic itself was not there before, or was there all the time.
 _KIND: Final = "logTopic"

@@ -9,11 +9,11 @@ from app.domain.status import CursorStatus, WorkerStatus
 from app.domain.subscription import State
 from app.log.interface import Bounds, Committed, MessageLog
 from app.services.applied import LIVE_WITHIN
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
-from app.storage.workers import WorkerRepository
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

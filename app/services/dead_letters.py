@@ -8,8 +8,8 @@ from typing import Final
 from app.domain.errors import TopicNotEmptyError, TopicNotFoundError, ValidationFailedError
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 
 _FIELD: Final = "deadLetter.topic"
 

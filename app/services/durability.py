@@ -11,8 +11,8 @@ from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.domain.streams import OWN
 from app.domain.topic import Ack
 from app.log.interface import MessageLog
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.topics import TopicRepository
 
 # Whoever may ask makes Kafka tell of all topics no more often than that.
 LOOK_EVERY: Final = timedelta(minutes=1)

@@ -33,8 +33,8 @@ from app.services.metrics import REPORTED_WITHIN
 from app.services.publish_tracing import TracedPublisher
 from app.services.watching import LEASE
 from app.storage.database import Database
-from app.storage.totals import SubscriptionTotals, TotalsRepository
-from app.storage.workers import WorkerRepository
+from app.storage.health.totals import SubscriptionTotals, TotalsRepository
+from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 

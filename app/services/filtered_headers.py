@@ -9,8 +9,8 @@ from app.domain.errors import ValidationFailedError
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.filtering.header_names import headers_named, require_filterable
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 
 # Of many subscriptions, so many are named.
 _NAMED_MAX: Final = 5

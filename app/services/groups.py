@@ -8,10 +8,10 @@ from app.domain.errors import GroupNameInvalidError, GroupNotFoundError
 from app.domain.names import is_group_name
 from app.domain.paging import ALL_NAMES, NamePage
 from app.services.audit import note
-from app.storage.audit import AuditRepository
-from app.storage.changes import ChangeFeed
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.groups import GroupRepository
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
 
 _KIND: Final = "group"
 

@@ -11,10 +11,10 @@ from app.domain.paging import ALL_KEYS, KeyPage
 from app.domain.standing import SubscriptionHealth
 from app.domain.subscription import State, Subscription
 from app.services.watching import LEASE
-from app.storage.alerts import AlertRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.standings import HealthQuery, StandingRepository, Unhealthy
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.health.alerts import AlertRepository
+from app.storage.health.subscription_health import HealthQuery, StandingRepository, Unhealthy
 
 # What is older says nothing of now.
 FRESH: Final = timedelta(minutes=10)

@@ -29,7 +29,7 @@ from app.services.retransmission_spans import (
     found_spans,
 )
 from app.storage.database import Database, Session
-from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
 
 # No worker's id.
 _NOBODY: Final = ""

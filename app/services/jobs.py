@@ -8,11 +8,11 @@ from app.domain.errors import ValidationFailedError
 from app.domain.job import Job, JobKind, JobScope, JobState
 from app.domain.topic import Topic
 from app.services.audit import note
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.spark_runners import SparkRunnerRepository
-from app.storage.topics import TopicRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

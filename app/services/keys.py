@@ -12,8 +12,8 @@ from app.domain.audit import Action, Change
 from app.domain.errors import ValidationFailedError
 from app.services.audit import acting, note
 from app.services.known_keys import KnownKeys
-from app.storage.access import AccessRepository
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.access.keys import AccessRepository
 from app.storage.database import Database
 
 FIRST_KEY_NAME: Final = "first"

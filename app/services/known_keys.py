@@ -12,7 +12,7 @@ import structlog
 
 from app.domain.access import ID_LENGTH, TOKEN_PREFIX, ApiKey, Caller, Mode, is_token
 from app.domain.errors import KeyRefusedError, StorageUnavailableError
-from app.storage.access import AccessRepository, AccessState
+from app.storage.access.keys import AccessRepository, AccessState
 from app.storage.database import Database
 
 _log = structlog.get_logger(__name__)

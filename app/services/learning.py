@@ -13,10 +13,10 @@ from app.domain.status import SubscriptionLoad
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.services.looking import KnownState
-from app.storage.changes import changes_since
+from app.storage.catalogue.changes import changes_since
 from app.storage.database import Database
-from app.storage.ledgers import LedgerRepository
-from app.storage.sightings import Reports, SightingRepository
+from app.storage.health.cluster_snapshot import Reports, SightingRepository
+from app.storage.insight.ledgers import LedgerRepository
 
 # Loads and workers that were not reported for this long are gone.
 REPORTED_WITHIN: Final = timedelta(seconds=5)

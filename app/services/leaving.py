@@ -13,9 +13,9 @@ from app.domain.topic import Topic
 from app.log.interface import MessageLog
 from app.services.audit import Describe, note
 from app.services.retransmission_changes import RetransmissionChanges
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Session
-from app.storage.subscriptions import SubscriptionRepository
 
 _log = structlog.get_logger(__name__)
 

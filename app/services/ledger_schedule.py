@@ -10,9 +10,9 @@ from app.domain.errors import JobQueueFullError, NotFoundError
 from app.domain.ledger import next_due
 from app.services.ledgers import LedgerService
 from app.storage.database import Database
-from app.storage.leases import LeaseRepository
-from app.storage.ledgers import Kept, LedgerRepository
-from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.insight.ledgers import Kept, LedgerRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
+from app.storage.runtime.leases import LeaseRepository
 
 LEASE: Final = "ledgers"
 LOOK_EVERY: Final = timedelta(minutes=5)

@@ -19,12 +19,12 @@ from app.services.audit import note
 from app.services.jobs import JobsSeen
 from app.services.log_places import bounds_of
 from app.services.streams import stream_spans
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.ledgers import LedgerRepository, keys_of
-from app.storage.spark_runners import SparkRunnerRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.ledgers import LedgerRepository, keys_of
+from app.storage.insight.spark_runners import SparkRunnerRepository
 
 _MOMENT: Final = timedelta(milliseconds=1)
 # Entries of one transaction, while a chain is followed.

@@ -11,7 +11,7 @@ from uuid import uuid4
 from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.domain.log_claims import Intent, LogClaim
 from app.storage.database import Database, Session
-from app.storage.log_claims import LogClaimRepository
+from app.storage.runtime.log_claims import LogClaimRepository
 
 # What the log is asked within a claim ends before the claim does.
 LOG_WITHIN: Final = timedelta(seconds=25)

@@ -22,11 +22,11 @@ from app.services.rates import (
 )
 from app.services.volumes import Volumes
 from app.services.watching import LEASE
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.standings import StandingRepository
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.volumes import VolumeRepository
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.subscription_health import StandingRepository
+from app.storage.health.topic_volumes import VolumeRepository
 
 _log = structlog.get_logger(__name__)
 

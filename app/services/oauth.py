@@ -19,10 +19,10 @@ from app.domain.subscription import Subscription
 from app.domain.token_use import UNRESTRICTED, require_use, require_user
 from app.services.applied import AppliedChanges
 from app.services.audit import Describe, note
-from app.storage.audit import AuditRepository
-from app.storage.changes import ChangeFeed
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.oauth_providers import OAuthProviderRepository
 from app.storage.database import Database
-from app.storage.oauth import OAuthProviderRepository
 
 _log = structlog.get_logger(__name__)
 

@@ -10,12 +10,12 @@ from app.domain.republishing import RepublishRequest, RepublishTask, require_ali
 from app.log.interface import MessageLog
 from app.services.audit import note
 from app.services.retransmission_spans import WantedSpans, spans_of_time
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.offline_tasks import OfflineTaskRepository
-from app.storage.spark_runners import SparkRunnerRepository
-from app.storage.topics import TopicRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
+from app.storage.replay.republishing import OfflineTaskRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

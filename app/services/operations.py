@@ -6,11 +6,11 @@ from app.domain.audit import Action, Change
 from app.domain.errors import SubscriptionUnconstrainedError, TopicUnconstrainedError
 from app.domain.operations import DATACENTER, Constraints, WorkloadConstraints, require_cluster
 from app.services.audit import note
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.operations import ConstraintRepository, DatacenterRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.operations import ConstraintRepository, DatacenterRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
 
 _CONSTRAINTS: Final = "workloadConstraints"
 _DATACENTER: Final = "datacenter"

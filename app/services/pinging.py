@@ -12,10 +12,10 @@ from app.domain.ping import PING_TIMEOUT_MAX, Ping, Pong, pong_in
 from app.domain.status import WorkerStatus
 from app.domain.subscription import Subscription
 from app.services.applied import LIVE_WITHIN
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.pings import notify_ping, pong_channel
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.workers import WorkerRepository
+from app.storage.health.workers import WorkerRepository
+from app.storage.runtime.pings import notify_ping, pong_channel
 
 # Between two pings of one subscription, in this process.
 PAUSE_S: Final = 1.0

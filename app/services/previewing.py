@@ -8,8 +8,8 @@ from app.domain.errors import OffsetNotFoundError, PartitionNotFoundError
 from app.domain.message import Message, Partition, Record
 from app.log.interface import Bounds, MessageLog
 from app.schemata.messages import Reading, reading
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.topics import TopicRepository
 
 SHOWN_MAX: Final = 3
 # Of a topic with more partitions, these many are looked at.

@@ -3,21 +3,21 @@
 from datetime import timedelta
 from typing import Final
 
-from app.storage.access import AccessRepository
-from app.storage.alerts import AlertRepository
-from app.storage.audit import AuditRepository
-from app.storage.circuits import CircuitRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.access.keys import AccessRepository
 from app.storage.database import Database
+from app.storage.discards.retractions import VoidRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.health.alerts import AlertRepository
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.subscription_health import StandingRepository
 from app.storage.idempotent_requests import IdempotentRequestRepository
-from app.storage.jobs import JobRepository
-from app.storage.ledgers import LedgerRepository
-from app.storage.rate_notes import RateNoteRepository
-from app.storage.retransmissions import RetransmissionRepository
-from app.storage.spark_runners import SparkRunnerRepository
-from app.storage.standings import StandingRepository
-from app.storage.statuses import StatusRepository
-from app.storage.undelivered import UndeliveredRepository
-from app.storage.voids import VoidRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.ledgers import LedgerRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
+from app.storage.replay.retransmissions import RetransmissionRepository
+from app.storage.runtime.circuits import CircuitRepository
+from app.storage.runtime.rate_notes import RateNoteRepository
 
 PRUNE_EVERY: Final = timedelta(minutes=10)
 # Workers and their loads count for seconds; they are kept a little for people who look at them.

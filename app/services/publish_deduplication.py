@@ -15,7 +15,7 @@ from app.services.publish_duplicates import message_ids, stored_before, told
 from app.services.publish_ids import published_id, published_ids
 from app.services.publishing import Publisher
 from app.storage.database import Database
-from app.storage.published_ids import DROP_MAX, IdClaim, drop_published_ids
+from app.storage.runtime.published_ids import DROP_MAX, IdClaim, drop_published_ids
 
 _log = structlog.get_logger(__name__)
 
@@ -28,7 +28,7 @@ class Claims(Protocol):
     def __call__(
         self, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
     ) -> AbstractAsyncContextManager[IdClaim]:
-        """See `app.storage.published_ids.claimed_ids`."""
+        """See `app.storage.runtime.published_ids.claimed_ids`."""
 
 
 class IdempotentPublisher:

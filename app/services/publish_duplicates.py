@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from app.domain.errors import AngeliaError, DuplicateMessageError
 from app.domain.message import HEADER_ID, NewRecord
 from app.domain.topic import Deduplication, OnDuplicate, Topic
-from app.storage.published_ids import IdClaim
+from app.storage.runtime.published_ids import IdClaim
 
 
 def message_ids(

@@ -9,8 +9,8 @@ from typing import Final
 from app.domain.errors import UnavailableError
 from app.log.interface import MessageLog
 from app.services.writability import Writability
+from app.storage.catalogue.operations import DatacenterRepository
 from app.storage.database import Database
-from app.storage.operations import DatacenterRepository
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
 

@@ -25,11 +25,11 @@ from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
 from app.log.interface import MessageLog
 from app.services.audit import note
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.redrives import RedriveRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
+from app.storage.discards.redrives import RedriveRepository
 
 # One call to the log: what is in memory at a time.
 CALL_MESSAGES_MAX: Final = 100

@@ -11,7 +11,7 @@ from app.domain.errors import StorageUnavailableError
 from app.services.applied import AppliedChanges
 from app.services.directory import TopicDirectory
 from app.services.known_keys import KnownKeys
-from app.storage.changes import changes_since
+from app.storage.catalogue.changes import changes_since
 from app.storage.database import Database
 from app.storage.notices import ACCESS, APPLIED, CHANGES, Notices
 

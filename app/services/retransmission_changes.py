@@ -8,10 +8,10 @@ from app.domain.job import JobKind, JobScope
 from app.domain.retransmission import Request, Retransmission, RetransmissionState
 from app.domain.subscription import Subscription
 from app.services.audit import note
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
 from app.storage.database import Session
-from app.storage.jobs import JobRepository
-from app.storage.retransmissions import RetransmissionRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.replay.retransmissions import RetransmissionRepository
 
 
 class RetransmissionChanges:

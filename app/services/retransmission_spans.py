@@ -19,9 +19,9 @@ from app.domain.reach import (
 from app.domain.retransmission import SHARE_DEFAULT, OffsetSpan, Selection
 from app.log.interface import Bounds, MessageLog
 from app.services.log_places import EPOCH, bounds_of, offsets_at
-from app.storage.archive_reach import ArchiveReachRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.topics import TopicRepository
+from app.storage.insight.archive_coverage import ArchiveReachRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

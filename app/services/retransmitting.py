@@ -36,11 +36,11 @@ from app.services.retransmission_spans import (
 )
 from app.services.streams import stream_spans
 from app.services.subscriptions import APPLIED_WITHIN
-from app.storage.changes import ChangeFeed
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.retransmissions import RetransmissionRepository
-from app.storage.spark_runners import SparkRunnerRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
+from app.storage.replay.retransmissions import RetransmissionRepository
 
 _MOMENT: Final = timedelta(milliseconds=1)
 

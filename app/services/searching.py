@@ -18,8 +18,8 @@ from app.filtering.paths import Path, PathError
 from app.filtering.texts import text_of
 from app.log.interface import MessageLog
 from app.schemata.messages import Reading, reading
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.topics import TopicRepository
 
 # What one search reads at most; the next one goes on behind it.
 BYTES_MAX: Final = 32 * 1024 * 1024

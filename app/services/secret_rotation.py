@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from app.storage.catalogue.resealing import RESEALINGS, Resealed
 from app.storage.database import Database
-from app.storage.resealing import RESEALINGS, Resealed
 
 # So many rows are locked at once, for some milliseconds.
 ROWS_MAX: Final = 100

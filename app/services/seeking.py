@@ -15,10 +15,10 @@ from app.services.applied import AppliedChanges
 from app.services.audit import note
 from app.services.log_places import begun_at, bounds_of
 from app.services.subscriptions import APPLIED_WITHIN
-from app.storage.audit import AuditRepository
-from app.storage.changes import ChangeFeed
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,12 @@ from app.services.audit import note
 from app.services.jobs import JobsSeen
 from app.services.retransmission_spans import WantedSpans as Replayed
 from app.services.retransmission_spans import spans_of_time
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.simulations import SimulationRepository
-from app.storage.spark_runners import SparkRunnerRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.simulations import SimulationRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

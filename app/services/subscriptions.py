@@ -36,14 +36,14 @@ from app.services.history import History, StartPlan, asked_for, opened
 from app.services.log_claims import Claimed, LogClaims
 from app.services.oauth import require_provider
 from app.services.retransmission_changes import RetransmissionChanges
-from app.storage.audit import AuditRepository
-from app.storage.changes import ChangeFeed
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.oauth_providers import OAuthProviderRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.oauth import OAuthProviderRepository
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
-from app.storage.workers import WorkerRepository
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 

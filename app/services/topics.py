@@ -29,12 +29,12 @@ from app.services.filtered_headers import require_kept_headers
 from app.services.groups import group_created
 from app.services.leaving import delete_those_that_go_with, forget_offsets, named
 from app.services.log_claims import Claimed, LogClaims
-from app.storage.audit import AuditRepository
-from app.storage.changes import ChangeFeed
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
 
 SETTLE_EVERY: Final = timedelta(seconds=10)
 # Before the names of topics whose changes in the log are claimed.

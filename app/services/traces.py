@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.domain.trace import TraceEntry, TraceStatus, TrackingMode, timeline, traced_id
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
-from app.storage.trace_lookup import TraceLookup, TraceQuestion
+from app.storage.traces.lookup import TraceLookup, TraceQuestion
 
 # Of Hermes, too; each attempt makes two of them.
 ENTRIES_MAX: Final = 1_000

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 from app.domain.errors import ValidationFailedError
 from app.domain.undelivered import TopicOrSubscription, Undelivered, UndeliveredFilter
+from app.storage.catalogue.ids import require_topic, subscription_id
 from app.storage.database import Database, Reading
-from app.storage.named import require_topic, subscription_id
-from app.storage.undelivered_pages import UndeliveredPage, page_of
+from app.storage.discards.pages import UndeliveredPage, page_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from app.metrics.publishing import PublishCounts, Stored
 from app.storage.database import Database
-from app.storage.volumes import VolumeRepository
+from app.storage.health.topic_volumes import VolumeRepository
 
 # What a process counted since it told it last is lost with it.
 TELL_EVERY: Final = timedelta(seconds=5)

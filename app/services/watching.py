@@ -21,10 +21,10 @@ from app.services.alerting import Announcer
 from app.services.learning import Register
 from app.services.looking import KnownState, Looker
 from app.services.periodic import repeat
-from app.storage.alerts import AlertRepository
 from app.storage.database import Database
-from app.storage.leases import LeaseRepository
-from app.storage.standings import StandingRepository
+from app.storage.health.alerts import AlertRepository
+from app.storage.health.subscription_health import StandingRepository
+from app.storage.runtime.leases import LeaseRepository
 
 _log = structlog.get_logger(__name__)
 

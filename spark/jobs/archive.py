@@ -23,7 +23,7 @@ from app.domain.job import Claim, JobKind, JobResult
 from app.domain.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
 from app.log.interface import Bounds
-from app.storage.archive_parts import (
+from app.storage.spark.archive_parts import (
     ArchivedTopic,
     FileRetention,
     Folder,

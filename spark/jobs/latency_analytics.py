@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from app.domain.job import JobKind, JobResult
 from app.domain.reach import milliseconds
-from app.storage.analytics_parts import LATENCY
-from app.storage.latency_rows import first_traced, lost_entries
+from app.storage.spark.analysis_parts import LATENCY
+from app.storage.spark.trace_rows import first_traced, lost_entries
 from spark.jobs import alone
 from spark.jobs.results import kept
 from spark.traces import looked_at, traced

@@ -1,7 +1,7 @@
 """What an entry of a ledger is made of: the log between two looks at a subscription, counted.
 
-The entry itself is written with the end of the job: see `app.storage.ledgers`. Also on its own, on
-any cluster, for an entry that was asked for:
+The entry itself is written with the end of the job: see `app.storage.insight.ledgers`. Also on its
+own, on any cluster, for an entry that was asked for:
 
     spark-submit spark/jobs/ledger.py --job 0123456789abcdef0123456789abcdef
 """
@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from app.domain.job import JobKind, JobResult
 from app.domain.ledger import books_of, spans_of
-from app.storage.analytics_parts import LEDGER_COUNTS, LEDGER_DISCARDS
-from app.storage.analytics_parts import counted as stored
-from app.storage.ledger_rows import ledger_asked_for
+from app.storage.spark.analysis_parts import LEDGER_COUNTS, LEDGER_DISCARDS
+from app.storage.spark.analysis_parts import counted as stored
+from app.storage.spark.ledger_rows import ledger_asked_for
 from spark.jobs.reached import adjoining, messages_of, reached
 from spark.jobs.recorded import await_recorded
 from spark.records import discarded

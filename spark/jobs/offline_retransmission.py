@@ -19,14 +19,14 @@ from app.domain.job import Claim, JobKind, JobResult
 from app.domain.republishing import RepublishRequest
 from app.domain.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
-from app.storage.offline_asked import (
+from app.storage.spark.republishing_parts import PartLostError
+from app.storage.spark.republishing_tasks import (
     begin_parts,
     complete_parts,
     republished_counts,
     republishing_asked_for,
     topic_as_asked,
 )
-from app.storage.offline_parts import PartLostError
 from spark.jobs.reached import Reached, gone, messages_of, reached
 from spark.jobs.republishing import Republishing
 from spark.submitted import carry_out

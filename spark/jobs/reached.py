@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from app.domain.reach import Stretch, Times, merged, reach
 from app.domain.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
-from app.storage.archive_parts import KeptFolder, kept_folders
+from app.storage.spark.archive_parts import KeptFolder, kept_folders
 from spark.archives import archived_messages, of_time
 from spark.records import messages
 from spark.work import Work

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from app.domain.retransmission import OffsetSpan
-from app.storage.retransmission_choosing import unrecorded
+from app.storage.spark.retransmission_requests import unrecorded
 from spark.work import Work
 
 # What was said before the request is recorded in a second, unless nobody records.

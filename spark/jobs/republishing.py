@@ -21,7 +21,7 @@ from app.domain.topic import Topic
 from app.log.factory import log_at
 from app.log.interface import MessageLog
 from app.schemata.fitting import Fitting, RefusedValue
-from app.storage.offline_parts import OfflinePart, Said, part_taken
+from app.storage.spark.republishing_parts import OfflinePart, Said, part_taken
 from spark.work import LogPlace
 
 # An append takes no longer; whoever goes on with a partition waits until it is over.

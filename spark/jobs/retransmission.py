@@ -16,10 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from app.domain.job import Claim, JobKind, JobResult
 from app.domain.retransmission import OffsetSpan, Only
-from app.storage.analytics_parts import RUNS
-from app.storage.offline_asked import topic_as_it_is
-from app.storage.resent_rows import other_retransmissions
-from app.storage.retransmission_choosing import (
+from app.storage.spark.analysis_parts import RUNS
+from app.storage.spark.republishing_tasks import topic_as_it_is
+from app.storage.spark.resent_rows import other_retransmissions
+from app.storage.spark.retransmission_requests import (
     ChoiceRequest,
     Totals,
     asked_for,
@@ -28,7 +28,7 @@ from app.storage.retransmission_choosing import (
     lost_traces,
     totals,
 )
-from app.storage.retransmission_rows import Discards
+from app.storage.spark.retransmission_rows import Discards
 from spark.archives import of_partition
 from spark.jobs.reached import Reached, gone, messages_of, reached
 from spark.jobs.recorded import NotKnownError, await_recorded

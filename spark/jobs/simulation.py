@@ -18,9 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from app.domain.job import JobKind, JobResult
 from app.domain.reach import Times, milliseconds
 from app.domain.simulation import SimulationRequest
-from app.storage.analytics_parts import SIMULATED
-from app.storage.offline_asked import topic_as_it_is
-from app.storage.simulation_asking import simulation_asked_for
+from app.storage.spark.analysis_parts import SIMULATED
+from app.storage.spark.republishing_tasks import topic_as_it_is
+from app.storage.spark.simulation_requests import simulation_asked_for
 from spark.jobs.reached import gone, messages_of, reached
 from spark.sinks import to_database, to_parquet
 from spark.submitted import carry_out

@@ -9,9 +9,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from app.domain.job import Claim
 from app.domain.reach import Stretch, Times
 from app.domain.retransmission import ARCHIVED_BYTES_MAX
-from app.storage.analytics_parts import RECORDS as TABLE
-from app.storage.retransmission_choosing import Totals, bytes_waiting, staged
-from app.storage.retransmission_rows import chosen_places
+from app.storage.spark.analysis_parts import RECORDS as TABLE
+from app.storage.spark.retransmission_requests import Totals, bytes_waiting, staged
+from app.storage.spark.retransmission_rows import chosen_places
 from spark.archives import archived_messages
 from spark.batches import Batches, batch_of
 from spark.jobs.reached import Reached

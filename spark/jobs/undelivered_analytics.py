@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
 from app.domain.job import JobKind, JobResult
-from app.storage.analytics_parts import FAILURES, UNDELIVERED
+from app.storage.spark.analysis_parts import FAILURES, UNDELIVERED
 from spark.jobs import alone
 from spark.jobs.results import kept
 from spark.sources import undelivered

@@ -20,7 +20,7 @@ from app.domain.topic import Topic
 from app.services.access import Gate
 from app.services.keys import KeyService
 from app.services.known_keys import KnownKeys
-from app.storage.access import AccessState
+from app.storage.access.keys import AccessState
 from app.storage.database import open_database
 from tests.benchmarks.cores import MEASURED, on_cores
 from tests.benchmarks.key_flood import Flood, Lines, Route

@@ -27,8 +27,8 @@ from app.domain.undelivered import UndeliveredFilter
 from app.services.traces import TraceService
 from app.services.undelivered import UndeliveredRequest, UndeliveredService
 from app.storage.database import Database, open_database
-from app.storage.trace_days import TraceDays
-from app.storage.undelivered import UndeliveredRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.traces.days import TraceDays
 from app.tracing.packing import Pack, PlainRow, packed, unpacked
 from tests.benchmarks import pace
 from tests.benchmarks.figures import Report

@@ -24,7 +24,7 @@ import psutil
 from sqlalchemy import text
 
 from app.storage.database import Database, open_database
-from app.storage.trace_days import TraceDays
+from app.storage.traces.days import TraceDays
 from app.tracing.packing import read_pack
 from tests.benchmarks import pace
 from tests.benchmarks.bench_latency import taken

@@ -16,12 +16,12 @@ from app.domain.owner import Owner
 from app.domain.standing import SubscriptionHealth
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
-from app.storage.changes import ChangeFeed
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.rows import subscription_values, topic_values
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
-from app.storage.rows import subscription_values, topic_values
+from app.storage.json_values import to_json
 from app.storage.sealing import vault_of
-from app.storage.settings import to_json
 from app.storage.tables import SubscriptionRow, TopicRow
 
 TOPICS: Final = 5_000

@@ -16,13 +16,13 @@ from app.domain.topic import Topic
 from app.log.factory import open_log
 from app.log.interface import Committed, MessageLog
 from app.services.topics import log_topic
-from app.storage.changes import ChangeFeed
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.rows import subscription_values
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database, open_database
-from app.storage.groups import GroupRepository
-from app.storage.rows import subscription_values
 from app.storage.sealing import vault_of
 from app.storage.tables import CursorRow, SubscriptionRow
-from app.storage.topics import TopicRepository
 
 GROUP: Final = "bench"
 TOPICS_AT_ONCE: Final = 8

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from app.domain.job import JobKind
 from app.domain.retransmission import RUN_MAX, Request
-from app.storage.settings import to_json
+from app.storage.json_values import to_json
 from tests.e2e.service import Service
 
 _SCOPE = {"from": "2026-01-01T00:00:00+00:00", "to": "2026-01-02T00:00:00+00:00"}

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.health.statuses import StatusRepository
 from tests.e2e.service import Process, Service, eventually, running
 from tests.e2e.test_scaling import shared_by
 from tests.fakes.subscriber import Subscriber

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import open_database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.health.statuses import StatusRepository
 from tests.e2e.service import Service, eventually, has_all, running
 from tests.e2e.test_crashes import TOPIC, numbered
 from tests.fakes.subscriber import Subscriber

@@ -2,7 +2,7 @@
 
 from app.services.access import Gate
 from app.services.known_keys import KnownKeys
-from app.storage.access import AccessState
+from app.storage.access.keys import AccessState
 
 
 def open_gate() -> Gate:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-from app.storage.published_ids import IdClaim
+from app.storage.runtime.published_ids import IdClaim
 
 
 def no_claims(

@@ -17,8 +17,8 @@ import pytest
 from psycopg import sql
 
 from app.storage.database import Database, open_database
-from app.storage.embedded import embedded_postgres
-from app.storage.embedded_cluster import Cluster
+from app.storage.embedded.cluster import Cluster
+from app.storage.embedded.server import embedded_postgres
 from app.storage.migrate import upgrade
 from app.storage.urls import libpq_url, sqlalchemy_url
 from tests.fakes.keys import VAULT

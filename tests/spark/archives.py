@@ -12,9 +12,9 @@ from sqlalchemy import select, update
 from app.domain.archive import OfflineStorage
 from app.domain.job import Job, JobKind, JobResult, JobScope
 from app.services.jobs import JobService
-from app.storage.archive_parts import FileRetention
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.spark.archive_parts import FileRetention
 from app.storage.tables import KEPT, ArchiveFolderRow, ArchivePieceRow
-from app.storage.topics import TopicRepository
 from spark.archives import read_archived
 from spark.jobs import archive
 from spark.work import WorkProgress

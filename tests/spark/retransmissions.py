@@ -21,9 +21,9 @@ from app.log.interface import Committed, MessageLog, Position
 from app.services.applied import AppliedChanges
 from app.services.retransmission_spans import WantedSpans
 from app.services.retransmitting import RetransmissionService
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.insight.jobs import JobRepository
 from app.storage.tables import RetransmissionRunRow
 from spark.jobs import retransmission
 from spark.store import DatabaseJobs

@@ -11,7 +11,7 @@ from app.domain.job import JobKind, JobState
 from app.domain.retransmission import RetransmissionState
 from app.services.jobs import JobService
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from tests.contract.harness import PostgresHarness
 from tests.contract.logs import eventually
 from tests.integration.storage.builders import TOPIC

@@ -5,7 +5,7 @@ from typing import Final
 
 from app.domain.job import Job, JobKind, JobScope
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 
 LEASE: Final = timedelta(minutes=5)
 

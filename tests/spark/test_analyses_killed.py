@@ -13,7 +13,7 @@ from app.domain.job import Job, JobKind, JobScope, JobState
 from app.services.analytics import AnalyticsService, Question
 from app.services.simulating import SimulationService, WantedSimulation
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from app.storage.notices import JOBS, listen
 from spark.engine import SparkEngine
 from spark.runner import Runner

@@ -16,9 +16,9 @@ from app.domain.message import HEADER_ID, NewRecord
 from app.domain.reach import Stretch
 from app.log.interface import Position
 from app.services.jobs import JobService
-from app.storage.archive_parts import kept_folders
-from app.storage.jobs import JobRepository
-from app.storage.topics import TopicRepository
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.spark.archive_parts import kept_folders
 from tests.contract.harness import Harness
 from tests.contract.logs import a_topic
 from tests.integration.storage.builders import TOPIC

@@ -18,8 +18,8 @@ from app.domain.latency import Figure, LatencyPart
 from app.domain.reach import milliseconds
 from app.services.analytics import AnalyticsService, Question
 from app.storage.database import Database, open_database
-from app.storage.jobs import JobRepository
-from app.storage.latency_rows import SLICES_MAX, first_traced, slices
+from app.storage.insight.jobs import JobRepository
+from app.storage.spark.trace_rows import SLICES_MAX, first_traced, slices
 from app.storage.tables import TRACE_LOSSES
 from app.tracing.packing import TraceRow
 from spark.engine import SparkEngine

@@ -9,9 +9,9 @@ from app.domain.addressed import Addressed
 from app.domain.commit import Progress
 from app.domain.job import JobState
 from app.domain.ledger import Doubt, Sums, books_of, spans_of
-from app.storage.jobs import JobRepository
-from app.storage.ledger_rows import ledger_asked_for
-from app.storage.undelivered import UndeliveredRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.spark.ledger_rows import ledger_asked_for
 from spark.records import messages
 from spark.transforms.ledger import LedgerAccount, counted
 from tests.contract.harness import Harness

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from app.domain.ledger import Sums
 from app.storage.database import Database
+from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.notices import JOBS, listen
-from app.storage.undelivered import UndeliveredRepository
 from spark.engine import SparkEngine
 from spark.runner import Runner
 from spark.store import DatabaseJobs

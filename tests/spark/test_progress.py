@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from app.domain.job import Job, JobKind, JobState
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from app.storage.notices import JOBS, listen
 from spark.runner import Runner
 from spark.steps import FIRST_SHARE

@@ -14,11 +14,11 @@ from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
 from app.domain.retransmission import OffsetSpan, Only, RetransmissionState, Sent
 from app.domain.trace import TraceSource, TrackingMode
 from app.log.interface import Position
-from app.storage.jobs import JobRepository
-from app.storage.retransmission_choosing import asked_for
-from app.storage.retransmission_rows import hours
-from app.storage.retransmission_sending import SendingRepository
-from app.storage.undelivered import UndeliveredRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.replay.sending import SendingRepository
+from app.storage.spark.retransmission_requests import asked_for
+from app.storage.spark.retransmission_rows import hours
 from spark.jobs.reached import reached
 from spark.jobs.recorded import NotKnownError
 from spark.jobs.retransmission import selected

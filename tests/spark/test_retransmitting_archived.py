@@ -9,7 +9,7 @@ from app.domain.addressed import Addressed
 from app.domain.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
 from app.domain.retransmission import ARCHIVED_BYTES_MAX, Retransmission, RetransmissionState
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from app.storage.tables import RetransmissionRecordRow, RetransmissionRow
 from spark.jobs.staging import NoRoomError
 from tests.contract.harness import Harness

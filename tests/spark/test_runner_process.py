@@ -18,7 +18,7 @@ from app.domain.job import Job, JobKind, JobState
 from app.domain.retransmission import RetransmissionState
 from app.services.analytics import AnalyticsService, Question
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from app.storage.notices import JOBS, listen
 from spark.engine import SparkEngine
 from spark.runner import Runner

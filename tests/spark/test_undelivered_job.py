@@ -20,9 +20,9 @@ from app.domain.message import Partition
 from app.domain.undelivered import Undelivered
 from app.services.analytics import AnalyticsService, Question
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.undelivered import UndeliveredRepository
-from app.storage.undelivered_rows import BODY_SIZE_MAX, RANGE_ROWS, ranges
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.spark.discard_rows import BODY_SIZE_MAX, RANGE_ROWS, ranges
 from spark.engine import SparkEngine
 from spark.jobs import undelivered_analytics
 from spark.sources import undelivered

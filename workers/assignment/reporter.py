@@ -11,7 +11,7 @@ import structlog
 
 from app.domain.errors import UnavailableError
 from app.domain.status import CursorStatus, SubscriptionLoad
-from app.storage.turns import made_of
+from app.storage.slices import made_of
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers

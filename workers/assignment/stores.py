@@ -16,17 +16,17 @@ from app.domain.receipt import Receipt
 from app.domain.sharing import RateNote
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
 from app.domain.subscription import State, Subscription
-from app.storage.audit import AuditRepository
-from app.storage.changes import changes_since
-from app.storage.circuits import CircuitRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import changes_since
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
 from app.storage.notices import Notices
-from app.storage.pings import notify_pong
-from app.storage.rate_notes import RateNoteRepository
-from app.storage.receipts import notify_receipts
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.workers import WorkerRepository
+from app.storage.runtime.circuits import CircuitRepository
+from app.storage.runtime.pings import notify_pong
+from app.storage.runtime.rate_notes import RateNoteRepository
+from app.storage.runtime.receipts import notify_receipts
 
 # Who suspends subscriptions, in audit events.
 WORKER: Final = Caller(name="worker")

@@ -13,10 +13,10 @@ import structlog
 from app.domain.message import Partition
 from app.domain.trace import TraceSource
 from app.storage.database import Database
-from app.storage.recorder_positions import RecorderPositions
-from app.storage.trace_days import TraceDays, outdated, over_budget, wanted_days
-from app.storage.trace_packs import PackRow, pack_row
-from app.storage.traces import TraceLoss, TraceRepository
+from app.storage.runtime.recorder_positions import RecorderPositions
+from app.storage.traces.days import TraceDays, outdated, over_budget, wanted_days
+from app.storage.traces.packs import PackRow, pack_row
+from app.storage.traces.recording import TraceLoss, TraceRepository
 from app.tracing.buffer import ROWS_PER_PACK
 from app.tracing.packing import Pack
 from workers.recorder.packs import by_day, joined, require_readable

@@ -10,7 +10,7 @@ from app.domain.retransmission_sending import Sending
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.storage.database import Database
-from app.storage.retransmission_sending import SendingRepository
+from app.storage.replay.sending import SendingRepository
 
 
 class SendingStore(Protocol):

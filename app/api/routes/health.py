@@ -15,7 +15,7 @@ from app.api.schemas.health import AlertRead, ForecastRead, HealthRead, Unhealth
 from app.domain.access import Role
 from app.domain.errors import ValidationFailedError
 from app.domain.monitoring import Severity
-from app.storage.standings import HealthQuery
+from app.storage.health.subscription_health import HealthQuery
 
 router = APIRouter(tags=["health"])
 

@@ -26,8 +26,8 @@ from app.domain.query import parsed_query
 from app.domain.topic import Topic
 from app.services.catalogue import FoundPage, Page, Stated
 from app.services.catalogue_figures import Described
-from app.storage.catalogue import Key
-from app.storage.turns import made_of
+from app.storage.catalogue.listings import Key
+from app.storage.slices import made_of
 
 router = APIRouter(tags=["search"])
 

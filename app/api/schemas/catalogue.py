@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.api.schemas.base import Schema
-from app.storage.catalogue import CatalogueCounts, Hits, SubscriptionHit, TopicHit
+from app.storage.catalogue.listings import CatalogueCounts, Hits, SubscriptionHit, TopicHit
 
 
 class QueryBody(Schema):

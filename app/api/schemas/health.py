@@ -11,7 +11,7 @@ from app.domain.alerts import Alert
 from app.domain.forecast import Loss
 from app.domain.health import Problem
 from app.services.health import Look
-from app.storage.standings import Unhealthy
+from app.storage.health.subscription_health import Unhealthy
 
 _CODES = Literal[
     "LAGGING", "UNREACHABLE", "TIMING_OUT", "MALFUNCTIONING", "RECEIVING_MALFORMED_MESSAGES"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.cli.errors import CliError
-from app.storage.home import require_usable
+from app.storage.embedded.home import require_usable
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from app.cli.settings import changed
 from app.cli.up.child import Child
 from app.config import Settings
 from app.domain.egress import LOOPBACK
-from app.storage.configured import database_url
+from app.storage.embedded.configured import database_url
 from app.storage.keyring import secret_key_of
 from app.storage.migrate import upgrade
 

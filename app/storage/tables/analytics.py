@@ -13,7 +13,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.storage.analytics_parts import LATENCY, LATENCY_FIGURES
+from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
 from app.storage.tables.base import Base
 
 # The messages of one subscription, as one taking (`attempt`) of a job saw them.

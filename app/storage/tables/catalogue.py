@@ -50,7 +50,7 @@ class GroupRow(Base):
 
 
 class TopicRow(Base):
-    """A topic. `settings` holds the settings that have no column (see `settings.py`)."""
+    """A topic. `settings` holds the settings that have no column (see `json_values.py`)."""
 
     __tablename__ = "topics"
     __table_args__ = (Index("ix_topics_owner", "owner_source", "owner_id"),)
@@ -81,7 +81,7 @@ class TopicVolumeRow(Base):
 class SubscriptionRow(Base):
     """A subscription. `start` maps a partition's index, in decimal, to its first offset.
 
-    `settings` holds the settings that have no column (see `settings.py`).
+    `settings` holds the settings that have no column (see `json_values.py`).
     """
 
     __tablename__ = "subscriptions"
@@ -108,7 +108,7 @@ class SubscriptionRow(Base):
 
 
 class OAuthProviderRow(Base):
-    """Who issues access tokens. `settings` holds all else (see `settings.py`).
+    """Who issues access tokens. `settings` holds all else (see `json_values.py`).
 
     What `unrestricted` says is no setting: older processes, which do not know it, store settings
     without it.

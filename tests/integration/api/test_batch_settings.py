@@ -8,9 +8,9 @@ import pytest
 
 from app.domain.batching import BatchFormat, Batching
 from app.domain.status import AttemptCounts, SubscriptionLoad
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.health.statuses import StatusRepository
 
 STRICT = {"Prefer": "handling=strict"}
 BATCHES: dict[str, Any] = {

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from app.domain.message import NewRecord
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 from tests.fakes.memory_log import MemoryLog
 
 STRICT = {"Prefer": "handling=strict"}

@@ -10,10 +10,10 @@ from app.domain.errors import RetransmissionNotFoundError
 from app.domain.job import JobKind, JobScope
 from app.domain.message import NewRecord
 from app.domain.retransmission import RetransmissionState
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.jobs import WAITING_MAX, JobRepository
-from app.storage.retransmission_choosing import asked_for
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.insight.jobs import WAITING_MAX, JobRepository
+from app.storage.spark.retransmission_requests import asked_for
 from app.storage.urls import libpq_url
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.test_retransmitting_archived import TOPIC, ago, archive, trimmed

@@ -15,7 +15,7 @@ from app.main import create_app
 from app.services.directory import TopicDirectory
 from app.services.publish_deduplication import IdForgetter
 from app.storage.database import Database
-from app.storage.published_ids import claimed_ids
+from app.storage.runtime.published_ids import claimed_ids
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 from tests.integration.storage.builders import add_topic

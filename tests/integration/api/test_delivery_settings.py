@@ -7,8 +7,8 @@ import pytest
 
 from app.domain.circuit import ErrorType
 from app.domain.subscription import State
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 
 STRICT = {"Prefer": "handling=strict"}
 ENDPOINT = "http://subscriber.test/"

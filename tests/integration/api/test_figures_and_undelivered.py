@@ -10,10 +10,10 @@ from app.domain.message import Partition
 from app.domain.status import AttemptCounts, CursorStatus, Output, RateMode, SubscriptionLoad
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.undelivered import UndeliveredRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.health.statuses import StatusRepository
 from tests.fakes.memory_log import MemoryLog
 
 NOON = datetime(2026, 1, 31, 12, 0, 0, 123_000, tzinfo=UTC)

@@ -6,8 +6,8 @@ import pytest
 
 from app.domain.filters import Filter, FilterType, MatchingStrategy
 from app.domain.subscription import Ordering
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 
 FILTERS = [
     {

@@ -18,9 +18,9 @@ from app.domain.streams import TRACES, UNDELIVERED
 from app.domain.trace import TraceSource
 from app.domain.undelivered import Undelivered
 from app.log.interface import MessageLog
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.undelivered import UndeliveredRepository
+from app.storage.discards.undelivered import UndeliveredRepository
 from app.tracing.packing import Pack, TraceRow
 from workers.recorder.traces import DatabaseTraces
 

@@ -6,8 +6,8 @@ import pytest
 
 from app.domain.job import JobKind, JobResult, JobScope
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
 
 JOB = {
     "kind": "UNDELIVERED_ANALYTICS",

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from app.domain.job import Claim, JobResult
-from app.storage.analytics_parts import LATENCY, LATENCY_FIGURES, write_part
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.spark.analysis_parts import LATENCY, LATENCY_FIGURES, write_part
 from app.storage.urls import libpq_url
 
 NOON_MS = 1_769_860_800_000

@@ -16,11 +16,11 @@ from app.domain.message import NewRecord
 from app.log.interface import Committed
 from app.services.ledger_schedule import LedgerSchedule, due
 from app.services.ledgers import LedgerService
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
-from app.storage.jobs import JobRepository
-from app.storage.ledgers import Kept, LedgerRepository
-from app.storage.spark_runners import SparkRunnerRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.ledgers import Kept, LedgerRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.tables import LedgerEntryRow
 from spark.store import DatabaseJobs
 from tests.fakes.keys import VAULT

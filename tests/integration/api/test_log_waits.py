@@ -21,7 +21,7 @@ from app.main import create_app
 from app.services.log_claims import LogClaims
 from app.services.topics import TopicService
 from app.storage.database import Database, Session, open_database
-from app.storage.log_claims import LogClaimRepository
+from app.storage.runtime.log_claims import LogClaimRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 from tests.servers.kafka import KafkaBroker, SharedBroker

@@ -28,12 +28,12 @@ from app.main import create_app
 from app.metrics.capping import OTHER
 from app.metrics.publishing import UNKNOWN
 from app.services.watching import LEASE
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.leases import LeaseRepository
-from app.storage.standings import StandingRepository
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.workers import WorkerRepository
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.subscription_health import StandingRepository
+from app.storage.health.workers import WorkerRepository
+from app.storage.runtime.leases import LeaseRepository
 from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.scraping import Scrape, scraped

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from app.config import Settings
 from app.main import create_app
-from app.storage.changes import ChangeFeed
+from app.storage.catalogue.changes import ChangeFeed
 from app.storage.database import Database
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving

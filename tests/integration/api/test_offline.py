@@ -10,7 +10,7 @@ from sqlalchemy import insert
 from app.domain.job import JobResult
 from app.domain.message import NewRecord
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from app.storage.tables import OfflinePartRow
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.guarded import Guarded, guarded

@@ -12,10 +12,10 @@ from app.config import Settings
 from app.domain.alerts import Alert, AlertKind
 from app.domain.health import Indicator, Problem
 from app.domain.standing import SubscriptionHealth
-from app.storage.alerts import AlertRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.standings import StandingRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.health.alerts import AlertRepository
+from app.storage.health.subscription_health import StandingRepository
 from tests.fakes.keys import KEY
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

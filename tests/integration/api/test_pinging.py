@@ -10,11 +10,11 @@ from app.domain.errors import NoWorkerError, PingTooSoonError, SubscriptionNotFo
 from app.domain.ping import Ping, Pong, ping_in
 from app.domain.subscription import DeliveryPolicy
 from app.services.pinging import PingService
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
+from app.storage.health.workers import WorkerRepository
 from app.storage.notices import PINGS, Notices, listen
-from app.storage.pings import notify_pong
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.workers import WorkerRepository
+from app.storage.runtime.pings import notify_pong
 from tests.integration.storage.builders import TOPIC, a_subscription, a_worker, add_topic
 
 QUICK = DeliveryPolicy(request_timeout=timedelta(milliseconds=100))

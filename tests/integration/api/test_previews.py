@@ -12,10 +12,10 @@ from app.domain.addressed import Addressed
 from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
 from app.domain.status import CursorStatus, WorkerStatus
 from app.log.interface import Committed
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.workers import WorkerRepository
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
 from tests.fakes.memory_log import MemoryLog
 
 PREVIEW = "/topics/shop.orders/preview"

@@ -12,9 +12,9 @@ from app.domain.message import NewRecord
 from app.domain.query import parsed_query
 from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
 from app.filtering.queries import compiled, reader
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.health.statuses import StatusRepository
 from app.storage.tables import SubscriptionLoadRow
 from tests.fakes.memory_log import MemoryLog
 

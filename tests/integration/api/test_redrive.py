@@ -17,11 +17,11 @@ from app.domain.redrive import REDRIVE_MESSAGES_MAX
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.services.redriving import CALL_MESSAGES_MAX
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.recorder_positions import RecorderPositions
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.tables import UndeliveredRow
-from app.storage.undelivered import UndeliveredRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.wrong_values import (
     NO_STRINGS,

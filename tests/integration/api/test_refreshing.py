@@ -6,11 +6,11 @@ from app.domain.topic import Topic
 from app.services.applied import AppliedChanges
 from app.services.directory import TopicDirectory
 from app.services.refreshing import Refresher
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
+from app.storage.health.workers import WorkerRepository
 from app.storage.notices import APPLIED, CHANGES, listen
-from app.storage.topics import TopicRepository
-from app.storage.workers import WorkerRepository
 from tests.integration.api.test_subscriptions import beat
 
 DEADLINE_S = 20

@@ -9,8 +9,8 @@ import pytest
 from app.domain.message import NewRecord, Partition
 from app.domain.seek import Seek
 from app.log.interface import Committed
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 from tests.fakes.memory_log import MemoryLog
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

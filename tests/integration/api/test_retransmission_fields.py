@@ -8,8 +8,8 @@ from sqlalchemy import func, select
 
 from app.domain.message import NewRecord
 from app.domain.seek import Seek
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 from app.storage.tables import JobRow
 from tests.fakes.memory_log import MemoryLog
 

@@ -14,14 +14,14 @@ from app.domain.message import NewRecord, Partition
 from app.domain.retransmission import CANCELLED_KEPT, RetransmissionState, Sent
 from app.domain.voids import Void
 from app.services.pruning import Pruner
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.retransmission_sending import SendingRepository
-from app.storage.retransmissions import RetransmissionRepository
-from app.storage.spark_runners import SparkRunnerRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
+from app.storage.replay.retransmissions import RetransmissionRepository
+from app.storage.replay.sending import SendingRepository
 from app.storage.tables import RetransmissionRow, RetransmissionSentRow
-from app.storage.undelivered import UndeliveredRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.wrong_values import (
     NO_STRINGS,

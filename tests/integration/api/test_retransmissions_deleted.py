@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.retransmission_sending import SendingRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.replay.sending import SendingRepository
 from tests.integration.api.test_retransmissions import LEASE, chosen, requested
 
 

@@ -12,10 +12,11 @@ from app.domain.message import NewRecord, Partition
 from app.domain.retransmission import MessageRun, RetransmissionState
 from app.domain.retransmission_sending import Sending
 from app.services.pruning import Pruner
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.retransmission_sending import RECORDS_BYTES_MAX, SendingRepository
-from app.storage.retransmissions import RetransmissionRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.replay.retransmissions import RetransmissionRepository
+from app.storage.replay.sending import RECORDS_BYTES_MAX, SendingRepository
 from app.storage.tables import (
     KEPT,
     WRITING,
@@ -24,7 +25,6 @@ from app.storage.tables import (
     RetransmissionRecordRow,
     RetransmissionRunRow,
 )
-from app.storage.topics import TopicRepository
 from tests.fakes.memory_log import MemoryLog
 
 LEASE = timedelta(minutes=1)

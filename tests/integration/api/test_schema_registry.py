@@ -21,7 +21,7 @@ from app.registry import ANSWER_BYTES_MAX, SchemaRegistry, open_registry
 from app.services.directory import TopicDirectory
 from app.services.schemas import RegistryMirror
 from app.services.topics import TopicService
-from app.storage.changes import ChangeFeed
+from app.storage.catalogue.changes import ChangeFeed
 from app.storage.database import open_database
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.registry import FakeRegistry

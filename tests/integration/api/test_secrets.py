@@ -8,8 +8,8 @@ import pytest
 from app.config import Settings
 from app.domain.headers import Header
 from app.main import create_app
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 

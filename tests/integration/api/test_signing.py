@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from app.domain.signing import SIGNING_SECRETS_MAX
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 
 GIVEN = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 STRICT = {"Prefer": "handling=strict"}

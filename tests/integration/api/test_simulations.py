@@ -8,7 +8,7 @@ import pytest
 
 from app.domain.job import JobResult
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from spark.store import DatabaseJobs
 
 COUNTS = {

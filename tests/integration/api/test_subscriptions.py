@@ -9,10 +9,10 @@ from app.domain.commit import initial_metadata
 from app.domain.message import Partition
 from app.domain.status import WorkerStatus
 from app.log.interface import Committed
-from app.storage.changes import ChangeFeed
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.workers import WorkerRepository
+from app.storage.health.workers import WorkerRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.storage.builders import a_worker
 

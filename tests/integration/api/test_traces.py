@@ -13,9 +13,9 @@ from app.domain.trace import TraceSource
 from app.domain.undelivered import Undelivered
 from app.log.interface import LogTopic
 from app.services.publish_tracing import DUPLICATE
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.undelivered import UndeliveredRepository
+from app.storage.discards.undelivered import UndeliveredRepository
 from app.tracing.packing import Pack, TraceRow, unpacked
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import until

@@ -14,7 +14,7 @@ from app.main import create_app
 from app.metrics.publishing import PublishCounts
 from app.services.volumes import Volumes
 from app.storage.database import Database
-from app.storage.volumes import VolumeRepository
+from app.storage.health.topic_volumes import VolumeRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
 

@@ -11,9 +11,9 @@ from app.domain.message import HEADER_RECEIPT, NewRecord
 from app.domain.receipt import Fate, Receipt, ReceiptAddress, address_of
 from app.domain.topic import Ack
 from app.log.interface import Position
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.receipts import notify_receipts
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.runtime.receipts import notify_receipts
 from tests.fakes.memory_log import MemoryLog
 
 PATIENCE_S = 60.0

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 from app.domain.circuit import CircuitBreaker, CircuitState, TimeUnit
 from app.domain.delivery import Delivered, Retry
-from app.storage.circuits import CircuitRepository
 from app.storage.database import Database, open_database
 from app.storage.notices import CIRCUITS, listen
+from app.storage.runtime.circuits import CircuitRepository
 from tests.fakes.worker import World, delivered
 from tests.servers.postgres import PostgresServer
 from workers.assignment.circuits import CircuitSharing

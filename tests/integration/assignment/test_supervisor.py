@@ -12,7 +12,7 @@ from app.domain.message import Partition
 from app.domain.seek import Seek
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Committed
-from app.storage.turns import AT_ONCE
+from app.storage.slices import AT_ONCE
 from tests.fakes.supervised import Supervised, supervised, until
 from tests.fakes.worker import World, delivered
 from workers.assignment.supervisor import closing_timeout

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from app.domain.audit import AuditFilter
 from app.domain.subscription import State, Subscription
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.subscriptions import SubscriptionRepository
 from tests.integration.storage.builders import TOPIC, add_subscription
 from workers.assignment.stores import DatabaseSuspensions
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from app.domain.errors import StorageUnavailableError
-from app.storage.home import require_usable, usable_home
+from app.storage.embedded.home import require_usable, usable_home
 
 COMMANDS: Final = (
     ("up",),

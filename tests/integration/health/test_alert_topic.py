@@ -5,8 +5,8 @@ import pytest
 from app.domain.errors import LogUnavailableError
 from app.domain.streams import ALERTS
 from app.domain.subscription import State
-from app.storage.alerts import AlertRepository
-from app.storage.topics import TopicRepository
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.health.alerts import AlertRepository
 from tests.integration.health.watched import Watched
 from tests.integration.storage.builders import TOPIC, a_subscription, add_entry
 

@@ -14,7 +14,7 @@ from app.domain.status import AttemptCounts, Output
 from app.domain.subscription import State
 from app.services.health import HealthService, Look
 from app.storage.database import Database
-from app.storage.standings import HealthQuery
+from app.storage.health.subscription_health import HealthQuery
 from tests.integration.health.watched import FAILING, Watched, at_start
 from tests.integration.storage.builders import NOON, TOPIC
 

@@ -18,11 +18,11 @@ from app.log.interface import Bounds
 from app.services.alerting import Announcer
 from app.services.topics import TopicService, log_topic
 from app.services.watching import Watch, WatchSettings
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
-from app.storage.workers import WorkerRepository
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.storage.builders import a_cursor, a_load, a_worker, add_subscription
 

@@ -9,10 +9,10 @@ from sqlalchemy import update
 from app.domain.archive import OfflineStorage
 from app.domain.job import Job, JobKind, JobResult, JobScope
 from app.services.archiving import ArchiveSchedule
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
 from app.storage.tables import JobRow
-from app.storage.topics import TopicRepository
 from tests.integration.storage.builders import NOON, TOPIC, add_topic
 
 LEASE = timedelta(minutes=5)

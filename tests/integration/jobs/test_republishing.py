@@ -15,9 +15,9 @@ from app.log.interface import Position
 from app.schemata.fitting import Fitting
 from app.services.offline import OfflineService
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
-from app.storage.offline_asked import begin_parts, complete_parts, republished_counts
-from app.storage.offline_parts import PartLostError, Said, part_taken
+from app.storage.insight.jobs import JobRepository
+from app.storage.spark.republishing_parts import PartLostError, Said, part_taken
+from app.storage.spark.republishing_tasks import begin_parts, complete_parts, republished_counts
 from spark.jobs.republishing import APPEND_MAX, BATCH_MAX, PartitionRepublisher, batches
 from tests.contract.logs import a_topic
 from tests.fakes.memory_log import MemoryLog

@@ -8,9 +8,9 @@ import pytest
 
 from app.domain.job import Job, JobKind, JobResult, JobScope, JobState
 from app.storage.database import Database
-from app.storage.jobs import JobRepository
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.notices import JOBS, listen
-from app.storage.spark_runners import SparkRunnerRepository
 from spark.errors import EngineLostError
 from spark.runner import ATTEMPTS_MAX, Runner, RunnerPace
 from spark.steps import Begun

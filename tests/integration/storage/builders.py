@@ -18,11 +18,11 @@ from app.domain.status import (
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.domain.undelivered import Undelivered
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
-from app.storage.subscriptions import SubscriptionRepository
 from app.storage.tables import LedgerEntryRow
-from app.storage.topics import TopicRepository
 
 GROUP = "shop"
 TOPIC = "shop.orders"

@@ -12,8 +12,8 @@ from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.keys import KeyDraft, KeyService
 from app.services.pruning import Pruner
-from app.storage.access import AccessRepository
-from app.storage.audit import AuditRepository
+from app.storage.access.audit import AuditRepository
+from app.storage.access.keys import AccessRepository
 from app.storage.database import Database
 
 ANSWER = StoredAnswer(status=201, headers={"location": "/groups/a"}, body=b"{}")

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from sqlalchemy import text
 
 from app.domain.alerts import Alert, AlertKind
-from app.storage.alerts import AlertRepository
 from app.storage.database import Database
+from app.storage.health.alerts import AlertRepository
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -3,11 +3,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.domain.feed import Changes
-from app.storage.changes import ChangeFeed, changes_since
+from app.storage.catalogue.changes import ChangeFeed, changes_since
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.notices import CHANGES, listen
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
 from tests.integration.storage.builders import TOPIC, a_subscription, add_subscription, add_topic
 
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import text
 
 from app.domain.circuit import SharedCircuit
-from app.storage.circuits import CircuitRepository
 from app.storage.database import Database
 from app.storage.notices import CIRCUITS, listen
+from app.storage.runtime.circuits import CircuitRepository
 
 MINUTE = timedelta(minutes=1)
 A_WHILE = timedelta(seconds=5)

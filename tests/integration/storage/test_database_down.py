@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from app.domain.errors import StorageUnavailableError
+from app.storage.catalogue.groups import GroupRepository
 from app.storage.database import Database, open_database
 from app.storage.engines import CONNECT_TIMEOUT
-from app.storage.groups import GroupRepository
 from app.storage.notices import APPLIED, CHANGES, listen
 from tests.servers.postgres import PostgresServer
 

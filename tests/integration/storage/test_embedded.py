@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from app.domain.errors import StorageUnavailableError
-from app.storage.embedded import embedded_postgres
+from app.storage.embedded.server import embedded_postgres
 
 DEADLINE_S = 20.0
 
@@ -21,7 +21,7 @@ DEADLINE_S = 20.0
 USER = """
 import sys
 from pathlib import Path
-from app.storage.embedded import embedded_postgres
+from app.storage.embedded.server import embedded_postgres
 with embedded_postgres(Path(sys.argv[1])) as url:
     sys.stdout.write(url + "\\n")
     sys.stdout.flush()

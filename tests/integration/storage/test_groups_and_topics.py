@@ -14,10 +14,10 @@ from app.domain.errors import (
 )
 from app.domain.owner import Owner
 from app.domain.topic import Ack, Topic
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
-from app.storage.subscriptions import SubscriptionRepository
-from app.storage.topics import TopicRepository
 from tests.integration.storage.builders import GROUP, TOPIC, a_subscription, add_topic
 
 

@@ -17,8 +17,8 @@ from app.domain.job import (
     JobState,
 )
 from app.storage.database import Database
-from app.storage.jobs import WAITING_MAX, JobRepository
-from app.storage.spark_runners import SparkRunnerRepository
+from app.storage.insight.jobs import WAITING_MAX, JobRepository
+from app.storage.insight.spark_runners import SparkRunnerRepository
 from tests.integration.storage.builders import NOON
 
 LEASE = timedelta(minutes=1)

@@ -7,8 +7,8 @@ import pytest
 
 from app.domain.log_claims import Intent, LogClaim
 from app.storage.database import Database
-from app.storage.log_claims import LogClaimRepository
-from tests.integration.storage.test_second_ends import until_one_waits
+from app.storage.runtime.log_claims import LogClaimRepository
+from tests.integration.storage.test_superseded import until_one_waits
 
 MINUTE = timedelta(minutes=1)
 AT_ONCE = timedelta()

@@ -18,10 +18,10 @@ from app.domain.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuth
 from app.domain.secrets import MASK
 from app.domain.subscription import Subscription
 from app.services.secret_rotation import rotate_secrets
-from app.storage.changes import ChangeFeed
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.oauth_providers import OAuthProviderRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
-from app.storage.oauth import OAuthProviderRepository
-from app.storage.subscriptions import SubscriptionRepository
 from app.vault import Vault
 from tests.fakes.keys import KEY, OTHER_KEY
 from tests.fakes.oauth import POLICY, a_provider

@@ -11,14 +11,14 @@ from app.domain.names import group_of
 from app.domain.undelivered import UndeliveredFilter
 from app.services.groups import GroupService
 from app.services.pruning import Pruner
-from app.storage.changes import ChangeFeed
-from app.storage.circuits import CircuitRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.groups import GroupRepository
 from app.storage.database import Database
-from app.storage.groups import GroupRepository
-from app.storage.statuses import StatusRepository
-from app.storage.undelivered import DROP_MAX, UndeliveredRepository
-from app.storage.undelivered_pages import PAGE_MAX
-from app.storage.workers import WorkerRepository
+from app.storage.discards.pages import PAGE_MAX
+from app.storage.discards.undelivered import DROP_MAX, UndeliveredRepository
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
+from app.storage.runtime.circuits import CircuitRepository
 from tests.integration.storage.builders import (
     TOPIC,
     a_load,

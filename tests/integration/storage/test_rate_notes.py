@@ -4,7 +4,7 @@ from sqlalchemy import text
 
 from app.domain.sharing import Loan, RateNote
 from app.storage.database import Database
-from app.storage.rate_notes import ROWS_MAX, RateNoteRepository
+from app.storage.runtime.rate_notes import ROWS_MAX, RateNoteRepository
 
 TICKETS = (1 << 200) - 1
 

@@ -3,10 +3,10 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import func, text, update
 
 from app.storage.database import Database
+from app.storage.health.statuses import ROWS_MAX, StatusRepository
+from app.storage.health.workers import WorkerRepository
 from app.storage.notices import APPLIED, listen
-from app.storage.statuses import ROWS_MAX, StatusRepository
 from app.storage.tables import CursorRow, SubscriptionLoadRow, WorkerRow
-from app.storage.workers import WorkerRepository
 from tests.integration.storage.builders import (
     a_cursor,
     a_load,

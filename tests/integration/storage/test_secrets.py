@@ -13,9 +13,9 @@ from app.domain.headers import Header
 from app.domain.secrets import MASK
 from app.domain.subscription import State, Subscription
 from app.services.secret_rotation import rotate_secrets
-from app.storage.changes import ChangeFeed
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
-from app.storage.subscriptions import SubscriptionRepository
 from app.vault import Vault
 from tests.fakes.keys import KEY, OTHER_KEY, VAULT
 from tests.integration.storage.builders import TOPIC, a_subscription, add_topic

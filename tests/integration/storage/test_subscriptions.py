@@ -13,11 +13,11 @@ from app.domain.errors import (
 from app.domain.message import Partition
 from app.domain.owner import Owner
 from app.domain.subscription import DeliveryPolicy, State
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
-from app.storage.statuses import StatusRepository
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.health.statuses import StatusRepository
 from app.storage.tables import SubscriptionRow
-from app.storage.undelivered import UndeliveredRepository
 from tests.integration.storage.builders import (
     TOPIC,
     a_cursor,

@@ -13,20 +13,20 @@ from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.message import Partition, Record
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus, traced_id
 from app.services.traces import TraceService
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, Reading, open_database
-from app.storage.recorder_positions import RecorderPositions
-from app.storage.retransmission_choosing import first_traced
-from app.storage.retransmission_rows import finished_places
-from app.storage.subscriptions import SubscriptionRepository
+from app.storage.runtime.recorder_positions import RecorderPositions
+from app.storage.spark.retransmission_requests import first_traced
+from app.storage.spark.retransmission_rows import finished_places
 from app.storage.tables import TRACE_PACKS, TRACES, trace_key
-from app.storage.trace_days import TraceDay, TraceDays, outdated, over_budget, wanted_days
-from app.storage.trace_lookup import (
+from app.storage.traces.days import TraceDay, TraceDays, outdated, over_budget, wanted_days
+from app.storage.traces.lookup import (
     LOSSES_AT_ONCE,
     PACKS_AT_ONCE,
     TraceLookup,
     TraceQuestion,
 )
-from app.storage.traces import TraceRepository
+from app.storage.traces.recording import TraceRepository
 from app.storage.urls import libpq_url
 from app.tracing.packing import Pack, TraceRow, packed, unpacked
 from tests.integration.storage.builders import a_subscription, add_topic

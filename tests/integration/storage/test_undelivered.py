@@ -11,10 +11,10 @@ from app.domain.message import Partition
 from app.domain.redrive import RedriveFilter
 from app.domain.undelivered import UndeliveredFilter
 from app.storage.database import Database
-from app.storage.recorder_positions import RecorderPositions
-from app.storage.redrives import RedriveRepository
-from app.storage.undelivered import UndeliveredRepository
-from app.storage.undelivered_pages import MESSAGE_ID_MAX
+from app.storage.discards.pages import MESSAGE_ID_MAX
+from app.storage.discards.redrives import RedriveRepository
+from app.storage.discards.undelivered import UndeliveredRepository
+from app.storage.runtime.recorder_positions import RecorderPositions
 from tests.integration.storage.builders import NOON, TOPIC, an_undelivered
 
 OF_S1 = UndeliveredFilter(subscription_id="s-1")

@@ -1,0 +1,1 @@
+"""Topics, subscriptions, their groups and owners: stored, changed, listed, and found by queries."""

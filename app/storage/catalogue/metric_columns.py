@@ -1,0 +1,186 @@
+"""Figures of all subscriptions, and of all topics, as SQL sums them up: to look for some of them.
+
+Rates are sums of fractions, which come out a little different in another order: they narrow what
+is looked at, and no more.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Double,
+    Select,
+    Subquery,
+    TableValuedAlias,
+    Text,
+    case,
+    cast,
+    column,
+    func,
+    select,
+)
+
+from app.domain.batching import DeliveryType
+from app.domain.query import Query, paths_of
+from app.storage.catalogue.columns import Column, Columns, Of
+from app.storage.catalogue.conditions import narrowed
+from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
+
+_CURSORS: Final = {
+    "lag": func.greatest(CursorRow.end - CursorRow.offset, 0),
+    "delivered": CursorRow.delivered,
+    "discarded": CursorRow.discarded,
+    "filtered": CursorRow.filtered,
+    "volume": CursorRow.volume,
+}
+# Answered rates, and the counts in a report that they are of.
+_RATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "rate": ("codes_2xx", "codes_4xx", "codes_5xx", "codes_other", "timeouts", "other_errors"),
+    "throughput": ("bytes",),
+    "timeouts": ("timeouts",),
+    "otherErrors": ("other_errors",),
+    "codes2xx": ("codes_2xx",),
+    "codes4xx": ("codes_4xx",),
+    "codes5xx": ("codes_5xx",),
+    "retries": ("retries",),
+}
+_TOPIC_RATES: Final = {"deliveryRate": "codes2xx", "throughput": "throughput"}
+PUBLISHED: Final = "published"
+_INFLIGHT: Final = "inflight"
+_BATCH_RATE: Final = "batchRate"
+
+
+class _Sums(NamedTuple):
+    """Figures that are summed up together: their names, how, and in which columns."""
+
+    names: frozenset[str]
+    summed: Callable[[timedelta], Subquery]
+    columns: Callable[[Subquery], Columns]
+
+
+def of_subscriptions(
+    statement: Select[*tuple[Any, ...]], query: Query, within: timedelta
+) -> Select[*tuple[Any, ...]]:
+    """`statement` over subscriptions, without those for which the query cannot hold.
+
+    Of loads, those count that were reported `within` that time.
+    """
+    row = SubscriptionRow
+    columns = {"name": Column(row.name), "topicName": Column(row.topic)}
+    for sums in _OF_SUBSCRIPTIONS:
+        if sums.names & paths_of(query):
+            summed = sums.summed(within)
+            statement = statement.outerjoin(summed, summed.c.id == row.id)
+            columns |= sums.columns(summed)
+    return statement.where(narrowed(query, columns).where)
+
+
+def of_topics(
+    statement: Select[*tuple[Any, ...]],
+    query: Query,
+    within: timedelta,
+    *,
+    published: Mapping[str, int] | None = None,
+) -> Select[*tuple[Any, ...]]:
+    """`statement` over topics, without those for which the query cannot hold.
+
+    `published`: how much that is of each topic of which it is known; None looks at none of it.
+    """
+    columns = {"name": Column(TopicRow.name)}
+    if published is not None:
+        known = _known(published)
+        statement = statement.outerjoin(known, known.c.name == TopicRow.name)
+        columns[PUBLISHED] = Column(known.c.published, Of.INTEGER)
+    for sums in _OF_TOPICS:
+        if sums.names & paths_of(query):
+            summed = sums.summed(within)
+            statement = statement.outerjoin(summed, summed.c.id == TopicRow.name)
+            columns |= sums.columns(summed)
+    return statement.where(narrowed(query, columns).where)
+
+
+def rate_of(*counts: str) -> Any:  # noqa: ANN401 - SQLAlchemy's expression
+    """What reports counted, a second, summed over them; null for none."""
+    row = SubscriptionLoadRow
+    counted = [func.coalesce(cast(row.counts[each].astext, Double), 0) for each in counts]
+    seconds = cast(func.extract("epoch", row.window), Double)
+    return func.sum(sum(counted[1:], counted[0]) / func.nullif(seconds, 0))
+
+
+def recent(within: timedelta) -> Any:  # noqa: ANN401 - SQLAlchemy's expression
+    """Whether a load was reported within that time."""
+    return SubscriptionLoadRow.seen_at > func.clock_timestamp() - within
+
+
+def _cursor_sums(_within: timedelta) -> Subquery:
+    sums = [cast(func.sum(each), BigInteger).label(name) for name, each in _CURSORS.items()]
+    query = select(CursorRow.subscription_id.label("id"), *sums)
+    return query.group_by(CursorRow.subscription_id).subquery("cursor_sums")
+
+
+def _cursor_columns(sums: Subquery) -> Columns:
+    return {name: Column(func.coalesce(sums.c[name], 0), Of.INTEGER) for name in _CURSORS}
+
+
+def _load_sums(within: timedelta) -> Subquery:
+    row = SubscriptionLoadRow
+    rates = [rate_of(*counts).label(name) for name, counts in _RATES.items()]
+    in_flight = cast(func.sum(row.in_flight), BigInteger).label(_INFLIGHT)
+    query = select(row.subscription_id.label("id"), in_flight, *rates).where(recent(within))
+    return query.group_by(row.subscription_id).subquery("load_sums")
+
+
+def _load_columns(sums: Subquery) -> Columns:
+    rates = {name: Column(func.coalesce(sums.c[name], 0.0), Of.RATE) for name in _RATES}
+    batched = SubscriptionRow.settings["delivery_type"].astext == DeliveryType.BATCH.value
+    of_batches = case((batched, rates["rate"].sql), else_=0.0)
+    return {
+        **rates,
+        _BATCH_RATE: Column(of_batches, Of.RATE),
+        _INFLIGHT: Column(func.coalesce(sums.c[_INFLIGHT], 0), Of.INTEGER),
+    }
+
+
+def _topic_rate_sums(within: timedelta) -> Subquery:
+    loads = SubscriptionLoadRow
+    rates = [rate_of(*_RATES[of]).label(name) for name, of in _TOPIC_RATES.items()]
+    query = select(SubscriptionRow.topic.label("id"), *rates).where(recent(within))
+    query = query.join(loads, loads.subscription_id == SubscriptionRow.id)
+    return query.group_by(SubscriptionRow.topic).subquery("topic_rates")
+
+
+def _topic_rate_columns(sums: Subquery) -> Columns:
+    return {name: Column(func.coalesce(sums.c[name], 0.0), Of.RATE) for name in _TOPIC_RATES}
+
+
+def _subscription_counts(_within: timedelta) -> Subquery:
+    topic = SubscriptionRow.topic
+    count = func.count().label("subscriptions")
+    return select(topic.label("id"), count).group_by(topic).subquery("subscription_counts")
+
+
+def _subscription_count_columns(sums: Subquery) -> Columns:
+    return {"subscriptions": Column(func.coalesce(sums.c.subscriptions, 0), Of.INTEGER)}
+
+
+def _known(published: Mapping[str, int]) -> TableValuedAlias:
+    """What the log said, as a table."""
+    names = cast(list(published), ARRAY(Text))
+    counts = cast(list(published.values()), ARRAY(BigInteger))
+    table = func.unnest(names, counts).table_valued(
+        column("name", Text), column(PUBLISHED, BigInteger)
+    )
+    return table.render_derived(name="known")
+
+
+_OF_SUBSCRIPTIONS: Final = (
+    _Sums(frozenset(_CURSORS), _cursor_sums, _cursor_columns),
+    _Sums(frozenset({*_RATES, _BATCH_RATE, _INFLIGHT}), _load_sums, _load_columns),
+)
+_OF_TOPICS: Final = (
+    _Sums(frozenset(_TOPIC_RATES), _topic_rate_sums, _topic_rate_columns),
+    _Sums(frozenset({"subscriptions"}), _subscription_counts, _subscription_count_columns),
+)

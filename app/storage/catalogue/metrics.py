@@ -1,0 +1,151 @@
+"""What workers report of many subscriptions at once: as many queries for hundreds as for one."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.batching import DeliveryType
+from app.domain.query import Query
+from app.domain.status import CursorStatus, SubscriptionLoad
+from app.storage.catalogue.listings import Key
+from app.storage.catalogue.metric_columns import of_subscriptions, of_topics, rate_of, recent
+from app.storage.health.statuses import load_of
+from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSubscription:
+    """A subscription, as far as figures need it."""
+
+    id: str
+    topic: str
+    name: str
+    batched: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTopic:
+    """A topic, as far as figures need it."""
+
+    name: str
+    partitions: int
+    subscriptions: int
+
+
+class FigureRepository:
+    """Reports of the workers, by subscription id, and what they are of."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def subscriptions(
+        self, query: Query, within: timedelta, *, after: Key | None, limit: int
+    ) -> Sequence[NamedSubscription]:
+        """The next ones, by topic and name, for whose figures the query may hold.
+
+        Of loads, those count that were reported `within` that time.
+        """
+        row = SubscriptionRow
+        kind = row.settings["delivery_type"].astext
+        those = of_subscriptions(
+            select(row.id, row.topic, row.name, kind.label("kind")), query, within
+        )
+        if after is not None:
+            those = those.where(tuple_(row.topic, row.name) > tuple_(*after))
+        rows = await self._session.execute(those.order_by(row.topic, row.name).limit(limit))
+        return [
+            NamedSubscription(
+                id=each.id,
+                topic=each.topic,
+                name=each.name,
+                batched=each.kind == DeliveryType.BATCH,
+            )
+            for each in rows
+        ]
+
+    async def partitions(self) -> Mapping[str, int]:
+        """How many partitions each topic has."""
+        rows = await self._session.execute(select(TopicRow.name, TopicRow.partitions))
+        return {each.name: each.partitions for each in rows}
+
+    async def topics(
+        self,
+        query: Query,
+        within: timedelta,
+        *,
+        after: Key | None,
+        limit: int,
+        published: Mapping[str, int] | None = None,
+    ) -> Sequence[NamedTopic]:
+        """As `subscriptions`, by name, with how many subscriptions each has.
+
+        `published`: how much that is of each, as far as it is known, if the query asks for it.
+        """
+        row = TopicRow
+        those = of_topics(select(row.name, row.partitions), query, within, published=published)
+        if after is not None:
+            those = those.where(row.name > after[0])
+        rows = (await self._session.execute(those.order_by(row.name).limit(limit))).all()
+        names = [each.name for each in rows]
+        counted = select(SubscriptionRow.topic, func.count().label("count"))
+        counted = counted.where(SubscriptionRow.topic.in_(names)).group_by(SubscriptionRow.topic)
+        counts: dict[str, int] = {
+            each.topic: int(each[1]) for each in await self._session.execute(counted)
+        }
+        return [
+            NamedTopic(
+                name=each.name,
+                partitions=each.partitions,
+                subscriptions=counts.get(each.name, 0),
+            )
+            for each in rows
+        ]
+
+    async def cursors(self, ids: Collection[str]) -> Mapping[str, CursorStatus]:
+        """All cursors of each of them in one, whose end is as far ahead as they lag together."""
+        row = CursorRow
+        sums = [func.sum(column) for column in (row.delivered, row.discarded, row.volume)]
+        lag = func.sum(func.greatest(row.end - row.offset, 0))
+        query = select(row.subscription_id, func.min(row.topic), lag, func.sum(row.filtered), *sums)
+        query = query.where(row.subscription_id.in_(ids)).group_by(row.subscription_id)
+        return {
+            each[0]: CursorStatus(
+                subscription_id=each[0],
+                topic=each[1],
+                partition=0,
+                worker_id="",
+                offset=0,
+                end=int(each[2]),
+                filtered=int(each[3]),
+                delivered=int(each[4]),
+                discarded=int(each[5]),
+                volume=int(each[6]),
+            )
+            for each in await self._session.execute(query)
+        }
+
+    async def loads(
+        self, ids: Collection[str], within: timedelta
+    ) -> Mapping[str, Sequence[SubscriptionLoad]]:
+        """What workers reported of them within that time; without those that nobody did of."""
+        row = SubscriptionLoadRow
+        those = select(row).where(row.subscription_id.in_(ids), recent(within))
+        rows = await self._session.scalars(those)
+        found: dict[str, list[SubscriptionLoad]] = {}
+        for each in rows:
+            found.setdefault(each.subscription_id, []).append(load_of(each))
+        return found
+
+    async def rates_of_topics(
+        self, names: Collection[str], within: timedelta
+    ) -> Mapping[str, tuple[float, float]]:
+        """Deliveries and delivered bytes a second, as reported within that time, by topic."""
+        row = SubscriptionLoadRow
+        rates = select(SubscriptionRow.topic, rate_of("codes_2xx"), rate_of("bytes"))
+        joined = rates.join(row, row.subscription_id == SubscriptionRow.id)
+        chosen = joined.where(SubscriptionRow.topic.in_(names), recent(within))
+        found = await self._session.execute(chosen.group_by(SubscriptionRow.topic))
+        return {topic: (float(rate or 0), float(volume or 0)) for topic, rate, volume in found}

@@ -1,0 +1,192 @@
+"""Subscriptions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Select, cast, delete, exists, func, or_, select, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import (
+    SubscriptionExistsError,
+    SubscriptionNotFoundError,
+    TopicNotFoundError,
+)
+from app.domain.paging import ALL_NAMES, NamePage
+from app.domain.subscription import Subscription
+from app.domain.trace import TrackingMode
+from app.storage.catalogue.changes import SUBSCRIPTION, ChangeFeed
+from app.storage.catalogue.operations import ConstraintRepository
+from app.storage.catalogue.rows import subscription_of, subscription_values
+from app.storage.paging import paged
+from app.storage.sealing import vault_of
+from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow
+
+
+class SubscriptionRepository:
+    """The subscriptions. Each change is numbered, and its number returned with the subscription."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+        self._feed = ChangeFeed(session)
+        self._vault = vault_of(session)
+
+    async def get(self, topic: str, name: str, *, for_update: bool = False) -> Subscription:
+        """The topic's subscription of that name; TopicNotFoundError, SubscriptionNotFoundError.
+
+        `for_update`: nobody else changes anything before this transaction ends.
+        """
+        if for_update:
+            await self._feed.hold()
+        row = await self._session.scalar(_named(topic, name))
+        if row is None:
+            raise await self._missing(topic, name)
+        return subscription_of(row, self._vault)
+
+    async def names(
+        self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
+    ) -> list[str]:
+        """The names of the topic's subscriptions, or of the `tracked` ones, or a page, in order.
+
+        TopicNotFoundError.
+        """
+        await self._require_topic(topic)
+        query = select(SubscriptionRow.name).where(SubscriptionRow.topic == topic)
+        if tracked:
+            query = query.where(
+                SubscriptionRow.settings["tracking"].astext != TrackingMode.OFF.value
+            )
+        return list(await self._session.scalars(paged(query, SubscriptionRow.name, page)))
+
+    async def of_topic(self, topic: str) -> list[Subscription]:
+        """The topic's subscriptions, by name; TopicNotFoundError."""
+        await self._require_topic(topic)
+        query = select(SubscriptionRow).where(SubscriptionRow.topic == topic)
+        rows = await self._session.scalars(query.order_by(SubscriptionRow.name))
+        return [subscription_of(row, self._vault) for row in rows]
+
+    async def dead_lettering(self, topic: str) -> list[Subscription]:
+        """Those with a dead-letter topic that belong to `topic`, or have it as that."""
+        taking = SubscriptionRow.settings["dead_letter"]["topic"].astext
+        query = select(SubscriptionRow).where(
+            taking.is_not(None), or_(SubscriptionRow.topic == topic, taking == topic)
+        )
+        rows = await self._session.scalars(query.order_by(SubscriptionRow.change))
+        return [subscription_of(row, self._vault) for row in rows]
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many subscriptions each topic has; one without any is left out."""
+        query = select(SubscriptionRow.topic, func.count().label("subscriptions"))
+        query = query.group_by(SubscriptionRow.topic)
+        rows = await self._session.execute(query)
+        return {row.topic: row.subscriptions for row in rows}
+
+    async def require_new(self, topic: str, name: str) -> None:
+        """Return if there is none of that name; SubscriptionExistsError."""
+        if await self._session.scalar(select(exists(_named(topic, name)))):
+            raise _there_already(topic, name)
+
+    async def add(self, subscription: Subscription) -> Subscription:
+        """Add it, its `start` included; its times and change are set here.
+
+        TopicNotFoundError, SubscriptionExistsError.
+        """
+        change = await self._feed.next_number()
+        await self._require_topic(subscription.topic)
+        added = (
+            insert(SubscriptionRow)
+            .values(
+                id=subscription.id,
+                topic=subscription.topic,
+                name=subscription.name,
+                change=change,
+                **subscription_values(subscription, self._vault),
+            )
+            .on_conflict_do_nothing(index_elements=["topic", "name"])
+            .returning(SubscriptionRow)
+        )
+        row = await self._session.scalar(added)
+        if row is None:
+            raise _there_already(subscription.topic, subscription.name)
+        return subscription_of(row, self._vault)
+
+    async def update(self, subscription: Subscription) -> Subscription:
+        """Store its settings as they are here; TopicNotFoundError, SubscriptionNotFoundError.
+
+        It is found by its id: what was deleted, and created again under the same name, is another.
+        """
+        return await self._written(subscription, subscription_values(subscription, self._vault))
+
+    async def set_state(self, subscription: Subscription) -> Subscription:
+        """Store its state, and the reason for it, and no more: no secret is written.
+
+        TopicNotFoundError, SubscriptionNotFoundError.
+        """
+        reason = cast({"state_reason": subscription.state_reason}, JSONB)
+        values = {
+            "state": subscription.state.value,
+            "settings": SubscriptionRow.settings.concat(reason),
+        }
+        return await self._written(subscription, values)
+
+    async def set_dropped(self, subscription: Subscription) -> Subscription:
+        """Store which retransmissions it has dropped, and no more: no secret is written.
+
+        TopicNotFoundError, SubscriptionNotFoundError.
+        """
+        dropped = cast({"dropped": list(subscription.dropped)}, JSONB)
+        values = {"settings": SubscriptionRow.settings.concat(dropped)}
+        return await self._written(subscription, values)
+
+    async def delete(self, topic: str, name: str) -> Subscription:
+        """Delete it with what workers reported of it, and return what it was.
+
+        Its undelivered messages are kept, by its id. TopicNotFoundError, SubscriptionNotFoundError.
+        """
+        change = await self._feed.next_number()
+        gone = await self.get(topic, name)
+        await self._session.execute(delete(SubscriptionRow).where(SubscriptionRow.id == gone.id))
+        await ConstraintRepository(self._session).delete(topic, name)
+        for reported in (CursorRow, SubscriptionLoadRow):
+            await self._session.execute(delete(reported).where(reported.subscription_id == gone.id))
+        await self._feed.bury(SUBSCRIPTION, gone.id, change=change)
+        return gone
+
+    async def _written(self, subscription: Subscription, values: Mapping[str, Any]) -> Subscription:
+        change = await self._feed.next_number()
+        changed = (
+            update(SubscriptionRow)
+            .where(SubscriptionRow.id == subscription.id)
+            .values(change=change, modified_at=func.clock_timestamp(), **values)
+            .returning(SubscriptionRow)
+            .execution_options(populate_existing=True)
+        )
+        row = await self._session.scalar(changed)
+        if row is None:
+            raise await self._missing(subscription.topic, subscription.name)
+        return subscription_of(row, self._vault)
+
+    async def _require_topic(self, topic: str) -> None:
+        if not await self._session.scalar(select(exists().where(TopicRow.name == topic))):
+            raise _no_topic(topic)
+
+    async def _missing(
+        self, topic: str, name: str
+    ) -> TopicNotFoundError | SubscriptionNotFoundError:
+        if not await self._session.scalar(select(exists().where(TopicRow.name == topic))):
+            return _no_topic(topic)
+        return SubscriptionNotFoundError(f"Subscription {name} of {topic} does not exist")
+
+
+def _named(topic: str, name: str) -> Select[SubscriptionRow]:
+    return select(SubscriptionRow).where(
+        SubscriptionRow.topic == topic, SubscriptionRow.name == name
+    )
+
+
+def _there_already(topic: str, name: str) -> SubscriptionExistsError:
+    return SubscriptionExistsError(f"Subscription {name} of {topic} already exists")
+
+
+def _no_topic(topic: str) -> TopicNotFoundError:
+    return TopicNotFoundError(f"Topic {topic} does not exist")

@@ -1,0 +1,114 @@
+"""Topics."""
+
+from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import (
+    GroupNotFoundError,
+    TopicExistsError,
+    TopicNotEmptyError,
+    TopicNotFoundError,
+)
+from app.domain.paging import ALL_NAMES, NamePage
+from app.domain.topic import Ack, Topic
+from app.domain.trace import TrackingMode
+from app.storage.catalogue.changes import TOPIC, ChangeFeed
+from app.storage.catalogue.rows import topic_of, topic_values
+from app.storage.paging import paged
+from app.storage.tables import GroupRow, SubscriptionRow, TopicRow
+
+
+class TopicRepository:
+    """The topics. Each change is numbered, and its number returned with the topic."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+        self._feed = ChangeFeed(session)
+
+    async def get(self, name: str, *, for_update: bool = False) -> Topic:
+        """The topic of that name; TopicNotFoundError.
+
+        `for_update`: nobody else changes anything before this transaction ends.
+        """
+        if for_update:
+            await self._feed.hold()
+        row = await self._session.scalar(select(TopicRow).where(TopicRow.name == name))
+        if row is None:
+            raise _not_found(name)
+        return topic_of(row)
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a topic of that name."""
+        found = await self._session.scalar(select(exists().where(TopicRow.name == name)))
+        return bool(found)
+
+    async def names(
+        self, group: str | None = None, page: NamePage = ALL_NAMES, *, tracked: bool = False
+    ) -> list[str]:
+        """All names, or those of one group, or of what is `tracked`, or a page of them, in order.
+
+        A group that does not exist has none.
+        """
+        query = select(TopicRow.name)
+        if tracked:
+            query = query.where(TopicRow.settings["tracking"].astext != TrackingMode.OFF.value)
+        if group is not None:
+            query = query.where(TopicRow.group_name == group)
+        return list(await self._session.scalars(paged(query, TopicRow.name, page)))
+
+    async def acknowledged_by(self, ack: Ack) -> list[str]:
+        """The names of those whose publishers are answered so, in order."""
+        query = select(TopicRow.name).where(TopicRow.settings["ack"].astext == ack.value)
+        return list(await self._session.scalars(query.order_by(TopicRow.name)))
+
+    async def all(self) -> list[Topic]:
+        """All topics, by name."""
+        rows = await self._session.scalars(select(TopicRow).order_by(TopicRow.name))
+        return [topic_of(row) for row in rows]
+
+    async def add(self, topic: Topic) -> Topic:
+        """Add it; its times and change are set here. GroupNotFoundError, TopicExistsError."""
+        change = await self._feed.next_number()
+        await self._hold_group(topic.group)
+        values = {"name": topic.name, "group_name": topic.group, **topic_values(topic)}
+        added = insert(TopicRow).values(change=change, **values).on_conflict_do_nothing()
+        row = await self._session.scalar(added.returning(TopicRow))
+        if row is None:
+            raise TopicExistsError(f"Topic {topic.name} already exists")
+        return topic_of(row)
+
+    async def update(self, topic: Topic) -> Topic:
+        """Store its settings as they are here; TopicNotFoundError."""
+        change = await self._feed.next_number()
+        changed = (
+            update(TopicRow)
+            .where(TopicRow.name == topic.name)
+            .values(change=change, modified_at=func.clock_timestamp(), **topic_values(topic))
+            .returning(TopicRow)
+            .execution_options(populate_existing=True)
+        )
+        row = await self._session.scalar(changed)
+        if row is None:
+            raise _not_found(topic.name)
+        return topic_of(row)
+
+    async def delete(self, name: str) -> None:
+        """Delete one without subscriptions; TopicNotFoundError, TopicNotEmptyError."""
+        change = await self._feed.next_number()
+        # The clock is ours: no subscription is added between the look and the deletion.
+        if await self._session.scalar(select(exists().where(SubscriptionRow.topic == name))):
+            raise TopicNotEmptyError(f"Topic {name} still has subscriptions")
+        deleted = delete(TopicRow).where(TopicRow.name == name).returning(TopicRow.name)
+        if await self._session.scalar(deleted) is None:
+            raise _not_found(name)
+        await self._feed.bury(TOPIC, name, change=change)
+
+    async def _hold_group(self, name: str) -> None:
+        held = select(GroupRow.name).where(GroupRow.name == name).with_for_update(key_share=True)
+        if await self._session.scalar(held) is None:
+            raise GroupNotFoundError(f"Group {name} does not exist")
+
+
+def _not_found(name: str) -> TopicNotFoundError:
+    return TopicNotFoundError(f"Topic {name} does not exist")

@@ -1,0 +1,1 @@
+"""Discarded messages: recorded, listed, retracted, superseded, and sent again."""

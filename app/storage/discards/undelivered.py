@@ -1,0 +1,169 @@
+"""Undelivered messages, as recorded from their stream."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import CTE, ColumnElement, case, delete, false, func, null, select, true
+from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from app.domain.message import Partition
+from app.domain.undelivered import Undelivered, UndeliveredFilter
+from app.domain.voids import Entry, Void
+from app.storage.discards.pages import MESSAGE_ID_MAX, UndeliveredPage, page_of
+from app.storage.discards.retractions import VoidRepository
+from app.storage.discards.superseded import Copy, SecondEnds
+from app.storage.runtime.recorder_positions import RecorderPositions
+from app.storage.tables import UndeliveredRow
+from app.storage.texts import storable
+
+# One statement drops so many, each with a body of up to two megabytes.
+DROP_MAX: Final = 500
+
+# What a discard is of: one message of one subscription, at its place in the log.
+_PLACE: Final = ("subscription_id", "partition", "offset", "message_id")
+_OF_END: Final = (
+    "discarded_at",
+    "reason",
+    "status",
+    "attempts",
+    "body",
+    "headers",
+    "key",
+    "life",
+)
+
+
+class UndeliveredRepository:
+    """The undelivered messages, by the id of their subscription: deleted ones keep theirs."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def record(self, entries: Sequence[Entry], stream: Partition, next_offset: int) -> bool:
+        """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
+
+        False when that was recorded before; then nothing changes. A message that is discarded
+        again, because its worker died before that was committed, or somebody went back in the log,
+        stays one row, which says how it ended last; of one that was sent again, see `SecondEnds`.
+        One that is void goes, or does not come. What PostgreSQL's text cannot hold (zero
+        characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX characters.
+        """
+        if not await RecorderPositions(self._session).advance(stream, next_offset):
+            return False
+        discards = list[Undelivered]()
+        for entry in entries:
+            if isinstance(entry, Void):
+                # Of the same message another discard may follow, which counts.
+                await self._add(discards)
+                discards.clear()
+                await VoidRepository(self._session).record(entry)
+            else:
+                discards.append(entry)
+        await self._add(discards)
+        return True
+
+    async def _add(self, discards: Sequence[Undelivered]) -> None:
+        counting = await VoidRepository(self._session).counting(discards)
+        if counting:
+            await self._session.execute(_newest_end(), [_values(each) for each in counting])
+        copies = [(_copy(each), each) for each in counting if each.retransmission]
+        await SecondEnds(self._session).recorded(copies)
+
+    async def last(self, subscription_id: str) -> Undelivered | None:
+        """The newest, if there is any."""
+        page = await self.page(UndeliveredFilter(subscription_id=subscription_id), limit=1)
+        return page.items[0] if page.items else None
+
+    async def page(
+        self, asked: UndeliveredFilter, *, limit: int, after: str | None = None
+    ) -> UndeliveredPage:
+        """As `page_of`."""
+        connection = await self._session.connection()
+        return await page_of(connection, asked, limit=limit, after=after)
+
+    async def drop_older(self, kept: timedelta) -> int:
+        """Drop discards from before that time, at most DROP_MAX; how many there were.
+
+        They are looked for topic by topic, in the order of an index: it costs what is dropped, and
+        a look for each topic, however many are kept.
+        """
+        topics, row = _topics(), aliased(UndeliveredRow)
+        old = (
+            select(row.id)
+            .where(row.topic == topics.c.topic, row.discarded_at < func.now() - kept)
+            .order_by(row.discarded_at)
+            .limit(DROP_MAX)
+            .lateral("old")
+        )
+        oldest = select(old.c.id).select_from(topics.join(old, true())).limit(DROP_MAX)
+        dropped = (
+            delete(UndeliveredRow)
+            .where(UndeliveredRow.id.in_(oldest))
+            .returning(UndeliveredRow.id)
+            .execution_options(synchronize_session=False)
+        )
+        return len((await self._session.scalars(dropped)).all())
+
+
+def _newest_end() -> Insert:
+    new = insert(UndeliveredRow)
+    end, row = new.excluded, UndeliveredRow
+    # What was sent again before this end has ended so: it may be sent again.
+    sent = row.redriven_at > end.discarded_at
+    return new.on_conflict_do_update(
+        index_elements=_PLACE,
+        set_={
+            **{name: end[name] for name in _OF_END},
+            "redriven_at": case((sent, row.redriven_at), else_=null()),
+            "redrive_id": case((sent, row.redrive_id), else_=null()),
+            "outdated": case((sent, row.outdated), else_=false()),
+        },
+        where=end.discarded_at > row.discarded_at,
+    )
+
+
+def _topics() -> CTE:
+    """The topics that have discards: each is the next after the one before it, in an index."""
+    found = select(func.min(UndeliveredRow.topic).label("topic")).cte("topics", recursive=True)
+    following = select(func.min(UndeliveredRow.topic)).where(UndeliveredRow.topic > found.c.topic)
+    return found.union_all(select(following.scalar_subquery()).where(found.c.topic.is_not(None)))
+
+
+def _values(undelivered: Undelivered) -> dict[str, Any]:
+    return {
+        "subscription_id": storable(undelivered.subscription_id),
+        "topic": storable(undelivered.topic),
+        "subscription": storable(undelivered.subscription),
+        "message_id": storable(undelivered.message_id[:MESSAGE_ID_MAX]),
+        "discarded_at": undelivered.discarded_at,
+        # Reasons quote subscribers, and ids and headers may be a foreign producer's.
+        "reason": storable(undelivered.reason),
+        "status": undelivered.status,
+        "attempts": undelivered.attempts,
+        "partition": undelivered.partition,
+        "offset": undelivered.offset,
+        "body": undelivered.body,
+        "headers": [[storable(name), storable(value)] for name, value in undelivered.headers],
+        "key": undelivered.key,
+        "life": storable(undelivered.life) or None,
+    }
+
+
+def _copy(sent_again: Undelivered) -> Copy:
+    its_id, message_id = sent_again.subscription_id, sent_again.message_id[:MESSAGE_ID_MAX]
+    return storable(its_id), storable(message_id), storable(sent_again.retransmission)
+
+
+def conditions(
+    *, since: datetime | None, until: datetime | None, reason: str | None
+) -> Iterator[ColumnElement[bool]]:
+    """Those of discards at or after `since` and before `until`, for a reason with that part."""
+    if since is not None:
+        yield UndeliveredRow.discarded_at >= since
+    if until is not None:
+        yield UndeliveredRow.discarded_at < until
+    if reason is not None:
+        yield UndeliveredRow.reason.icontains(storable(reason), autoescape=True)

@@ -1,0 +1,67 @@
+"""Stops the embedded PostgreSQL when the last process that uses it has ended, however it ended.
+
+Started by `server.py` before the server, as a process of its own: what is killed with -9 cannot
+stop anything. The kernel frees the users' lock when its last holder is gone; we look each second.
+There is one guard for a home: it holds the guard's lock.
+
+Usage: python -I embedded_guard.py GUARD_LOCK USERS_LOCK SERVER_PID_FILE UID:GID COMMAND…
+(the command stops the server, and is run as that user; empty: as ourselves)
+"""
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+LOOK_EVERY_S = 1.0
+# A server whose starter was killed may be about to write its number.
+LOOKS_WITHOUT_SERVER = 2
+
+
+def main(users: Path, pid_file: Path, *, user: list[int], stop: list[str]) -> None:
+    """Wait until nobody uses the server, then stop it; those who come meanwhile wait for that."""
+    pause = threading.Event()
+    looks_left = LOOKS_WITHOUT_SERVER
+    while looks_left:
+        pause.wait(LOOK_EVERY_S)
+        with users.open("rb") as file:
+            if not _locked(file):
+                looks_left = LOOKS_WITHOUT_SERVER
+            elif pid_file.exists():
+                _become(user)
+                subprocess.run(stop, check=False)  # noqa: S603 - pg_ctl, from embedded.py
+                return
+            else:
+                looks_left -= 1
+
+
+def _locked(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _become(user: list[int]) -> None:
+    if user:
+        os.setgroups([])
+        os.setgid(user[1])
+        os.setuid(user[0])
+
+
+# The lock is taken before the fork: when our caller goes on, the guard is there. What it forks is
+# a child of nobody who would have to wait for it.
+if __name__ == "__main__":
+    guard_path, users_path, pid_path, ids, *command = sys.argv[1:]
+    with Path(guard_path).open("ab") as guard:
+        if _locked(guard) and os.fork() == 0:
+            main(
+                Path(users_path),
+                Path(pid_path),
+                user=[int(number) for number in ids.split(":") if number],
+                stop=command,
+            )

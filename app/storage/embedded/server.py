@@ -1,0 +1,125 @@
+"""A real PostgreSQL of our own, for whoever has configured none.
+
+Every process that uses the server of a home holds a shared lock on `postgres.users`. The kernel
+frees it when the process ends, also by kill -9. The last one out, or else a guard process beside
+the server, finds that it can have the lock alone, and stops the server. So nobody counts, and
+nothing is stale. Starting is done by one process at a time, under `postgres.start`.
+"""
+
+import fcntl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+import structlog
+
+from app.domain.errors import StorageUnavailableError
+from app.storage.embedded.cluster import Cluster
+from app.storage.embedded.home import usable_home
+
+# One process may be creating the database, on a slow disk, while others wait for it.
+TURN_TIMEOUT_S: Final = 90.0
+_LOOK_EVERY_S: Final = 0.05
+_GUARD: Final = Path(__file__).with_name("guard.py")
+
+_log = structlog.get_logger()
+
+
+@contextmanager
+def embedded_postgres(home: Path) -> Iterator[str]:
+    """The URL of the PostgreSQL under `home`, started unless it runs already.
+
+    Processes with the same home share one server, and it stops with the last of them. It can be
+    reached by its user only (a Unix socket in a private directory). StorageUnavailableError says
+    what is wrong with the directory or the server.
+    """
+    with usable_home(home) as place:
+        users = _users(place)
+        with _locked(place / "postgres.start", fcntl.LOCK_EX):
+            ours = _taken(users, fcntl.LOCK_SH)
+            try:
+                cluster = Cluster(place / "postgres")
+                _ensure_running(cluster, place)
+            except BaseException:
+                ours.close()
+                raise
+    try:
+        yield cluster.url
+    finally:
+        ours.close()
+        _stop_if_unused(cluster, users)
+
+
+def _ensure_running(cluster: Cluster, place: Path) -> None:
+    # The guard first: there is no moment at which a kill would leave a server to itself.
+    _ensure_guarded(cluster, place)
+    if cluster.answers():
+        return
+    started = time.monotonic()
+    cluster.start()
+    seconds = round(time.monotonic() - started, 3)
+    _log.info("embedded_postgres_started", directory=str(cluster.data), seconds=seconds)
+
+
+def _ensure_guarded(cluster: Cluster, place: Path) -> None:
+    guard = place / "postgres.guard"
+    with guard.open("ab") as file:
+        if not _had(file, fcntl.LOCK_SH):
+            return
+    user = "" if cluster.user is None else f"{cluster.user.uid}:{cluster.user.gid}"
+    files = (str(guard), str(_users(place)), str(cluster.pid_file))
+    subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-I", str(_GUARD), *files, user, *cluster.stop_command],
+        check=True,
+        cwd="/",
+        start_new_session=True,  # Ctrl-C is for us, not for it
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _users(place: Path) -> Path:
+    return place / "postgres.users"
+
+
+def _stop_if_unused(cluster: Cluster, users: Path) -> None:
+    with users.open("rb") as file:
+        if _had(file, fcntl.LOCK_EX) and cluster.pid_file.exists():
+            cluster.stop()
+            _log.info("embedded_postgres_stopped", directory=str(cluster.data))
+
+
+@contextmanager
+def _locked(path: Path, kind: int) -> Iterator[None]:
+    with _taken(path, kind):
+        yield
+
+
+def _taken(path: Path, kind: int) -> IO[bytes]:
+    """The file with the lock on it, for at most TURN_TIMEOUT_S of waiting; closing it frees it."""
+    file = path.open("ab")
+    deadline = time.monotonic() + TURN_TIMEOUT_S
+    pause = threading.Event()
+    while not _had(file, kind):
+        if time.monotonic() > deadline:
+            file.close()
+            raise StorageUnavailableError(
+                f"Another process has been starting or stopping PostgreSQL for"
+                f" {TURN_TIMEOUT_S:.0f} s ({path})"
+            )
+        pause.wait(_LOOK_EVERY_S)
+    return file
+
+
+def _had(file: IO[bytes], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""What workers report, how subscriptions are by that, and alerts."""

@@ -1,0 +1,63 @@
+"""All that workers last reported, of all subscriptions at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Final
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.status import CursorStatus, SubscriptionLoad
+from app.storage.health.statuses import load_of
+from app.storage.tables import CursorRow, SubscriptionLoadRow, WorkerRow
+
+_FIELDS: Final = tuple(each.name for each in fields(CursorStatus))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """What was reported; a cursor with how many seconds ago that was, as of `now` (epoch s)."""
+
+    now: float
+    cursors: Sequence[tuple[CursorStatus, float]]
+    loads: Sequence[SubscriptionLoad]
+    workers: frozenset[str]
+
+
+class SightingRepository:
+    """Reports in bulk. How old they are is told by the database's clock."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def reports(self, *, since: timedelta | None, within: timedelta) -> Reports:
+        """Cursors that were reported `since` (None: ever), loads and workers `within` that time."""
+        epoch = func.extract("epoch", func.clock_timestamp())
+        now = float((await self._session.scalars(select(epoch))).one())
+        return Reports(
+            now=now,
+            cursors=await self._cursors(since),
+            loads=await self._loads(within),
+            workers=await self._workers(within),
+        )
+
+    async def _cursors(self, since: timedelta | None) -> list[tuple[CursorStatus, float]]:
+        age = func.extract("epoch", func.clock_timestamp() - CursorRow.seen_at)
+        query = select(*(getattr(CursorRow, name) for name in _FIELDS), age)
+        if since is not None:
+            query = query.where(CursorRow.seen_at > func.clock_timestamp() - since)
+        rows = await self._session.execute(query)
+        return [
+            (CursorStatus(**dict(zip(_FIELDS, values, strict=True))), float(ago))
+            for *values, ago in rows
+        ]
+
+    async def _loads(self, within: timedelta) -> list[SubscriptionLoad]:
+        row = SubscriptionLoadRow
+        query = select(row).where(row.seen_at > func.clock_timestamp() - within)
+        return [load_of(each) for each in await self._session.scalars(query)]
+
+    async def _workers(self, within: timedelta) -> frozenset[str]:
+        live = WorkerRow.seen_at > func.clock_timestamp() - within
+        return frozenset(await self._session.scalars(select(WorkerRow.id).where(live)))

@@ -1,0 +1,198 @@
+"""What workers report of subscriptions: where their cursors stand, and what they have to do."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from datetime import timedelta
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import delete, func, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.status import AttemptCounts, CursorStatus, Output, SubscriptionLoad
+from app.storage.json_values import from_json, to_json
+from app.storage.slices import made_of
+from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
+
+# Rows of one statement, which are one JSON: taking many values apart costs less there than here.
+ROWS_MAX: Final = 5_000
+
+_OUTPUT: Final = "output"
+_COUNTS: Final = tuple(field.name for field in fields(AttemptCounts))
+_values_of: Final = attrgetter(*_COUNTS)
+
+T = TypeVar("T")
+
+# Reports of what was deleted are dropped by the join. A partition changes hands, and its last owner
+# may report after the next one: the counts, which only grow, never go back.
+_WRITE_CURSORS: Final = text("""
+INSERT INTO cursors AS known
+       (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume,
+        filtered, position)
+SELECT report.*
+  FROM json_to_recordset(CAST(:rows AS json)) AS report (
+         subscription_id text, partition int, topic text, worker_id text, "offset" bigint,
+         "end" bigint, delivered bigint, discarded bigint, volume bigint, filtered bigint,
+         position bigint)
+  JOIN subscriptions ON subscriptions.id = report.subscription_id
+ON CONFLICT (subscription_id, partition) DO UPDATE SET
+  topic = excluded.topic, worker_id = excluded.worker_id, "offset" = excluded."offset",
+  "end" = excluded."end",
+  delivered = greatest(known.delivered, excluded.delivered),
+  discarded = greatest(known.discarded, excluded.discarded),
+  volume = greatest(known.volume, excluded.volume),
+  filtered = greatest(known.filtered, excluded.filtered),
+  position = excluded.position,
+  seen_at = clock_timestamp()
+""")
+
+_WRITE_LOADS: Final = text("""
+INSERT INTO subscription_loads
+       (subscription_id, worker_id, "window", in_flight, parked, counts)
+SELECT report.subscription_id, report.worker_id, make_interval(secs => report.window_s),
+       report.in_flight, report.parked, report.counts
+  FROM json_to_recordset(CAST(:rows AS json)) AS report (
+         subscription_id text, worker_id text, window_s float8, in_flight int, parked int,
+         counts jsonb)
+  JOIN subscriptions ON subscriptions.id = report.subscription_id
+ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
+  "window" = excluded."window", in_flight = excluded.in_flight, parked = excluded.parked,
+  counts = excluded.counts, seen_at = clock_timestamp()
+""")
+
+
+class StatusRepository:
+    """Reports by subscription: the last one of each cursor, and of each worker's load."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def write(
+        self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
+    ) -> None:
+        """Store reports, each instead of the one before; those of deleted subscriptions not.
+
+        Lifetime counts never go back. Of several reports of one cursor or load the last counts.
+        """
+        # In the order of their keys, so that two workers' writes cannot wait for each other.
+        cursor_by_key = {(cursor.subscription_id, cursor.partition): cursor for cursor in cursors}
+        for rows in _in_chunks(sorted(cursor_by_key.items(), key=lambda item: item[0])):
+            values = await made_of(rows, lambda row: json.dumps(_cursor_values(row[1])))
+            await self._session.execute(_WRITE_CURSORS, {"rows": _listed(values)})
+        load_by_key = {(load.subscription_id, load.worker_id): load for load in loads}
+        for loads_chunk in _in_chunks(sorted(load_by_key.items(), key=lambda item: item[0])):
+            values = await made_of(loads_chunk, lambda load: json.dumps(_load_values(load[1])))
+            await self._session.execute(_WRITE_LOADS, {"rows": _listed(values)})
+
+    async def cursors(self, subscription_id: str) -> list[CursorStatus]:
+        """The last report of each of its cursors, by partition."""
+        query = select(CursorRow).where(CursorRow.subscription_id == subscription_id)
+        rows = await self._session.scalars(query.order_by(CursorRow.partition))
+        return [_cursor_of(row) for row in rows]
+
+    async def loads(self, subscription_id: str, within: timedelta) -> list[SubscriptionLoad]:
+        """What each worker reported of it within that time, by worker."""
+        query = select(SubscriptionLoadRow).where(
+            SubscriptionLoadRow.subscription_id == subscription_id,
+            SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
+        )
+        rows = await self._session.scalars(query.order_by(SubscriptionLoadRow.worker_id))
+        return [load_of(row) for row in rows]
+
+    async def loads_of_topic(self, topic: str, within: timedelta) -> list[SubscriptionLoad]:
+        """What each worker reported of all its subscriptions within that time."""
+        query = select(SubscriptionLoadRow).join(
+            SubscriptionRow, SubscriptionRow.id == SubscriptionLoadRow.subscription_id
+        )
+        rows = await self._session.scalars(
+            query.where(
+                SubscriptionRow.topic == topic,
+                SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
+            )
+        )
+        return [load_of(row) for row in rows]
+
+    async def prune(self, within: timedelta) -> None:
+        """Drop loads and workers not seen within that time, and cursors of what was deleted.
+
+        Other cursors stay, however old: they are the copy of positions that the log may forget.
+        """
+        oldest = func.clock_timestamp() - within
+        for reported in (SubscriptionLoadRow, WorkerRow):
+            await self._session.execute(delete(reported).where(reported.seen_at < oldest))
+        existing = select(SubscriptionRow.id)
+        await self._session.execute(
+            delete(CursorRow).where(CursorRow.subscription_id.not_in(existing))
+        )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """One JSON of several, which were made in turns: all at once the loop would stand for long."""
+    return f"[{','.join(texts)}]"
+
+
+def _in_chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (rows[start : start + ROWS_MAX] for start in range(0, len(rows), ROWS_MAX))
+
+
+def _cursor_values(cursor: CursorStatus) -> dict[str, Any]:
+    return {
+        "subscription_id": cursor.subscription_id,
+        "partition": cursor.partition,
+        "topic": cursor.topic,
+        "worker_id": cursor.worker_id,
+        "offset": cursor.offset,
+        "end": cursor.end,
+        "delivered": cursor.delivered,
+        "discarded": cursor.discarded,
+        "volume": cursor.volume,
+        "filtered": cursor.filtered,
+        "position": cursor.position,
+    }
+
+
+def _cursor_of(row: CursorRow) -> CursorStatus:
+    return CursorStatus(
+        subscription_id=row.subscription_id,
+        topic=row.topic,
+        partition=row.partition,
+        worker_id=row.worker_id,
+        offset=row.offset,
+        end=row.end,
+        delivered=row.delivered,
+        discarded=row.discarded,
+        volume=row.volume,
+        filtered=row.filtered,
+        position=row.position,
+    )
+
+
+def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
+    return {
+        "subscription_id": load.subscription_id,
+        "worker_id": load.worker_id,
+        "window_s": load.window.total_seconds(),
+        "in_flight": load.in_flight,
+        "parked": load.parked,
+        # One JSON for all that is only shown: what is added to it needs no column.
+        "counts": {**_counted(load.counts), _OUTPUT: to_json(load.output)},
+    }
+
+
+def _counted(counts: AttemptCounts) -> dict[str, int]:
+    """As `to_json` has it; it is made of hundreds a second."""
+    return dict(zip(_COUNTS, _values_of(counts), strict=True))
+
+
+def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
+    """The report that a row holds."""
+    return SubscriptionLoad(
+        subscription_id=row.subscription_id,
+        worker_id=row.worker_id,
+        window=row.window,
+        in_flight=row.in_flight,
+        parked=row.parked,
+        counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
+        output=Output(**from_json(Output, row.counts.get(_OUTPUT, {}))),
+    )

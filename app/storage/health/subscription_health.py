@@ -1,0 +1,131 @@
+"""How subscriptions do."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import delete, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.monitoring import Severity
+from app.domain.paging import ALL_KEYS, KeyPage
+from app.domain.standing import SubscriptionHealth
+from app.domain.subscription import State
+from app.storage.json_values import from_json, to_json
+from app.storage.runtime.leases import LeaseRepository
+from app.storage.tables import Json, SubscriptionRow
+from app.storage.tables import StandingRow as Row
+
+_severity: Final = SubscriptionRow.settings["monitoring"]["severity"].astext
+
+# Rows of one statement.
+ROWS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthQuery:
+    """Which subscriptions; what is None, or empty, does not matter."""
+
+    owner_source: str | None = None
+    owner_id: str | None = None
+    severities: Collection[Severity] = ()
+    names: Collection[str] = ()
+    topics: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unhealthy:
+    """A subscription that is not healthy, and how it does."""
+
+    topic: str
+    name: str
+    severity: Severity
+    standing: SubscriptionHealth
+
+
+class StandingRepository:
+    """One standing of each subscription: the last one."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def write(self, standings: Mapping[str, SubscriptionHealth]) -> None:
+        """Store these instead of the ones before, by subscription id."""
+        items = sorted(standings.items())
+        for at in range(0, len(items), ROWS_MAX):
+            written = insert(Row).values([_values(*each) for each in items[at : at + ROWS_MAX]])
+            replaced = {
+                "unhealthy": written.excluded.unhealthy,
+                "standing": written.excluded.standing,
+            }
+            await self._session.execute(
+                written.on_conflict_do_update(index_elements=["subscription_id"], set_=replaced)
+            )
+
+    async def get(self, subscription_id: str) -> SubscriptionHealth | None:
+        """The last one; None: it has not been looked at."""
+        query = select(Row.standing).where(Row.subscription_id == subscription_id)
+        stored = await self._session.scalar(query)
+        return None if stored is None else _standing_of(stored)
+
+    async def looked_at(
+        self, subscription_id: str, lease: str, *, within: timedelta
+    ) -> tuple[SubscriptionHealth, datetime] | None:
+        """How it did, and when whoever has `lease` looked last; None: nobody has `within` that."""
+        at = await LeaseRepository(self._session).renewed_at(lease)
+        standing = await self.get(subscription_id)
+        if at is None or standing is None or datetime.now(UTC) - at > within:
+            return None
+        return standing, at
+
+    async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
+        """Those with problems, suspended ones not; by topic and name."""
+        there = SubscriptionRow
+        query = (
+            select(there.topic, there.name, _severity, Row.standing)
+            .join(Row, Row.subscription_id == there.id)
+            .where(Row.unhealthy, there.state != State.SUSPENDED.value)
+            .order_by(there.topic, there.name)
+        )
+        for column, value in (
+            (there.owner_source, wanted.owner_source),
+            (there.owner_id, wanted.owner_id),
+        ):
+            query = query if value is None else query.where(column == value)
+        for column, values in (
+            (there.name, wanted.names),
+            (there.topic, wanted.topics),
+            (_severity, [each.value for each in wanted.severities]),
+        ):
+            query = query.where(column.in_(values)) if values else query
+        if page.after is not None:
+            query = query.where(tuple_(there.topic, there.name) > tuple_(*page.after))
+        query = query.limit(page.limit)
+        return [
+            Unhealthy(
+                topic=topic,
+                name=name,
+                severity=Severity(severity or Severity.NON_IMPORTANT),
+                standing=_standing_of(stored),
+            )
+            for topic, name, severity, stored in await self._session.execute(query)
+        ]
+
+    async def prune(self) -> None:
+        """Forget those of subscriptions that were deleted."""
+        existing = select(SubscriptionRow.id)
+        await self._session.execute(delete(Row).where(Row.subscription_id.not_in(existing)))
+
+
+def _values(subscription_id: str, standing: SubscriptionHealth) -> dict[str, Any]:
+    return {
+        "subscription_id": subscription_id,
+        "unhealthy": bool(standing.problems),
+        "standing": to_json(standing),
+    }
+
+
+def _standing_of(stored: Json) -> SubscriptionHealth:
+    return SubscriptionHealth(**from_json(SubscriptionHealth, stored))

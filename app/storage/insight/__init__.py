@@ -1,0 +1,1 @@
+"""Spark jobs, and what the API shows of their results."""

@@ -1,0 +1,233 @@
+"""Ledgers: what is asked for, and the entries that come of it, each behind the one before it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from sqlalchemy import Select, delete, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from app.domain.errors import SecretKeyMissingError
+from app.domain.job import Claim, Job, JobKind
+from app.domain.ledger import (
+    Counted,
+    Finding,
+    LedgerEntry,
+    LedgerRequest,
+    RecordAudience,
+    RecordedDiscards,
+)
+from app.domain.ledger_chain import NOTHING, LedgerLink, entry_of, hash_of, written
+from app.domain.ledger_missing import Shortfall, alarming
+from app.domain.ledger_signing import USE, Keys, signature_of
+from app.domain.ledger_window import Window
+from app.domain.subscription import Subscription
+from app.storage.insight.jobs import OPEN
+from app.storage.json_values import from_json, to_json
+from app.storage.locks import hold
+from app.storage.sealing import vault_of
+from app.storage.tables import (
+    JobRow,
+    LedgerCountRow,
+    LedgerDiscardRow,
+    LedgerEntryRow,
+    LedgerRequestRow,
+    SubscriptionRow,
+    TopicRow,
+)
+from app.vault import HOW_TO_SET
+
+# One statement drops so many.
+DROP_MAX: Final = 1_000
+_NOW: Final = func.clock_timestamp()
+
+
+class Kept(NamedTuple):
+    """How far the ledger of a subscription goes, and how long its topic keeps messages."""
+
+    topic: str
+    subscription: str
+    until: datetime
+    retention: timedelta
+
+
+class LedgerRepository:
+    """The ledgers of subscriptions, by their ids. Entries are written once, and never changed."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def hold(self, subscription_id: str) -> None:
+        """Nobody else asks for or writes an entry of it before this transaction ends."""
+        await hold(self._session, f"angelia ledger {subscription_id}")
+
+    async def waiting(self, subscription_id: str) -> str | None:
+        """The job that is to make its next entry, if one is asked for and has not ended."""
+        row = LedgerRequestRow
+        query = select(row.job_id).join(JobRow, JobRow.id == row.job_id)
+        return await self._session.scalar(
+            query.where(row.subscription_id == subscription_id, OPEN).limit(1)
+        )
+
+    async def open_jobs(self) -> int:
+        """How many jobs are asked for, and have not ended, of all subscriptions."""
+        of_ledgers = (JobRow.kind == JobKind.LEDGER.value, OPEN)
+        return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
+
+    async def dropped(self, subscription_id: str) -> tuple[str, ...]:
+        """The retransmissions that it has cancelled by now, of which it takes nothing more."""
+        query = select(SubscriptionRow.settings["dropped"])
+        found = await self._session.scalar(query.where(SubscriptionRow.id == subscription_id))
+        return tuple(found or ())
+
+    async def add(self, job: Job, subscription: Subscription, request: LedgerRequest) -> None:
+        """Keep what its job is to make an entry of."""
+        self._session.add(
+            LedgerRequestRow(
+                job_id=job.id,
+                subscription_id=subscription.id,
+                topic=subscription.topic,
+                subscription=subscription.name,
+                request=to_json(request),
+            )
+        )
+        await self._session.flush()
+
+    async def last(self, subscription_id: str) -> LedgerEntry | None:
+        """Its last entry."""
+        query = _entries(subscription_id).order_by(LedgerEntryRow.number.desc()).limit(1)
+        row = await self._session.scalar(query)
+        return None if row is None else entry_of(_link(row))
+
+    async def standings(self) -> Sequence[Kept]:
+        """How far the ledgers of all subscriptions go."""
+        entry, owner = LedgerEntryRow, SubscriptionRow
+        last = select(entry.subscription_id, func.max(entry.to_at).label("at"))
+        ends = last.group_by(entry.subscription_id).subquery("ends")
+        query = (
+            select(
+                owner.topic,
+                owner.name,
+                func.coalesce(ends.c.at, owner.created_at),
+                TopicRow.settings["retention"],
+            )
+            .join(TopicRow, TopicRow.name == owner.topic)
+            .join(ends, ends.c.subscription_id == owner.id, isouter=True)
+        )
+        return [
+            Kept(topic, name, until, timedelta(seconds=retention or 0))
+            for topic, name, until, retention in await self._session.execute(query)
+        ]
+
+    async def overlapping(
+        self, subscription_id: str, window: Window, *, after: int, limit: int
+    ) -> Sequence[LedgerEntry]:
+        """The next entries behind number `after` that are about some of that time."""
+        row = LedgerEntryRow
+        some = (row.to_at > window.since, row.from_at < window.until)
+        query = _entries(subscription_id).where(*some, row.number > after)
+        found = await self._session.scalars(query.order_by(row.number).limit(limit))
+        return [entry_of(_link(each)) for each in found]
+
+    async def links(self, subscription_id: str, *, after: int, limit: int) -> Sequence[LedgerLink]:
+        """The next entries behind number `after`, as they are stored."""
+        query = _entries(subscription_id).where(LedgerEntryRow.number > after)
+        query = query.order_by(LedgerEntryRow.number).limit(limit)
+        return [_link(row) for row in await self._session.scalars(query)]
+
+    async def write(self, claim: Claim) -> LedgerEntry | None:
+        """Write the entry of what that taking of a job has found; None if it was for no ledger.
+
+        What other takings have found is passed over, and goes with the job. SecretKeyMissingError:
+        the one before it is signed, and this process has no key to go on with.
+        """
+        asked = await self._session.get(LedgerRequestRow, claim.job_id)
+        if asked is None:
+            return None
+        owner = asked.subscription_id
+        await self.hold(owner)
+        request = LedgerRequest(**from_json(LedgerRequest, asked.request))
+        last = await self.last(owner)
+        content = written(owner, request, await self._found(claim))
+        link = self._link_behind(last, request.number, content)
+        entry = entry_of(link)
+        self._session.add(
+            LedgerEntryRow(
+                subscription_id=owner,
+                job_id=claim.job_id,
+                from_at=request.since,
+                to_at=request.until,
+                missing=alarming(entry.partitions),
+                **link._asdict(),
+            )
+        )
+        await self._session.flush()
+        return entry
+
+    def _link_behind(self, last: LedgerEntry | None, number: int, content: str) -> LedgerLink:
+        keys = keys_of(self._session)
+        if last is not None and last.key_id is not None and not keys:
+            raise SecretKeyMissingError(f"Its ledger is signed, and goes on so: {HOW_TO_SET}")
+        previous = NOTHING if last is None else last.hash
+        hash_ = hash_of(previous, content)
+        return LedgerLink(number, content, previous, hash_, *signature_of(keys, hash_))
+
+    async def short(self) -> Mapping[str, Shortfall]:
+        """Of each subscription whose last entry misses some: how many."""
+        row, later = LedgerEntryRow, aliased(LedgerEntryRow)
+        follows = (later.subscription_id == row.subscription_id, later.number > row.number)
+        query = select(row.subscription_id, row.number, row.missing, row.from_at, row.to_at)
+        query = query.where(row.missing > 0, ~select(later.number).where(*follows).exists())
+        return {each[0]: Shortfall(*each[1:]) for each in await self._session.execute(query)}
+
+    async def drop_older(self, kept: timedelta) -> int:
+        """Drop entries that ended before that time, oldest first, DROP_MAX at most; how many."""
+        row = LedgerEntryRow
+        key = (row.subscription_id, row.number)
+        old = select(*key).where(row.to_at < _NOW - kept).order_by(row.to_at).limit(DROP_MAX)
+        gone = delete(row).where(tuple_(*key).in_(old)).returning(row.number)
+        return len((await self._session.scalars(gone)).all())
+
+    async def _found(self, claim: Claim) -> Finding:
+        counts, discards = LedgerCountRow, LedgerDiscardRow
+        ours = (counts.job_id == claim.job_id, counts.attempt == claim.attempt)
+        counted = await self._session.scalars(select(counts).where(*ours))
+        theirs = (discards.job_id == claim.job_id, discards.attempt == claim.attempt)
+        recorded = await self._session.scalars(select(discards).where(*theirs))
+        return Finding(
+            counted=tuple(_counted(row) for row in counted),
+            discards=tuple(_discarded(row) for row in recorded),
+        )
+
+
+def keys_of(session: AsyncSession) -> Keys:
+    """The keys of this process for signatures, of a database's session."""
+    return vault_of(session).derived(USE)
+
+
+def _entries(subscription_id: str) -> Select[LedgerEntryRow]:
+    return select(LedgerEntryRow).where(LedgerEntryRow.subscription_id == subscription_id)
+
+
+def _link(row: LedgerEntryRow) -> LedgerLink:
+    return LedgerLink(
+        row.number, row.content, row.previous, row.hash, key_id=row.key_id, signature=row.signature
+    )
+
+
+def _counted(row: LedgerCountRow) -> Counted:
+    return Counted(
+        partition=row.partition,
+        carried=row.carried,
+        passed=row.passed,
+        whose=RecordAudience(row.whose),
+        messages=row.messages,
+        first=row.first,
+    )
+
+
+def _discarded(row: LedgerDiscardRow) -> RecordedDiscards:
+    return RecordedDiscards(
+        partition=row.partition, reason=row.reason, status=row.status, messages=row.messages
+    )

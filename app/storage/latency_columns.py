@@ -1,0 +1,11 @@
+"""The table of latencies: its name, and its columns of microseconds.
+
+Spark's tasks know them without SQLAlchemy, which defines the table.
+"""
+
+from typing import Final
+
+from app.domain.latency import Figure, LatencyPart
+
+LATENCY: Final = "analytics_latency"
+LATENCY_FIGURES: Final = tuple(f"{part}_{figure}_us" for part in LatencyPart for figure in Figure)

@@ -1,0 +1,1 @@
+"""Retransmissions and republishing: requested, followed, and sent by workers."""

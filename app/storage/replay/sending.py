@@ -1,0 +1,295 @@
+"""Retransmissions as workers send them: each by one worker at a time, which keeps a lease."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import exists, func, or_, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from app.domain.message import Record
+from app.domain.retransmission import RUN_MAX, MessageRun, RetransmissionState, Sent
+from app.domain.retransmission_sending import Sending
+from app.domain.subscription import Subscription
+from app.domain.undelivered import Undelivered
+from app.storage.catalogue.rows import subscription_of
+from app.storage.discards.pages import undelivered_of
+from app.storage.discards.superseded import SecondEnds
+from app.storage.replay.retransmissions import request_of
+from app.storage.sealing import vault_of
+from app.storage.tables import (
+    RetransmissionRecordRow,
+    RetransmissionRow,
+    RetransmissionRunRow,
+    RetransmissionSentRow,
+    SubscriptionRow,
+    UndeliveredRow,
+)
+
+# Of records from the archive, so many bytes are in memory at a time.
+RECORDS_BYTES_MAX: Final = 1024 * 1024
+
+_NOW: Final = func.clock_timestamp()
+_SENDING: Final = RetransmissionState.SENDING.value
+
+
+class SendingRepository:
+    """What one worker does of the retransmissions that are being sent."""
+
+    def __init__(self, session: AsyncSession, worker: str) -> None:
+        self._session = session
+        self._worker = worker
+
+    async def take(self, lease: timedelta) -> Sending | None:
+        """The oldest that no worker has, now this one's for `lease`; None when there is none.
+
+        Those of one subscription are sent one after the other.
+        """
+        row, older = RetransmissionRow, aliased(RetransmissionRow)
+        before = exists().where(
+            older.subscription_id == row.subscription_id,
+            older.state == _SENDING,
+            tuple_(older.requested_at, older.id) < tuple_(row.requested_at, row.id),
+        )
+        free = or_(row.lease_until.is_(None), row.lease_until < _NOW)
+        oldest = (
+            select(row.id)
+            .where(row.state == _SENDING, free, ~before)
+            .order_by(row.requested_at)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        taken = (
+            update(row)
+            .where(row.id.in_(oldest.scalar_subquery()))
+            .values(worker=self._worker, lease_until=_NOW + lease)
+            .returning(row)
+        )
+        found = await self._session.scalar(taken)
+        return None if found is None else _sending_of(found)
+
+    async def keep(self, sending: Sending, *, finished: int, lease: timedelta) -> bool:
+        """Keep it for another `lease`, and say how many of its messages are finished.
+
+        False when it has ended, or is another worker's.
+        """
+        kept = self._mine(sending).values(lease_until=_NOW + lease, finished=finished)
+        return await self._session.scalar(kept.returning(RetransmissionRow.id)) is not None
+
+    async def written(self, sending: Sending) -> int:
+        """How many of its messages were appended, as far as it is recorded."""
+        query = select(RetransmissionRow.written).where(RetransmissionRow.id == sending.id)
+        return await self._session.scalar(query) or 0
+
+    async def subscription(self, sending: Sending) -> Subscription | None:
+        """Its subscription as it is now; None when it is deleted."""
+        row = await self._session.get(SubscriptionRow, sending.subscription_id)
+        return None if row is None else subscription_of(row, vault_of(self._session))
+
+    async def runs(
+        self, sending: Sending, partition: int, offset: int, *, limit: int
+    ) -> Sequence[MessageRun]:
+        """The next that were chosen of that partition: those that end behind `offset`."""
+        row = RetransmissionRunRow
+        query = (
+            select(row)
+            .where(
+                row.job_id == sending.id,
+                row.attempt == sending.attempt,
+                row.partition == partition,
+                # None is longer: the index leads to the first.
+                row.start > offset - RUN_MAX,
+                row.end > offset,
+            )
+            .order_by(row.start)
+            .limit(limit)
+        )
+        return [_run_of(each) for each in await self._session.scalars(query)]
+
+    async def sources(self, sending: Sending) -> Mapping[int, int]:
+        """Of each partition that messages were chosen of, the first that is not sent yet.
+
+        It may lie in the middle of a run.
+        """
+        run, sent = RetransmissionRunRow, RetransmissionSentRow
+        first = (
+            select(run.partition, func.min(run.start))
+            .where(run.job_id == sending.id, run.attempt == sending.attempt)
+            .group_by(run.partition)
+        )
+        last = (
+            select(sent.source_partition, func.max(sent.source_offset) + 1)
+            .where(sent.job_id == sending.id)
+            .group_by(sent.source_partition)
+        )
+        places = dict((await self._session.execute(first)).tuples().all())
+        return places | dict((await self._session.execute(last)).tuples().all())
+
+    async def ends(self, sending: Sending) -> Mapping[int, int]:
+        """Of each partition it was appended to, the offset after the last of its messages."""
+        sent = RetransmissionSentRow
+        query = (
+            select(sent.partition, func.max(sent.offset) + 1)
+            .where(sent.job_id == sending.id)
+            .group_by(sent.partition)
+        )
+        return dict((await self._session.execute(query)).tuples().all())
+
+    async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
+        """The offsets of its messages in that partition, from `offset` on, in order."""
+        sent = RetransmissionSentRow
+        query = select(sent.offset).where(
+            sent.job_id == sending.id, sent.partition == partition, sent.offset >= offset
+        )
+        return list(await self._session.scalars(query.order_by(sent.offset)))
+
+    async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
+        """The undelivered messages of those rows that are still there."""
+        query = select(UndeliveredRow).where(UndeliveredRow.id.in_(rows))
+        return {row.id: undelivered_of(row) for row in await self._session.scalars(query)}
+
+    async def archived(
+        self, sending: Sending, run: MessageRun, *, first: int, limit: int
+    ) -> Sequence[Record]:
+        """Of the records of a run the next, from the offset `first` on.
+
+        At most `limit`, and no more bytes than RECORDS_BYTES_MAX beside the first.
+        """
+        row = RetransmissionRecordRow
+        next_ones = (
+            select(
+                row.offset, row.timestamp_ms, row.key, row.value, row.header_names,
+                row.header_values,
+                (func.sum(row.size).over(order_by=row.offset) - row.size).label("before"),
+            )
+            .where(
+                row.job_id == sending.id,
+                row.attempt == sending.attempt,
+                row.partition == run.partition,
+                row.offset >= first,
+                row.offset < run.end,
+            )
+            .order_by(row.offset)
+            .limit(limit)
+            .subquery()
+        )  # fmt: skip
+        query = select(next_ones).where(next_ones.c.before < RECORDS_BYTES_MAX)
+        found = await self._session.execute(query.order_by(next_ones.c.offset))
+        return [
+            Record(offset, timestamp_ms, key, value, list(zip(names, values, strict=True)))
+            for offset, timestamp_ms, key, value, names, values, _ in found
+        ]
+
+    async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
+        """Say what was appended; False when it has ended, or is another worker's.
+
+        The discards that are among it count as sent again.
+        """
+        rows = [{"job_id": sending.id, **each._asdict()} for each in sent]
+        new = insert(RetransmissionSentRow).on_conflict_do_nothing()
+        added = await self._session.scalars(
+            new.returning(RetransmissionSentRow.source_offset), rows
+        )
+        written = RetransmissionRow.written + len(added.all())
+        noted = self._mine(sending).values(written=written).returning(RetransmissionRow.id)
+        if await self._session.scalar(noted) is None:
+            return False
+        await self._claim(sending, sent)
+        await self._mark(sending, sent)
+        await SecondEnds(self._session).sent(sending.subscription_id, sent)
+        return True
+
+    async def end(self, sending: Sending, state: RetransmissionState, reason: str | None) -> None:
+        """It has ended in that state, unless it is another worker's by now."""
+        values = {"state": state.value, "reason": reason, "ended_at": _NOW, "lease_until": None}
+        await self._session.execute(self._mine(sending).values(values))
+
+    async def release(self, sending: Sending) -> None:
+        """Any worker may go on with it."""
+        await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
+
+    async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
+        """What was appended at these places was dropped: its discards count as not sent again.
+
+        What was appended and never recorded was not marked either.
+        """
+        row, sent, whole = UndeliveredRow, RetransmissionSentRow, RetransmissionRow
+        await self._session.execute(
+            update(row)
+            .where(
+                whole.id == retransmission_id,
+                sent.job_id == whole.id,
+                tuple_(sent.partition, sent.offset).in_(places),
+                row.subscription_id == whole.subscription_id,
+                row.partition == sent.source_partition,
+                row.offset == sent.source_offset,
+                row.redrive_id == retransmission_id,
+            )
+            .values(redriven_at=None, redrive_id=None, outdated=False, outdated_by=None)
+            .execution_options(synchronize_session=False)
+        )
+
+    async def _claim(self, sending: Sending, sent: Sequence[Sent]) -> None:
+        """Lock the discards of these, by their ids, as `SecondEnds` does."""
+        row = UndeliveredRow
+        places = [(each.source_partition, each.source_offset) for each in sent]
+        theirs = select(row.id).where(
+            row.subscription_id == sending.subscription_id,
+            tuple_(row.partition, row.offset).in_(places),
+        )
+        await self._session.execute(theirs.order_by(row.id).with_for_update())
+
+    async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
+        # By their places: a message may have been discarded twice. What another has sent keeps the
+        # mark of that, which is not taken back with this one; unless the other was cancelled.
+        row, other = UndeliveredRow, RetransmissionRow
+        places = [(each.source_partition, each.source_offset) for each in sent]
+        cancelled = select(other.id).where(
+            other.subscription_id == sending.subscription_id,
+            other.state == RetransmissionState.CANCELLED.value,
+        )
+        await self._session.execute(
+            update(row)
+            .where(
+                row.subscription_id == sending.subscription_id,
+                tuple_(row.partition, row.offset).in_(places),
+                or_(row.redriven_at.is_(None), row.redrive_id.in_(cancelled)),
+            )
+            .values(redriven_at=_NOW, redrive_id=sending.id)
+            .execution_options(synchronize_session=False)
+        )
+
+    def _mine(self, sending: Sending) -> Any:  # noqa: ANN401 - an UPDATE of SQLAlchemy
+        row = RetransmissionRow
+        return update(row).where(
+            row.id == sending.id, row.state == _SENDING, row.worker == self._worker
+        )
+
+
+def _sending_of(row: RetransmissionRow) -> Sending:
+    request = request_of(row.request)
+    return Sending(
+        id=row.id,
+        attempt=row.attempt,
+        subscription_id=row.subscription_id,
+        topic=row.topic,
+        share=request.share,
+        written=row.written,
+        matched=row.matched,
+        # Nothing of it was appended before it was asked for.
+        begun=dict(enumerate(request.ends)),
+    )
+
+
+def _run_of(row: RetransmissionRunRow) -> MessageRun:
+    return MessageRun(
+        partition=row.partition,
+        start=row.start,
+        end=row.end,
+        messages=row.messages,
+        size=row.size,
+        undelivered=row.undelivered,
+        archived=row.archived,
+    )

@@ -1,0 +1,1 @@
+"""What running processes tell each other through the database."""

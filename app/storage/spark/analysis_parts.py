@@ -1,0 +1,123 @@
+"""What a Spark job makes, into its tables: each partition of a result by the task that made it.
+
+A row belongs to one taking of a job and to one partition. A task that is run twice replaces its
+partition; what a taking wrote that was overtaken by another is never shown.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from psycopg import sql
+
+from app.domain.job import Claim
+from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
+from app.storage.spark.copying import connected
+
+UNDELIVERED: Final = "analytics_undelivered"
+FAILURES: Final = "analytics_failures"
+# What a retransmission sends again, and of that the records that only the archive has.
+RUNS: Final = "retransmission_runs"
+RECORDS: Final = "retransmission_records"
+# What an entry of a ledger is made of.
+LEDGER_COUNTS: Final = "ledger_counts"
+LEDGER_DISCARDS: Final = "ledger_discards"
+# What would have been, minute by minute.
+SIMULATED: Final = "simulated_minutes"
+COLUMNS: Final = {
+    UNDELIVERED: (
+        "topic",
+        "subscription",
+        "reason",
+        "status",
+        "hour",
+        "messages",
+        "attempts",
+        "volume",
+    ),
+    FAILURES: (
+        "topic",
+        "status",
+        "error",
+        "shape",
+        "pattern",
+        "messages",
+        "subscriptions",
+        "shapes",
+        "first_at",
+        "last_at",
+        "example_id",
+        "example_subscription",
+        "example_reason",
+    ),
+    RUNS: ("partition", "start", "end", "messages", "size", "undelivered", "archived"),
+    RECORDS: (
+        "partition",
+        "offset",
+        "timestamp_ms",
+        "size",
+        "key",
+        "value",
+        "header_names",
+        "header_values",
+    ),
+    LEDGER_COUNTS: ("partition", "carried", "passed", "whose", "messages", "first"),
+    LEDGER_DISCARDS: ("partition", "reason", "status", "messages"),
+    LATENCY: (
+        "topic",
+        "subscription_id",
+        "subscription",
+        "messages",
+        "delivered",
+        "discarded",
+        "unknown",
+        "resent",
+        "attempts",
+        "within",
+        *LATENCY_FIGURES,
+    ),
+    SIMULATED: (
+        "minute",
+        "read",
+        "matched",
+        "present",
+        "added",
+        "size",
+        "peak",
+        "backlog",
+    ),
+}
+_KEY: Final = ("job_id", "attempt", "part", "row")
+
+_DELETE: Final = sql.SQL(
+    "DELETE FROM {table} WHERE job_id = {job_id} AND attempt = {attempt} AND part = {part}"
+)
+_COPY: Final = sql.SQL("COPY {table} ({columns}) FROM STDIN")
+_COUNT: Final = sql.SQL(
+    "SELECT count(*), coalesce(sum(messages), 0) FROM {table}"
+    " WHERE job_id = {job_id} AND attempt = {attempt}"
+)
+
+
+def write_part(
+    url: str, table: str, rows: Iterable[Sequence[Any]], *, claim: Claim, part: int
+) -> None:
+    """Store `rows`, whose values are in the order of COLUMNS, as that partition of the result.
+
+    StorageUnavailableError; then nothing of it is stored.
+    """
+    name = sql.Identifier(table)
+    columns = sql.SQL(", ").join(map(sql.Identifier, (*_KEY, *COLUMNS[table])))
+    key = {"job_id": claim.job_id, "attempt": claim.attempt, "part": part}
+    with connected(url) as connection, connection.cursor() as cursor:
+        cursor.execute(_DELETE.format(table=name, **key))
+        with cursor.copy(_COPY.format(table=name, columns=columns)) as copy:
+            for number, row in enumerate(rows):
+                copy.write_row((claim.job_id, claim.attempt, part, number, *row))
+
+
+def counted(url: str, table: str, claim: Claim) -> tuple[int, int]:
+    """How many rows that taking of the job has stored, and of how many messages they are."""
+    query = _COUNT.format(table=sql.Identifier(table), job_id=claim.job_id, attempt=claim.attempt)
+    with connected(url) as connection:
+        rows, messages = connection.execute(query).fetchone() or (0, 0)
+    return int(rows), int(messages)

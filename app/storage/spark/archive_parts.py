@@ -1,0 +1,189 @@
+"""The archive as Spark's jobs see it: by calls that block. URLs are as psycopg has them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Final, NamedTuple
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from app.domain.reach import Stretch
+from app.domain.retransmission import OffsetSpan
+from app.storage.spark.copying import connected
+
+# One job removes so many; what is left is the next one's.
+REMOVED_MAX: Final = 1_000
+
+_TOPICS: Final = sql.SQL("""
+SELECT name, created_at FROM topics
+WHERE settings @> '{{"offline_storage": {{"enabled": true}}}}'
+  AND ({name}::text IS NULL OR name = {name}) ORDER BY name
+""")
+_POSITIONS: Final = sql.SQL("""
+SELECT t.name, p.partition, p.next_offset FROM archive_positions p
+JOIN topics t ON t.name = p.topic AND t.created_at = p.topic_created_at
+WHERE t.name = ANY({topics})
+""")
+_KEPT: Final = sql.SQL("""
+SELECT f.path, f.spans FROM archive_folders f
+JOIN topics t ON t.name = f.topic AND t.created_at = f.topic_created_at
+WHERE f.state = 'KEPT' AND f.topic = {topic} ORDER BY f.begun_at
+""")
+_BEGIN: Final = sql.SQL("""
+INSERT INTO archive_folders (job_id, attempt, topic, topic_created_at, path, spans)
+VALUES ({job_id}, {attempt}, {topic}, {created_at}, {path}, {spans})
+""")
+_SPANS: Final = sql.SQL("""
+UPDATE archive_folders SET spans = {spans}
+WHERE job_id = {job_id} AND attempt = {attempt} AND topic = {topic}
+""")
+_PIECES: Final = sql.SQL("""
+COPY archive_pieces (job_id, attempt, topic, day, partition, start, "end", first_ms, last_ms,
+  messages, size) FROM STDIN
+""")
+# Of a topic that is gone, and what is older than its topic says.
+_EXPIRE: Final = sql.SQL("""
+UPDATE archive_folders f SET state = 'DROPPED', dropped_at = clock_timestamp()
+WHERE f.state = 'KEPT' AND NOT EXISTS (
+  SELECT FROM topics t WHERE t.name = f.topic AND t.created_at = f.topic_created_at
+    AND f.begun_at >= clock_timestamp() - make_interval(
+      days => coalesce((t.settings #>> '{{offline_storage,days}}')::int, 1000000)))
+""")
+_FORGET: Final = sql.SQL("""
+DELETE FROM archive_positions p WHERE NOT EXISTS (
+  SELECT FROM topics t WHERE t.name = p.topic AND t.created_at = p.topic_created_at)
+""")
+# What was written by a taking of a job that came to nothing.
+_REMOVABLE: Final = sql.SQL("""
+SELECT f.job_id, f.attempt, f.topic, f.path FROM archive_folders f
+WHERE (f.state = 'DROPPED' AND f.dropped_at <= clock_timestamp() - {dropped_for}::interval)
+  OR (f.state = 'WRITING' AND f.begun_at <= clock_timestamp() - {abandoned_for}::interval
+    AND NOT EXISTS (SELECT FROM spark_jobs j WHERE j.id = f.job_id AND j.attempt = f.attempt
+      AND j.state = 'RUNNING'))
+ORDER BY f.begun_at LIMIT {limit}
+""")
+_REMOVED: Final = sql.SQL("""
+DELETE FROM archive_folders
+WHERE job_id = {job_id} AND attempt = {attempt} AND topic = {topic}
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedTopic:
+    """A topic that is to be archived. One that is created again is another topic."""
+
+    name: str
+    created_at: datetime
+
+
+class Piece(NamedTuple):
+    """What is written of a day and a partition: offsets from `start` to before `end`."""
+
+    day: date
+    partition: int
+    start: int
+    end: int
+    first_ms: int
+    last_ms: int
+    messages: int
+    size: int
+
+
+class Folder(NamedTuple):
+    """Where a taking of a job has written a topic."""
+
+    job_id: str
+    attempt: int
+    topic: str
+    path: str
+
+
+class KeptFolder(NamedTuple):
+    """A folder that counts, and which offsets of each partition are in it."""
+
+    path: str
+    spans: Mapping[int, Stretch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRetention:
+    """How long files stay that count no more, or not yet: somebody may be reading, or writing."""
+
+    dropped_for: timedelta = timedelta(hours=1)
+    abandoned_for: timedelta = timedelta(days=1)
+
+
+def archived_topics(url: str, name: str | None) -> Sequence[ArchivedTopic]:
+    """The topics that are to be archived, or the one of that name if it is."""
+    with connected(url) as connection:
+        rows = connection.execute(_TOPICS.format(name=name)).fetchall()
+    return [ArchivedTopic(name=name, created_at=created_at) for name, created_at in rows]
+
+
+def archived_until(url: str, topics: Collection[str]) -> Mapping[str, Mapping[int, int]]:
+    """Of each partition of which something is archived, by topic, the first offset that is not."""
+    query = _POSITIONS.format(topics=list(topics))
+    found: dict[str, dict[int, int]] = {}
+    with connected(url) as connection:
+        for name, partition, offset in connection.execute(query).fetchall():
+            found.setdefault(name, {})[partition] = offset
+    return found
+
+
+def kept_folders(url: str, topic: str) -> Sequence[KeptFolder]:
+    """All that count of the archive of the topic that is called so now."""
+    with connected(url) as connection:
+        rows = connection.execute(_KEPT.format(topic=topic)).fetchall()
+    return [
+        KeptFolder(path, {int(index): Stretch(*span) for index, span in spans.items()})
+        for path, spans in rows
+    ]
+
+
+def begin_folder(
+    url: str, folder: Folder, topic: ArchivedTopic, *, spans: Collection[OffsetSpan]
+) -> None:
+    """Say that the spans will be written there; until they are kept they do not count."""
+    values = folder._asdict() | {"created_at": topic.created_at, "spans": _said(spans)}
+    with connected(url) as connection:
+        connection.execute(_BEGIN.format(**values))
+
+
+def describe_folder(
+    url: str, folder: Folder, pieces: Iterable[Piece], *, spans: Collection[OffsetSpan]
+) -> None:
+    """Say what was written there, and which spans of it have no gap that they should not have."""
+    key = folder[:3]
+    with connected(url) as connection:
+        connection.execute(_SPANS.format(**folder._asdict(), spans=_said(spans)))
+        with connection.cursor().copy(_PIECES) as copy:
+            for piece in pieces:
+                copy.write_row((*key, *piece))
+
+
+def expire_folders(url: str) -> None:
+    """Have those read no more that were kept long enough, or whose topic is deleted."""
+    with connected(url) as connection:
+        connection.execute(_EXPIRE.format())
+        connection.execute(_FORGET.format())
+
+
+def removable_folders(url: str, patience: FileRetention) -> Sequence[Folder]:
+    """Folders whose files may go by now, at most REMOVED_MAX."""
+    query = _REMOVABLE.format(
+        dropped_for=patience.dropped_for, abandoned_for=patience.abandoned_for, limit=REMOVED_MAX
+    )
+    with connected(url) as connection:
+        return [Folder(*row) for row in connection.execute(query).fetchall()]
+
+
+def forget_folder(url: str, folder: Folder) -> None:
+    """Its files are gone."""
+    query = _REMOVED.format(**folder._asdict())
+    with connected(url) as connection:
+        connection.execute(query)
+
+
+def _said(spans: Collection[OffsetSpan]) -> Jsonb:
+    return Jsonb({str(span.partition): [span.start, span.end] for span in spans})

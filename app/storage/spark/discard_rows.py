@@ -1,0 +1,79 @@
+"""Undelivered messages as Spark reads them: in ranges of their ids, so that tasks share the work.
+
+The columns of the CSV are those of COLUMNS. An id range is fixed when a job begins: what is
+recorded meanwhile is not in it, however often a task is run again.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from psycopg import sql
+
+from app.domain.job import JobScope
+from app.storage.spark.copying import connected, copied_out
+
+COLUMNS: Final = (
+    "subscription_id",
+    "topic",
+    "subscription",
+    "message_id",
+    "discarded_us",
+    "reason",
+    "status",
+    "attempts",
+    "size",
+    "body_hex",
+)
+# A reason quotes what a subscriber sent; longer bodies are left out (NULL), their size is not.
+REASON_LENGTH_MAX: Final = 2_000
+BODY_SIZE_MAX: Final = 64 * 1024
+RANGE_ROWS: Final = 100_000
+RANGES_MAX: Final = 512
+
+_ROWS: Final = sql.SQL("""
+SELECT subscription_id, topic, subscription, message_id,
+  (extract(epoch FROM discarded_at) * 1000000)::bigint, left(reason, {reason_max}), status,
+  attempts, octet_length(body),
+  CASE WHEN octet_length(body) <= {body_max} THEN encode(body, 'hex') END
+FROM undelivered
+WHERE id >= {first} AND id < {end} AND discarded_at >= {start} AND discarded_at < {until}
+  AND ({topic}::text IS NULL OR topic = {topic})
+  AND ({subscription}::text IS NULL OR subscription = {subscription})
+""")
+
+
+def undelivered_ranges(url: str) -> Sequence[tuple[int, int]]:
+    """The ids of all that are recorded, as ranges from a first to before an end; none of none.
+
+    StorageUnavailableError.
+    """
+    with connected(url) as connection:
+        row = connection.execute("SELECT min(id), max(id) FROM undelivered").fetchone()
+    first, last = row or (None, None)
+    return [] if first is None else ranges(first, last + 1)
+
+
+def ranges(first: int, end: int) -> Sequence[tuple[int, int]]:
+    """From `first` to before `end` in ranges of RANGE_ROWS, or in RANGES_MAX larger ones."""
+    size = max(RANGE_ROWS, -(-(end - first) // RANGES_MAX))
+    return [(start, min(start + size, end)) for start in range(first, end, size)]
+
+
+@contextmanager
+def undelivered_csv(url: str, ids: tuple[int, int], scope: JobScope) -> Iterator[io.BufferedReader]:
+    """The discards of `scope` in that range of ids, as CSV; StorageUnavailableError."""
+    first, end = ids
+    query = _ROWS.format(
+        reason_max=REASON_LENGTH_MAX,
+        body_max=BODY_SIZE_MAX,
+        first=first,
+        end=end,
+        start=scope.start,
+        until=scope.end,
+        topic=scope.topic,
+        subscription=scope.subscription,
+    )
+    with copied_out(url, query) as rows:
+        yield rows

@@ -1,0 +1,95 @@
+"""How far a republishing task is, as the tasks of Spark see it that publish.
+
+They may run on any machine that reaches the database, and load no more than this needs.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from psycopg import Connection, sql
+from psycopg.types.json import Jsonb
+
+from app.domain.job import Claim
+from app.storage.spark.copying import connected
+
+# Of the job's present taking alone, and not once it is cancelled.
+_OURS: Final = """
+FROM spark_jobs j
+WHERE j.id = p.job_id AND j.attempt = {attempt} AND j.state = 'RUNNING' AND NOT j.cancel_requested
+  AND p.job_id = {job_id} AND p.partition = {partition}
+"""
+_TAKE: Final = sql.SQL(f"""
+UPDATE offline_parts p SET term = p.term + 1 {_OURS}
+RETURNING p.term, p.position, p.ends,
+  greatest(0, extract(epoch FROM p.appending_until - clock_timestamp()))
+""")  # noqa: S608 - constants
+_SAY: Final = sql.SQL(f"""
+UPDATE offline_parts p SET position = {{position}}, written = p.written + {{written}},
+  size = p.size + {{size}}, refused = p.refused + {{refused}},
+  problem = coalesce(p.problem, {{problem}}), ends = {{ends}},
+  appending_until = clock_timestamp() + CAST({{appending}} AS interval)
+{_OURS} AND p.term = {{term}}
+""")  # noqa: S608 - constants
+
+
+class PartLostError(Exception):
+    """The task is cancelled, or somebody else publishes this part of it by now."""
+
+
+class Said(NamedTuple):
+    """What is done since it was said last: of all before `position`; `problem` of one refused."""
+
+    position: int
+    written: int = 0
+    size: int = 0
+    refused: int = 0
+    problem: str | None = None
+
+
+class OfflinePart:
+    """One partition of a task's source topic, for whoever has just taken it.
+
+    It is done to before `position`. From `ends` on the target's partitions may have more of it;
+    until `wait` is over an append of whoever had it before may still be under way.
+    """
+
+    def __init__(self, connection: Connection[tuple[Any, ...]], claim: Claim, index: int) -> None:
+        self._connection = connection
+        self._key = {"job_id": claim.job_id, "attempt": claim.attempt, "partition": index}
+        self.partition = index
+        row = connection.execute(_TAKE.format(**self._key)).fetchone()
+        if row is None:
+            raise PartLostError(f"Partition {index} of {claim.job_id} is not ours to publish")
+        self._term, self.position, ends, wait_s = row
+        self.ends: Mapping[int, int] = {int(index): end for index, end in ends.items()}
+        self.wait = timedelta(seconds=float(wait_s or 0))
+
+    def say(
+        self, said: Said, ends: Mapping[int, int], *, appending: timedelta | None = None
+    ) -> None:
+        """Say what is done, where the target ends now, and how long the append that follows takes.
+
+        PartLostError; StorageUnavailableError, as whoever opened it has it.
+        """
+        stored = {
+            **said._asdict(),
+            "ends": Jsonb({str(index): end for index, end in ends.items()}),
+            "appending": appending,
+        }
+        query = _SAY.format(**self._key, **stored, term=self._term)
+        if self._connection.execute(query).rowcount != 1:
+            raise PartLostError(f"Partition {self.partition} is not ours to publish any more")
+
+
+@contextmanager
+def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
+    """That part of the job's task, from whoever had it; PartLostError, StorageUnavailableError.
+
+    `url` is as psycopg has it.
+    """
+    with connected(url) as connection:
+        # What is said is to be there at once.
+        connection.autocommit = True
+        yield OfflinePart(connection, claim, partition)

@@ -1,0 +1,58 @@
+"""What retransmissions have sent, as Spark's tasks read it: no message is missing for them.
+
+A task may run on any machine that reaches the database, and loads no more than this needs.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from psycopg import sql
+
+from app.storage.spark.copying import connected
+
+PLACES_SLICE: Final = 10_000
+
+_OTHERS: Final = sql.SQL("""
+SELECT state IN ('DONE', 'SENDING'), array_agg(id) FROM retransmissions
+WHERE subscription_id = {subscription_id} AND id <> {but} AND matched > 0 GROUP BY 1
+""")
+_SENT: Final = sql.SQL("""
+SELECT s.source_partition, s.source_offset, s.partition, s."offset"
+FROM retransmissions r JOIN retransmission_sent s ON s.job_id = r.id
+WHERE r.id = {id} AND r.state <> 'SENDING'
+UNION ALL
+SELECT c.partition, generate_series(c.start, c."end" - 1), NULL, NULL
+FROM retransmissions r JOIN retransmission_runs c ON c.job_id = r.id AND c.attempt = r.attempt
+WHERE r.id = {id} AND r.state = 'SENDING'
+""")
+
+
+class Others(NamedTuple):
+    """Retransmissions by their ids.
+
+    Of the `settled` all is delivered, discarded or filtered out, or on its way to that. Of the
+    `stopped` what was appended may have ended, or may have been dropped.
+    """
+
+    settled: Sequence[str] = ()
+    stopped: Sequence[str] = ()
+
+
+def other_retransmissions(url: str, subscription_id: str, *, but: str) -> Others:
+    """The retransmissions of the subscription that have chosen something; not that one."""
+    query = _OTHERS.format(subscription_id=subscription_id, but=but)
+    with connected(url) as connection:
+        found = dict(connection.execute(query).fetchall())
+    return Others(settled=found.get(True, ()), stopped=found.get(False, ()))
+
+
+def resent_places(url: str, retransmission_id: str) -> Iterator[Sequence[Sequence[Any]]]:
+    """What it has sent, or is sending, in slices of (partition, offset, partition, offset) rows.
+
+    Where each message was, and where it was appended; None while it is not known to be.
+    """
+    query = _SENT.format(id=retransmission_id)
+    with connected(url) as connection, connection.cursor(name="resent", binary=True) as cursor:
+        cursor.execute(query)
+        while rows := cursor.fetchmany(PLACES_SLICE):
+            yield rows

@@ -1,0 +1,141 @@
+"""Retransmissions as Spark chooses their messages: by calls that block, from any machine.
+
+URLs are as psycopg has them (`app.storage.urls.libpq_url`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from psycopg import sql
+
+from app.domain.errors import RetransmissionNotFoundError
+from app.domain.filters import Filter
+from app.domain.job import Claim
+from app.domain.retransmission import OffsetSpan, Request
+from app.domain.subscription import Subscription
+from app.storage.json_values import from_json
+from app.storage.replay.retransmissions import request_of
+from app.storage.spark.copying import connected
+
+_ASKED: Final = sql.SQL("""
+SELECT r.subscription_id, r.topic, r.request, s.settings
+FROM retransmissions r JOIN subscriptions s ON s.id = r.subscription_id WHERE r.id = {job_id}
+""")
+_RECORDED: Final = sql.SQL("SELECT topic, partition, next_offset FROM recorder_positions")
+_LOST: Final = sql.SQL("SELECT coalesce(sum(entries), 0) FROM trace_losses WHERE at >= {since}")
+_TRACED: Final = sql.SQL("""
+WITH own AS (SELECT id FROM trace_sources WHERE subscription_id = {subscription_id}),
+traced AS (
+  SELECT t.partition, t."offset" FROM traces t JOIN own ON own.id = t.source WHERE t."offset" >= 0
+  UNION ALL
+  SELECT f.partition, f."offset" FROM trace_packs p,
+    unnest(p.sources, p.partitions, p.first_offsets) AS f(source, partition, "offset"), own
+  WHERE p.sources && ARRAY(SELECT id FROM own) AND f.source = own.id
+)
+SELECT partition, min("offset") FROM traced GROUP BY partition
+""")
+_TOTALS: Final = sql.SQL("""
+SELECT coalesce(sum(messages), 0), coalesce(sum(size), 0),
+  coalesce(sum(messages) FILTER (WHERE archived), 0), coalesce(sum(size) FILTER (WHERE archived), 0)
+FROM retransmission_runs WHERE job_id = {job_id} AND attempt = {attempt}
+""")
+_WAITING: Final = sql.SQL("""
+SELECT coalesce(sum(archived_size), 0) FROM retransmissions WHERE state = 'SENDING'
+""")
+_STAGED: Final = sql.SQL("""
+SELECT count(*) FROM retransmission_records WHERE job_id = {job_id} AND attempt = {attempt}
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceRequest:
+    """What a job is to choose, and which messages the subscription wants as it is now."""
+
+    id: str
+    subscription_id: str
+    topic: str
+    request: Request
+    filters: tuple[Filter, ...]
+
+
+def asked_for(url: str, job_id: str) -> ChoiceRequest:
+    """What that job is to choose; RetransmissionNotFoundError: its subscription is gone."""
+    with connected(url) as connection:
+        row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
+    if row is None:
+        raise RetransmissionNotFoundError(f"The subscription of retransmission {job_id} is deleted")
+    subscription_id, topic, request, settings = row
+    stored = {"filters": settings.get("filters", [])}
+    filters = from_json(Subscription, stored)["filters"]
+    return ChoiceRequest(
+        id=job_id,
+        subscription_id=subscription_id,
+        topic=topic,
+        request=request_of(request),
+        filters=filters,
+    )
+
+
+def unrecorded(url: str, streams: Sequence[OffsetSpan]) -> int:
+    """How many records of those streams are not recorded yet."""
+    with connected(url) as connection:
+        rows = connection.execute(_RECORDED).fetchall()
+    at = {(topic, partition): offset for topic, partition, offset in rows}
+    return sum(max(0, each.end - at.get((each.topic, each.partition), 0)) for each in streams)
+
+
+def lost_traces(url: str, since: datetime) -> int:
+    """How many entries that belong into traces were lost since then."""
+    with connected(url) as connection:
+        (lost,) = connection.execute(_LOST.format(since=since)).fetchone() or (0,)
+    return int(lost)
+
+
+def first_traced(url: str, subscription_id: str) -> Mapping[int, int]:
+    """Of each partition, the first offset of which the subscription has left a trace."""
+    query = _TRACED.format(subscription_id=subscription_id)
+    with connected(url) as connection:
+        return dict(connection.execute(query).fetchall())
+
+
+class Totals(NamedTuple):
+    """How many messages were chosen, the bytes of their bodies, and what is archived of both."""
+
+    messages: int = 0
+    size: int = 0
+    archived: int = 0
+    archived_size: int = 0
+
+
+def totals(url: str, claim: Claim) -> Totals:
+    """What that taking of the job has chosen."""
+    query = _TOTALS.format(job_id=claim.job_id, attempt=claim.attempt)
+    with connected(url) as connection:
+        return Totals._make(map(int, connection.execute(query).fetchone() or ()))
+
+
+def counts_of(total: Totals) -> Mapping[str, int]:
+    """The counts of a job that has chosen so much."""
+    return {
+        "messages": total.messages,
+        "bytes": total.size,
+        "archived": total.archived,
+        "archivedBytes": total.archived_size,
+    }
+
+
+def bytes_waiting(url: str) -> int:
+    """The bytes of bodies from the archive that wait to be sent, of all retransmissions."""
+    with connected(url) as connection:
+        (size,) = connection.execute(_WAITING).fetchone() or (0,)
+    return int(size)
+
+
+def staged(url: str, claim: Claim) -> int:
+    """How many records of the archive that taking of the job has stored."""
+    query = _STAGED.format(job_id=claim.job_id, attempt=claim.attempt)
+    with connected(url) as connection:
+        (count,) = connection.execute(query).fetchone() or (0,)
+    return int(count)

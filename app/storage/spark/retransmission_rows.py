@@ -1,0 +1,155 @@
+"""What is sent again, as Spark's tasks read it: discards, and places of finished messages.
+
+A task may run on any machine that reaches the database, and loads no more than this needs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from psycopg import sql
+
+from app.domain.job import Claim
+from app.domain.reach import Stretch
+from app.domain.retransmission import RUN_MAX
+from app.storage.spark.copying import connected
+from app.storage.texts import storable
+from app.storage.traces.packs import places_in
+
+# Of undelivered messages, with their bodies, so many are in memory at a time.
+SLICE: Final = 500
+PLACES_SLICE: Final = 10_000
+# Of packs, which are 20 KB each as a rule.
+PACKS_SLICE: Final = 100
+_ENDS: Final = frozenset({"SUCCESS", "DISCARDED", "FILTERED"})
+
+_DISCARDS: Final = sql.SQL("""
+SELECT id, partition, "offset", (extract(epoch FROM discarded_at) * 1000)::bigint, message_id, key,
+  body, headers
+FROM undelivered
+WHERE id >= {first} AND id < {end} AND subscription_id = {subscription_id}
+  AND discarded_at >= {since} AND discarded_at < {until} AND redriven_at IS NULL
+  AND NOT outdated
+  AND (cardinality({statuses}::int[]) = 0 OR status = ANY({statuses}::int[]))
+  AND (cardinality({reasons}::text[]) = 0 OR reason ILIKE ANY({reasons}::text[]))
+ORDER BY id LIMIT {limit}
+""")
+_FINISHED: Final = sql.SQL("""
+SELECT t.partition, t."offset" FROM traces t JOIN trace_sources s ON s.id = t.source
+WHERE s.subscription_id = {subscription_id} AND t.at >= {first} AND t.at < {end}
+  AND t.status = ANY({ends}) AND t."offset" >= 0
+""")
+_PACKS: Final = sql.SQL("""
+SELECT body FROM trace_packs WHERE at >= {first} AND first_at < {end}
+  AND sources && ARRAY(SELECT id FROM trace_sources WHERE subscription_id = {subscription_id})
+""")
+_DISCARDED: Final = sql.SQL("""
+SELECT partition, "offset" FROM undelivered WHERE subscription_id = {subscription_id}
+""")
+_RUNS: Final = sql.SQL("""
+SELECT start, "end" FROM retransmission_runs
+WHERE job_id = {job_id} AND attempt = {attempt} AND partition = {partition} AND archived
+  AND start > {first} AND start < {end} AND "end" > {start}
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discards:
+    """The discards of a subscription, of a time, that were not sent again.
+
+    `reason` is a part of theirs, in either case.
+    """
+
+    subscription_id: str
+    since: datetime
+    until: datetime
+    statuses: tuple[int, ...] = ()
+    reason: str | None = None
+
+
+def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Sequence[Any]]:
+    """The wanted ones in that range of ids, in slices of (id, partition, offset, ms, …) rows.
+
+    What follows is the message's id, key, body and headers (a list of pairs).
+    """
+    first, end = ids
+    with connected(url) as connection:
+        cursor = connection.cursor(binary=True)
+        while first < end:
+            query = _DISCARDS.format(
+                first=first,
+                end=end,
+                limit=SLICE,
+                subscription_id=wanted.subscription_id,
+                since=wanted.since,
+                until=wanted.until,
+                statuses=list(wanted.statuses),
+                reasons=[] if wanted.reason is None else [_part(wanted.reason)],
+            )
+            rows = cursor.execute(query).fetchall()
+            if not rows:
+                return
+            yield rows
+            first = rows[-1][0] + 1
+
+
+def _part(text: str) -> str:
+    """The pattern of LIKE for all that has this text in it."""
+    for special in ("\\", "%", "_"):
+        text = text.replace(special, f"\\{special}")
+    return f"%{storable(text)}%"
+
+
+def finished_places(
+    url: str, subscription_id: str, when: tuple[datetime, datetime] | None
+) -> Iterator[Sequence[Any]]:
+    """Places whose end was traced at that time; None: those that were discarded, at any time."""
+    if when is None:
+        yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)
+        return
+    asked = {"subscription_id": subscription_id, "first": when[0], "end": when[1]}
+    yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **asked), PLACES_SLICE)
+    for packs in _slices(url, _PACKS.format(**asked), PACKS_SLICE):
+        for (body,) in packs:
+            # Of some packs only other entries, or those of another time, are the subscription's.
+            if places := places_in(body, subscription_id, when=when, ends=_ENDS):
+                yield places
+
+
+def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]:
+    with connected(url) as connection, connection.cursor(name="places", binary=True) as cursor:
+        cursor.execute(query)
+        while rows := cursor.fetchmany(size):
+            yield rows
+
+
+def chosen_places(
+    url: str, claim: Claim, stretches: Mapping[int, Stretch]
+) -> frozenset[tuple[int, int]]:
+    """Of those offsets, by partition, the places that the job has chosen in the archive."""
+    found: set[tuple[int, int]] = set()
+    with connected(url) as connection:
+        for index, stretch in stretches.items():
+            query = _RUNS.format(
+                job_id=claim.job_id,
+                attempt=claim.attempt,
+                partition=index,
+                # None is longer: the index leads to the first.
+                first=stretch.start - RUN_MAX,
+                start=stretch.start,
+                end=stretch.end,
+            )
+            for start, end in connection.execute(query):
+                found.update((index, offset) for offset in range(start, end))
+    return frozenset(found)
+
+
+def hours(first: datetime, end: datetime, *, at_most: int) -> Sequence[tuple[datetime, datetime]]:
+    """From `first` to before `end` in hours, or in so many longer times."""
+    length = max(timedelta(hours=1), (end - first) / at_most)
+    found = []
+    while first < end:
+        found.append((first, min(first + length, end)))
+        first += length
+    return found

@@ -1,0 +1,25 @@
+"""Simulations as Spark's jobs are given them: by calls that block, from any machine.
+
+URLs are as psycopg has them (`app.storage.urls.libpq_url`).
+"""
+
+from typing import Final
+
+from psycopg import sql
+
+from app.domain.errors import JobNotFoundError
+from app.domain.simulation import SimulationRequest
+from app.storage.json_values import from_json
+from app.storage.spark.copying import connected
+
+_ASKED: Final = sql.SQL("SELECT topic, request FROM simulations WHERE job_id = {job_id}")
+
+
+def simulation_asked_for(url: str, job_id: str) -> tuple[str, SimulationRequest]:
+    """The topic, and what is to be simulated; JobNotFoundError."""
+    with connected(url) as connection:
+        row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
+    if row is None:
+        raise JobNotFoundError(f"Nothing is to be simulated by {job_id}")
+    topic, request = row
+    return topic, SimulationRequest(**from_json(SimulationRequest, request))

@@ -1,0 +1,1 @@
+"""Traces of messages: packs of entries, a partition for each day."""

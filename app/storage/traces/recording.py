@@ -1,0 +1,120 @@
+"""Traces: recorded by COPY, each entry once."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from sqlalchemy import delete, func, insert
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.domain.errors import StorageUnavailableError
+from app.domain.message import Partition
+from app.domain.trace import TraceSource
+from app.storage.runtime.recorder_positions import RecorderPositions
+from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
+from app.storage.texts import storable
+from app.storage.traces.packs import COPY, TYPES, PackRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceLoss:
+    """So many entries of `worker` are not recorded, for `reason`."""
+
+    at: datetime
+    entries: int
+    worker: str
+    reason: str
+
+
+class TraceRepository:
+    """Stores the entries, and what is known to be missing of them."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def source_ids(self, sources: Collection[TraceSource]) -> Mapping[TraceSource, int]:
+        """The ids of all of them, made where there are none yet."""
+        if not sources:
+            return {}
+        # In one order: whoever waits for another waits for nobody else.
+        ordered = sorted(sources, key=lambda each: (each.topic, each.subscription_id))
+        added = upsert(TRACE_SOURCES).values([_source_values(each) for each in ordered])
+        seen = {"seen_at": func.clock_timestamp()}
+        kept = added.on_conflict_do_update(
+            index_elements=["topic", "subscription_id"], set_=seen
+        ).returning(TRACE_SOURCES.c.id, TRACE_SOURCES.c.topic, TRACE_SOURCES.c.subscription_id)
+        found = {(topic, its): number for number, topic, its in await self._session.execute(kept)}
+        return {
+            each: found[storable(each.topic), storable(each.subscription_id)] for each in sources
+        }
+
+    async def record(
+        self,
+        packs: Sequence[PackRow],
+        losses: Sequence[TraceLoss],
+        *,
+        stream: Partition,
+        next_offset: int,
+    ) -> bool:
+        """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
+
+        False when it was recorded before; then nothing changes. StorageUnavailableError, also when
+        a day of theirs has been dropped.
+        """
+        if not await RecorderPositions(self._session).advance(stream, next_offset):
+            return False
+        if packs:
+            await self._copy(packs)
+        if losses:
+            await self._session.execute(
+                insert(TRACE_LOSSES), [_loss_values(each) for each in losses]
+            )
+        return True
+
+    async def lose(self, loss: TraceLoss) -> None:
+        """Say that so many are lost, in place of what that worker said for that reason before."""
+        said = TRACE_LOSSES.c.worker == storable(loss.worker)
+        why = TRACE_LOSSES.c.reason == storable(loss.reason)
+        await self._session.execute(delete(TRACE_LOSSES).where(said, why))
+        if loss.entries:
+            await self._session.execute(insert(TRACE_LOSSES).values(_loss_values(loss)))
+
+    async def _copy(self, packs: Sequence[PackRow]) -> None:
+        connection = await (await self._session.connection()).get_raw_connection()
+        driver = connection.driver_connection
+        if not isinstance(driver, AsyncConnection):
+            raise TypeError(driver)
+        try:
+            async with driver.cursor() as cursor, cursor.copy(COPY) as copy:
+                copy.set_types(TYPES)
+                for pack in packs:
+                    await copy.write_row(pack)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
+            raise StorageUnavailableError(f"The database failed: {_first_line(exc)}") from exc
+        except psycopg.errors.CheckViolation as exc:
+            raise StorageUnavailableError("A day of traces was dropped meanwhile") from exc
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _source_values(source: TraceSource) -> dict[str, Any]:
+    return {
+        "topic": storable(source.topic),
+        "subscription_id": storable(source.subscription_id),
+        "subscription": storable(source.subscription),
+    }
+
+
+def _loss_values(loss: TraceLoss) -> dict[str, Any]:
+    return {
+        "at": loss.at,
+        "entries": loss.entries,
+        "worker": storable(loss.worker),
+        "reason": storable(loss.reason),
+    }
