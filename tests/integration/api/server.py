@@ -37,7 +37,8 @@ async def serving(
                 # It listens already: a request that comes before the app has started waits.
                 async with httpx.AsyncClient(
                     base_url=url,
-                    timeout=15,
+                    # Long enough for a machine that is busy with other things.
+                    timeout=60,
                     verify=verification(url),
                     event_hooks={"response": [check_documented]},
                 ) as client:
