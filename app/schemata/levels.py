@@ -1,7 +1,8 @@
 """How many values a message has, by their level."""
 
+from collections.abc import Iterator
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 # Numbers between these take few digits to be divided.
 _LARGEST: Final = 1e15
@@ -17,28 +18,30 @@ class Levels:
         self.texts: list[int] = []
         self.characters: list[int] = []
         self.names: list[int] = []
-        level = [value]
-        while level:
+        for level, objects in _levels(value):
             kinds = list(map(type, level))
             texts = [each for each in level if type(each) is str] if str in kinds else []
-            objects = [each for each in level if type(each) is dict] if dict in kinds else []
-            lists = [each for each in level if type(each) is list] if list in kinds else []
             self.values.append(len(level))
             self.numbers.append(kinds.count(int) + kinds.count(float))
             self.texts.append(len(texts))
             self.characters.append(sum(map(len, texts)))
             self.names.append(sum(map(len, chain.from_iterable(objects))))
-            level = [*chain.from_iterable(lists), *chain.from_iterable(map(dict.values, objects))]
 
 
 def has_extremes(value: object) -> bool:
     """Whether there are numbers in `value` that take many digits to be divided."""
-    level = [value]
-    while level:
+    for level, _ in _levels(value):
         floats = [abs(each) for each in level if type(each) is float and each]
         if floats and not _SMALLEST <= min(floats) <= max(floats) <= _LARGEST:
             return True
-        lists = [each for each in level if type(each) is list]
-        objects = [each for each in level if type(each) is dict]
-        level = [*chain.from_iterable(lists), *chain.from_iterable(map(dict.values, objects))]
     return False
+
+
+def _levels(value: object) -> Iterator[tuple[list[Any], list[dict[str, Any]]]]:
+    """The values of each level, and the objects among them."""
+    level = [value]
+    while level:
+        objects = [each for each in level if type(each) is dict]
+        lists = [each for each in level if type(each) is list]
+        yield level, objects
+        level = [*chain.from_iterable(lists), *chain.from_iterable(map(dict.values, objects))]
