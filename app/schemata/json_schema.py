@@ -9,7 +9,9 @@ import orjson
 
 from app.domain.errors import FieldProblem, ValidationFailedError
 from app.schemata.json_schema_cost import SchemaCost
-from app.schemata.json_schema_references import name_the_whole
+from app.schemata.json_schema_references import name_the_whole, parts
+from app.schemata.json_schema_work import PreparationWork
+from app.schemata.patterns import PatternPrices
 from app.schemata.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
 
 # Patterns without look-around and back references: those no message can hang.
@@ -22,6 +24,7 @@ BYTE_LIMIT_NS: Final = 60
 REPORT_LIMIT_NS: Final = 10_000_000
 # What is wrong is copied: so much for what stands behind a comma, for a list and for an object.
 _COPIED_NS: Final[Mapping[bytes, int]] = {b",": 200, b"[": 300, b"{": 1_000}
+_DIALECT: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 _CHOICES: Final = (b'"anyOf"', b'"oneOf"')
 
 _TOO_MUCH: Final = (
@@ -41,8 +44,12 @@ class JsonSchema:
         """ValidationFailedError for `schema`."""
         schema = _parsed(text)
         name_the_whole(schema)
+        # All that a schema could hold the engine up by is bounded before the engine gets it.
+        work = PreparationWork(schema)
+        patterns = _patterns_of(schema, work)
+        _require_meta(schema)
+        self._cost = _cost_of(schema, work, patterns)
         self._validator = _compiled(schema)
-        self._cost = _cost_of(schema)
         self._has_choices = any(name in orjson.dumps(schema) for name in _CHOICES)
 
     def problems(self, value: Any, body: bytes) -> list[FieldProblem]:  # noqa: ANN401 - JSON is of any type
@@ -95,21 +102,43 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON is of any type
     return schema
 
 
+def _patterns_of(schema: object, work: PreparationWork) -> PatternPrices:
+    """The prices of all patterns; ValidationFailedError if the engine would take long for them."""
+    patterns = PatternPrices(work)
+    for part in parts(schema):
+        named = part.get("patternProperties")
+        given = [part.get("pattern"), *(named if isinstance(named, dict) else ())]
+        for each in given:
+            if isinstance(each, str):
+                patterns.of(each, at=part)
+    return patterns
+
+
+def _require_meta(schema: Any) -> None:  # noqa: ANN401 - JSON is of any type
+    try:
+        jsonschema_rs.meta.validate(schema | _DIALECT if isinstance(schema, dict) else schema)
+    except (ValueError, jsonschema_rs.ReferencingError) as exc:
+        raise _no_schema(exc) from exc
+
+
 def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN401 - JSON
     try:
         return jsonschema_rs.Draft202012Validator(
             schema, validate_formats=True, offline=True, pattern_options=_PATTERNS
         )
     except (ValueError, jsonschema_rs.ReferencingError) as exc:
-        # Where it fails comes in lines of its own.
-        reason = str(exc).partition("\n")[0][:300]
-        message = f"is not a JSON Schema (2020-12): {reason}"
-        raise ValidationFailedError.of("schema", message) from exc
+        raise _no_schema(exc) from exc
 
 
-def _cost_of(schema: Any) -> SchemaCost:  # noqa: ANN401 - JSON is of any type
+def _no_schema(error: Exception) -> ValidationFailedError:
+    # Where it fails comes in lines of its own.
+    reason = str(error).partition("\n")[0][:300]
+    return ValidationFailedError.of("schema", f"is not a JSON Schema (2020-12): {reason}")
+
+
+def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> SchemaCost:  # noqa: ANN401 - JSON
     try:
-        return SchemaCost(schema)
+        return SchemaCost(schema, work, patterns)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
         # A reference to what is no schema, or in a way that only the engine can follow.
         message = "has references that cannot be followed, or is nested too deep"

@@ -17,6 +17,8 @@ _BOUND_NS: Final = 70
 _LARGE: Final = 1 << 53
 _HARD_BOUND_NS: Final = 600
 _NAME_NS: Final = 35
+# To make a text of the name of a member.
+_MADE_NAME_NS: Final = 50
 _FORMAT_NS: Final = 100
 _CALL_NS: Final = 60
 # Values that a value is compared with: simple ones are found by a table, others one by one.
@@ -109,6 +111,11 @@ def unevaluated(below: Mapping[str, Any]) -> Price:
     return Price(value=_UNEVALUATED_NS, child=_UNEVALUATED_NS + _CALL_NS * patterns)
 
 
+def of_names(names: Price) -> Price:
+    """Of what looks at the names of members, for the value that has them."""
+    return Price(child=names.value + names.text + _MADE_NAME_NS, name=names.character)
+
+
 def _of_names(schema: Mapping[str, Any]) -> Price:
     names = len(_listed(schema.get("required"))) + _dependents(schema)
     return Price(value=_NAME_NS * names)
@@ -128,14 +135,14 @@ def _of_children(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
     return Price(
         child=child + _UNIQUE_NS * is_unique,
         below=_BELOW_UNIQUE_NS * is_unique,
-        name=sum(map(patterns.of, named)),
+        name=sum(patterns.of(each, schema) for each in named),
     )
 
 
 def _of_texts(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
     text, character = 0, sum(name in schema for name in _LENGTHS)
     if isinstance(pattern := schema.get("pattern"), str):
-        text, character = _CALL_NS, character + patterns.of(pattern)
+        text, character = _CALL_NS, character + patterns.of(pattern, schema)
     if "format" in schema:
         is_hard = schema["format"] in _HARD_FORMATS
         text += _FORMAT_NS

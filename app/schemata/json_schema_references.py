@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
-from app.domain.errors import ValidationFailedError
+from app.schemata.json_schema_work import refused
 
 # Keywords that have subschemas: one, a list of them, and some by name.
 _ONE: Final = (
@@ -44,7 +44,7 @@ class References:
         self._base = _id_of(root)
         self._anchors: dict[str, object] = {}
         self._times: Counter[str] = Counter()
-        for part in _parts(root):
+        for part in parts(root):
             self.must_have_no_id(part)
             for name in {each for kind in _ANCHORS if isinstance(each := part.get(kind), str)}:
                 self._anchors[name] = part
@@ -56,7 +56,13 @@ class References:
             raise refused("may have an $id at its root alone")
 
     def target(self, reference: str) -> object:
-        """ValidationFailedError, LookupError, ValueError, TypeError: it is not in the schema."""
+        """ValidationFailedError: it is not in the schema."""
+        try:
+            return self._found(reference)
+        except (LookupError, ValueError, TypeError) as exc:
+            raise refused(f"has a $ref to what does not exist: {reference[:100]}") from exc
+
+    def _found(self, reference: str) -> object:
         fragment = self._fragment(reference)
         if fragment and not fragment.startswith("/"):
             if self._times[fragment] > 1:
@@ -83,14 +89,9 @@ class References:
 
 def name_the_whole(root: object) -> None:
     """Make `#` of each empty reference: the engine holds nothing against that."""
-    for part in _parts(root):
+    for part in parts(root):
         if part.get("$ref") == "":
             part["$ref"] = "#"
-
-
-def refused(problem: str) -> ValidationFailedError:
-    """The schema, for that."""
-    return ValidationFailedError.of("schema", problem)
 
 
 def _id_of(part: object) -> str | None:
@@ -98,7 +99,7 @@ def _id_of(part: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _parts(root: object) -> Iterator[dict[str, Any]]:
+def parts(root: object) -> Iterator[dict[str, Any]]:
     """All subschemas; not what stands in examples, in values to compare with, or elsewhere."""
     waiting = [root]
     while waiting:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 # What stands for a property of characters: no pattern has a half of a surrogate pair.
@@ -101,16 +101,3 @@ class ReadablePattern:
             code = _MARKS_BEGIN + len(self._properties)
             self._properties[name, is_outside] = code, Property(name, is_outside=is_outside)
         return chr(self._properties[name, is_outside][0])
-
-
-def written_length(pattern: str) -> int:
-    """At most how long it is when all its repetitions are written out."""
-    length = len(pattern)
-    for counted in _counts(pattern):
-        length *= max(counted, 1)
-    return length
-
-
-def _counts(pattern: str) -> Iterator[int]:
-    for found in re.finditer(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", pattern):
-        yield int(found[2] or found[1])

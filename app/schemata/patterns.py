@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
-from app.schemata.pattern_dialect import Property, ReadablePattern, UnreadError, written_length
+from app.schemata.json_schema_work import PATTERNS, PreparationWork
+from app.schemata.pattern_dialect import Property, ReadablePattern, UnreadError
+from app.schemata.pattern_making import making_steps, written_size
 
 # Python's own, by whose reading of a pattern its states are found; there is no other.
 ops: Any = import_module("re._constants")
@@ -26,8 +28,11 @@ _PROPERTY_OF_MANY_NS: Final = 70
 # States of an automaton that are few; characters that are told apart, and what a test of one is.
 _STATES_MAX: Final = 2_000
 _CHARACTERS_MAX: Final = 100
-# Moves that are followed for all patterns of a schema, a few hundred ns each.
-MOVES_MAX: Final = 50_000
+# Work of all patterns of a schema that are read here, in steps of about 300 ns; what takes more is
+# taken for one of many states. To parse a character takes so many, and to make a test of one.
+STEPS_MAX: Final = 150_000
+_PARSED_STEPS: Final = 6
+_TESTED_STEPS: Final = 100
 # Parts of a pattern, once its repetitions are written out.
 _PARTS_MAX: Final = 5_000
 # A pattern that cannot be read here is taken for one of at most so many parts.
@@ -37,51 +42,59 @@ _CATEGORIES: Final = "aA0 _é-\n\u0416"
 
 
 class PatternPrices:
-    """Prices of the patterns of one schema; `moves` is what may still be followed for them."""
+    """Prices of the patterns of one schema."""
 
-    def __init__(self) -> None:
-        self._moves = MOVES_MAX
+    def __init__(self, work: PreparationWork | None = None) -> None:
+        self._work = work or PreparationWork({})
+        self._left = STEPS_MAX
         self._known: dict[str, int] = {}
 
-    def of(self, pattern: str) -> int:
-        """The ns that a character of a text costs."""
+    def of(self, pattern: str, at: object = None) -> int:
+        """The ns that a character of a text costs.
+
+        ValidationFailedError: with the others it takes the engine too much; it is in the part `at`.
+        """
         if pattern not in self._known:
-            self._known[pattern] = self._price(pattern)
+            self._known[pattern] = self._price(pattern, at)
         return self._known[pattern]
 
-    def _price(self, pattern: str) -> int:
-        automaton = _Automaton()
+    def _price(self, pattern: str, at: object) -> int:
+        self._work.spend(making_steps(pattern), PATTERNS, at=at)
+        automaton = _Automaton(self._left // 2)
         try:
-            start, end = automaton.read(ReadablePattern(pattern))
+            has_few = automaton.has_few_states(*automaton.read(pattern))
         except (UnreadError, re.error, RecursionError, OverflowError, ValueError):
-            return EACH_STATE_NS * min(_UNREAD_PARTS, written_length(pattern))
-        spent = automaton.moves_if_few_states(start, end, self._moves)
-        if spent is None:
-            self._moves //= 2
+            return EACH_STATE_NS * int(min(_UNREAD_PARTS, written_size(pattern).parts))
+        finally:
+            self._left -= automaton.spent
+        if not has_few:
             of_parts = EACH_STATE_NS * len(automaton.tests)
             return of_parts + _PROPERTY_OF_MANY_NS * automaton.properties
-        self._moves -= spent
         return FEW_STATES_NS + PROPERTY_NS * automaton.properties
 
 
 class _Automaton:
     """A nondeterministic automaton: its parts, and what leads from each to others."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps_max: float) -> None:
+        self.spent = 0
+        self._steps_max = steps_max
         # Of each part the test of a character, and where it leads; None: it leads on without one.
         self.tests: list[Any] = []
         self.ways: list[list[int]] = []
         # How many tests ask for properties of characters.
         self.properties = 0
         self._characters: set[str] = set(_CATEGORIES)
+        self._compiled: dict[str, Any] = {}
         self._flags = re.DOTALL | re.ASCII
         self._begins_anywhere = True
         # Whether a text is looked at no further once the last part is reached.
         self._ends_anywhere = True
 
-    def read(self, pattern: ReadablePattern) -> tuple[int, int]:
+    def read(self, given: str) -> tuple[int, int]:
         """Its first part and its last one; UnreadError, re.error."""
-        self._pattern = pattern
+        self._spend(_PARSED_STEPS * len(given))
+        pattern = self._pattern = ReadablePattern(given)
         self._characters.update(pattern.told_apart())
         parsed = parser.parse(pattern.text)
         flags = parsed.state.flags & ~re.UNICODE
@@ -93,28 +106,37 @@ class _Automaton:
         self._begins_anywhere = not is_held
         return start, self._sequence(items, start)
 
-    def moves_if_few_states(self, start: int, end: int, moves_max: int) -> int | None:
-        """The moves that it took to find all states; None: they are many."""
+    def has_few_states(self, start: int, end: int) -> bool:
+        """Whether all states are found, and are few."""
+        if len(self._characters) > _CHARACTERS_MAX:
+            return False
+        try:
+            return self._count_states(start, end) <= _STATES_MAX
+        except UnreadError:
+            return False
+
+    def _count_states(self, start: int, end: int) -> int:
         characters = sorted(self._characters)
-        if len(characters) > _CHARACTERS_MAX:
-            return None
         first = self._reached([start])
         again = [start] if self._begins_anywhere else []
-        seen, waiting, moves = {first}, [first], 0
-        while waiting:
+        seen, waiting = {first}, [first]
+        while waiting and len(seen) <= _STATES_MAX:
             state = waiting.pop()
             tested = [part for part in state if self.tests[part] is not None]
             for character in characters:
-                moves += 1 + len(tested)
+                self._spend(1 + len(tested))
                 to = [self.ways[part][0] for part in tested if self.tests[part](character)]
                 found = self._reached([*again, *to])
                 is_over = self._ends_anywhere and end in found
                 if not is_over and found not in seen:
                     seen.add(found)
                     waiting.append(found)
-            if len(seen) > _STATES_MAX or moves > moves_max:
-                return None
-        return moves
+        return len(seen)
+
+    def _spend(self, steps: int) -> None:
+        self.spent += steps
+        if self.spent > self._steps_max:
+            raise UnreadError
 
     def _reached(self, parts: Iterable[int]) -> frozenset[int]:
         found = set(parts)
@@ -122,6 +144,7 @@ class _Automaton:
         while waiting:
             part = waiting.pop()
             if self.tests[part] is None:
+                self._spend(1 + len(self.ways[part]))
                 new = [each for each in self.ways[part] if each not in found]
                 found.update(new)
                 waiting += new
@@ -130,6 +153,7 @@ class _Automaton:
     def _part(self, test: Any = None) -> int:  # noqa: ANN401 - a function or None
         if len(self.tests) == _PARTS_MAX:
             raise UnreadError
+        self._spend(2)
         self.tests.append(test)
         self.ways.append([])
         return len(self.tests) - 1
@@ -195,7 +219,7 @@ class _Automaton:
                 self._characters.update(_named(*each))
                 text += _written(*each)
         self.properties += bool(properties)
-        others = re.compile(f"[{text}]", self._flags).match if text else None
+        others = self._tested(text) if text else None
         if not properties and not is_outside:
             return others
 
@@ -204,6 +228,12 @@ class _Automaton:
             return (is_in or bool(others and others(character))) is not is_outside
 
         return is_met
+
+    def _tested(self, text: str) -> Any:  # noqa: ANN401 - a function
+        if text not in self._compiled:
+            self._spend(_TESTED_STEPS)
+            self._compiled[text] = re.compile(f"[{text}]", self._flags).match
+        return self._compiled[text]
 
 
 def _is_simple(text: str) -> bool:

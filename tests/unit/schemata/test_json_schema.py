@@ -60,8 +60,8 @@ def test_formats_are_checked() -> None:
         ("{", "is not JSON"),
         ("[]", "object, true or false"),
         ('{"type": "nope"}', "is not a JSON Schema"),
-        ('{"$ref": "http://127.0.0.1:1/x"}', "Retrieval is disabled"),
-        ('{"$ref": "file:///etc/passwd"}', "Retrieval is disabled"),
+        ('{"$ref": "http://127.0.0.1:1/x"}', "to its own parts alone"),
+        ('{"$ref": "file:///etc/passwd"}', "to its own parts alone"),
         ('{"pattern": "(?=x)"}', "regex"),
         ('{"pattern": "(a{1000}){1000}"}', "regex"),
         ('{"$ref": "#/nowhere"}', "does not exist"),
@@ -72,7 +72,7 @@ def test_formats_are_checked() -> None:
         ('{"$defs": {"a": {"$id": "http://h/a"}}}', "$id at its root"),
         ('{"$ref": "#/const", "const": {"$id": "http://h/a"}}', "$id at its root"),
         ('{"$ref": "#/const/a", "const": {"$id": "http://h/a", "a": {}}}', "$id at its root"),
-        ('{"$id": "http://h/a", "$ref": "b"}', "Retrieval is disabled"),
+        ('{"$id": "http://h/a", "$ref": "b"}', "to its own parts alone"),
         ('{"$ref": "#/x", "x": {"$ref": ""}}', "to # instead"),
         ('{"$ref": "https://json-schema.org/draft/2020-12/schema"}', "to its own parts alone"),
         (
@@ -167,5 +167,5 @@ def test_names_of_which_several_parts_have_one_as_anchors_may_be_left_unused() -
 def test_what_refers_to_each_other_in_too_many_ways_is_refused() -> None:
     every = {"allOf": [{"$ref": f"#/$defs/a{n}"} for n in range(30)]}
     schema = {"$defs": {f"a{n}": every for n in range(30)}, "$ref": "#/$defs/a0"}
-    with pytest.raises(ValidationFailedError, match="lead back to the same place"):
+    with pytest.raises(ValidationFailedError, match="lead to the same ones in too many ways"):
         JsonSchema(json.dumps(schema))

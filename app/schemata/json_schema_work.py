@@ -1,0 +1,71 @@
+"""The work of making a JSON Schema ready for messages: a small one could take all memory.
+
+Counted in steps of about a microsecond, before the engine gets the schema: nothing could end it.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from app.domain.errors import ValidationFailedError
+
+# What a schema may take. A usual one of 128 KiB takes about half of it.
+STEPS_MAX: Final = 200_000
+
+BRANCHES: Final = (
+    "has subschemas that lead to the same ones in too many ways: have fewer branches (allOf, anyOf,"
+    " oneOf, if, $ref), or fewer unevaluatedProperties and unevaluatedItems above them"
+)
+TOO_OFTEN: Final = "looks at one place more often than any message may take"
+PLACES: Final = (
+    "leads to too many kinds of places: have fewer members and items, or fewer that refer back to"
+    " the subschemas above them"
+)
+PATTERNS: Final = (
+    "has patterns that take too much work: have fewer or shorter ones, with fewer repetitions of"
+    r" \p, \w and the like"
+)
+_NAME_MAX: Final = 60
+_PLACE_MAX: Final = 300
+
+
+class PreparationWork:
+    """The steps that are left for one schema."""
+
+    def __init__(self, root: object, steps: float = STEPS_MAX) -> None:
+        self._root = root
+        self.left = steps
+
+    def spend(self, steps: float, problem: str, *, at: object) -> None:
+        """Take steps off what is left, for that part; ValidationFailedError: there are too few."""
+        self.left -= steps
+        if self.left < 0:
+            raise self.refused(problem, at=at)
+
+    def refused(self, problem: str, *, at: object) -> ValidationFailedError:
+        """The schema, for that part of it."""
+        return refused(f"{problem} (at {place_of(at, self._root)})")
+
+
+def refused(problem: str) -> ValidationFailedError:
+    """The schema, for that."""
+    return ValidationFailedError.of("schema", problem)
+
+
+def place_of(part: object, root: object) -> str:
+    """A pointer to where `part` is in `root`."""
+    waiting: list[tuple[object, str]] = [(root, "#")]
+    while waiting:
+        found, place = waiting.pop()
+        if found is part:
+            return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
+        waiting += ((each, f"{place}/{name}") for name, each in _below(found))
+    return "#"
+
+
+def _below(found: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401 - JSON is of any type
+    if isinstance(found, dict):
+        for name, each in found.items():
+            short = name if len(name) <= _NAME_MAX else f"{name[:_NAME_MAX]}…"
+            yield short.replace("~", "~0").replace("/", "~1"), each
+    elif isinstance(found, list):
+        yield from ((str(at), each) for at, each in enumerate(found))
