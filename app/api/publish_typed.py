@@ -6,13 +6,15 @@ from app.api.publish_headers import PublishHeaders, media_type
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
 from app.domain.schema import ContentType
 from app.domain.topic import Topic
+from app.schemata.compiled import is_made
 from app.schemata.json_bodies import json_body
 from app.schemata.messages import prefix_id
 from app.schemata.publications import AVRO_BINARY, Given, Typed, typed
-from app.schemata.versions import is_registered
+from app.schemata.versions import is_registered, schema_if_known
 from app.services.directory import TopicDirectory
 from app.services.fresh_schemas import FreshSchemas
 from app.services.publishing import Publication
+from app.services.schema_making import SchemaMaking
 
 SCHEMA_VERSION = b"schema-version"
 SCHEMA_ID = b"schema-id"
@@ -33,6 +35,7 @@ class SchemaCheck:
     def __init__(self, directory: TopicDirectory, fresh: FreshSchemas) -> None:
         self._directory = directory
         self._fresh = fresh
+        self._making = SchemaMaking()
 
     async def checked(
         self, topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
@@ -43,10 +46,17 @@ class SchemaCheck:
         return stored(topic, publication, named, now_ms=now_ms)
 
     async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
-        """The topic as it is known here, once its newest versions are looked up if need be.
+        """The topic as it is known here, and its schema made ready for messages.
 
-        They are where one is named that is not known.
+        Its newest versions are looked up where one is named that is not known.
         """
+        topic = await self._looked_at(topic, named)
+        schema = schema_if_known(topic, version=named.version, id=named.id)
+        if schema is not None and not is_made(topic.content_type, schema.text):
+            await self._making.ready(topic.content_type, schema.text)
+        return topic
+
+    async def _looked_at(self, topic: Topic, named: RequestedSchema) -> Topic:
         version, schema_id = named
         has_version = version is None or any(each.version == version for each in topic.schemas)
         if has_version and (schema_id is None or any(e.id == schema_id for e in topic.schemas)):

@@ -55,11 +55,11 @@ class SubschemaLooks:
             return self._alike.setdefault(reference, schema) if reference else schema
         return schema
 
-    def _looks(self, schema: object) -> tuple[Looks, int]:
+    def _looks(self, given: object) -> tuple[Looks, int]:
         """And the outermost of those being opened that it leads back to, which the engine stops."""
-        if not isinstance(schema, dict):
+        if not isinstance(given, dict):
             return Counter(), _NOWHERE
-        schema = self.alike(schema)
+        schema: dict[str, Any] = self.alike(given)
         key = id(schema)
         if key in self._open:
             return Counter({key: 1}), self._open[key]

@@ -100,13 +100,26 @@ def schema_asked(
 
     SchemaVersionNotFoundError.
     """
+    found = schema_if_known(topic, version=version, id=id)
+    if found is not None or (version is None and id is None):
+        return found
+    named = f"version {version}" if version is not None else f"schema with id {id}"
+    raise SchemaVersionNotFoundError(f"Topic {topic.name} has no {named}")
+
+
+def schema_if_known(
+    topic: Topic,
+    *,
+    version: int | None = None,
+    id: int | None = None,  # noqa: A002 - its name
+) -> TopicSchema | None:
+    """The version that is named, or the newest, if the topic has it."""
     if version is None and id is None:
         return topic.schema
     for each in reversed(topic.schemas):
         if not each.retired and version in {None, each.version} and id in {None, each.id}:
             return each
-    named = f"version {version}" if version is not None else f"schema with id {id}"
-    raise SchemaVersionNotFoundError(f"Topic {topic.name} has no {named}")
+    return None
 
 
 def is_same(text: str, other: str) -> bool:

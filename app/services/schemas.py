@@ -28,6 +28,7 @@ from app.schemata.versions import (
 )
 from app.services.audit import Check, whatever
 from app.services.directory import TopicDirectory
+from app.services.schema_making import SchemaMaking
 from app.services.topics import TopicService
 
 _log = structlog.get_logger(__name__)
@@ -66,9 +67,16 @@ class SchemaService:
     def __init__(self, topics: TopicService, registry: ExternalRegistry | None = None) -> None:
         self._topics = topics
         self._registry = registry
+        self._making = SchemaMaking()
+
+    async def prepare(self, kind: ContentType, text: object) -> None:
+        """Have a schema that somebody gives made ready; one that is none is refused when used."""
+        if isinstance(text, str):
+            await self._making.ready(kind, text)
 
     async def registered(self, topic: str, kind: ContentType, text: str) -> Registered | None:
         """Register it, where there is a registry; ValidationFailedError, SchemaRegistryError."""
+        await self._making.ready(kind, text)
         require_schema(kind, text)
         if self._registry is None:
             return None
@@ -118,6 +126,7 @@ class SchemaService:
         """
         current = await self._topics.get(name)
         check(current)
+        await self._making.ready(current.content_type, text)
         is_kept = keep and is_to_be_kept(current, text)
         kind = ContentType.AVRO if is_kept else current.content_type
         registered = await self.registered(name, kind, text)
@@ -162,6 +171,7 @@ class RegistryMirror:
         # Versions that are no schemas here: said once.
         self._unusable: set[tuple[str, int]] = set()
         self._looking = asyncio.Lock()
+        self._making = SchemaMaking()
 
     async def look_at_all(self) -> None:
         """Look at every topic that has a schema, one after the other; UnavailableError."""
@@ -190,7 +200,10 @@ class RegistryMirror:
         found = []
         for number in missing[-TAKEN_OVER_MAX:]:
             version = await self._registry.version(topic.name, number)
-            if version is not None and self._is_usable(topic, version):
+            if version is None:
+                continue
+            await self._making.ready(topic.content_type, version.text)
+            if self._is_usable(topic, version):
                 found.append(version)
         return found
 

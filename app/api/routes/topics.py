@@ -64,7 +64,10 @@ async def list_topics(
 async def create_topic(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
     """Create a topic, with its group if that does not exist, as one of its owners."""
     asked = await json_request(request)
-    draft = new_topic(await _with_known_schema(services, asked.body), strict=asked.strict)
+    body = await _with_known_schema(services, asked.body)
+    is_avro = body.get("contentType") == ContentType.AVRO
+    await services.schemas.prepare(_kind(is_avro=is_avro), body.get("schema"))
+    draft = new_topic(body, strict=asked.strict)
     await services.access.require_new_topic(caller, draft)
     await _require_alternate(services, caller, draft.alternate_topic)
     topic = await services.topics.create(await services.schemas.registered_draft(draft))
@@ -99,6 +102,10 @@ async def change_topic(
     asked = await json_request(request)
     body = await _migrated_by_registry(services, topic, asked.body)
     registered = NOT_REGISTERED
+    if body.get("schema"):
+        current = await services.topics.get(topic)
+        given = body.get("contentType", current.content_type)
+        await services.schemas.prepare(_kind(is_avro=given == ContentType.AVRO), body["schema"])
 
     def edit(current: Topic) -> Topic:
         return changed_topic(current, body, strict=asked.strict, registered=registered)
@@ -136,6 +143,10 @@ async def topic_metrics(topic: TopicName, services: ServicesOf, texts: TextsWant
     """What is known of its traffic; with `Prefer: figures=texts` in Hermes' form."""
     found = TopicMetricsRead.of(await services.metrics.topic(topic))
     return answer(hermes_metrics.TOPIC.of(found.answered()) if texts else found)
+
+
+def _kind(*, is_avro: bool) -> ContentType:
+    return ContentType.AVRO if is_avro else ContentType.JSON
 
 
 async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject:

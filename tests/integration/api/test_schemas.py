@@ -355,3 +355,27 @@ async def test_only_subscriptions_of_an_avro_topic_get_avro(
     for path, wrong in refusals.items():
         answer = await api.post(path, json=wrong)
         assert [each["path"] for each in answer.json()["details"]] == ["contentType"]
+
+
+def endless() -> str:
+    """A schema of which the engine would make more than there is memory for."""
+    parts: dict[str, Any] = {
+        f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2, "unevaluatedProperties": False}
+        for n in range(30)
+    }
+    return json.dumps({"$defs": parts | {"a30": {}}, "$ref": "#/$defs/a0"})
+
+
+async def test_a_schema_that_would_take_all_memory_is_refused_wherever_it_is_given(
+    api: httpx.AsyncClient, orders: str
+) -> None:
+    answers = [
+        await api.post("/topics", json={"name": "shop.endless", "schema": endless()}),
+        await api.put(orders, json={"schema": endless()}),
+        await api.post(f"{orders}/schema", json=json.loads(endless())),
+    ]
+    for answer in answers:
+        assert answer.status_code == 400
+        (detail,) = answer.json()["details"]
+        assert detail["path"] == "schema"
+        assert "(at #/$defs/a" in detail["message"]

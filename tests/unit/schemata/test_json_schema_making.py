@@ -43,8 +43,11 @@ def defined(parts: Mapping[object, Schema]) -> Schema:
 
 
 def chain(size: int, link: Callable[[Schema], Schema]) -> Schema:
-    links = {at: link(reference(then)) for at, then in pairwise(range(size + 1))}
-    return defined({**links, size: {"type": "string"}})
+    links: dict[object, Schema] = {
+        at: link(reference(then)) for at, then in pairwise(range(size + 1))
+    }
+    links[size] = {"type": "string"}
+    return defined(links)
 
 
 def models(size: int) -> Schema:
@@ -91,7 +94,8 @@ def unevaluated(size: int) -> Schema:
 
 
 def unevaluated_at_the_root(size: int) -> Schema:
-    return chain(size, lambda then: {"anyOf": [then, then]}) | {"unevaluatedItems": False}
+    below = chain(size, lambda then: {"anyOf": [then, then]})
+    return {**below, "unevaluatedItems": False}
 
 
 def strict(size: int) -> Schema:
