@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from app.api.publish_headers import PublishHeaders, media_type
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
-from app.domain.schema import ContentType
+from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.schemata.compiled import is_made
 from app.schemata.json_bodies import json_body
@@ -29,6 +29,9 @@ class RequestedSchema(NamedTuple):
     id: int | None = None
 
 
+_NOT_NAMED = RequestedSchema()
+
+
 class SchemaCheck:
     """Makes of publications what their topics store of them."""
 
@@ -51,7 +54,10 @@ class SchemaCheck:
         Its newest versions are looked up where one is named that is not known.
         """
         topic = await self._looked_at(topic, named)
-        schema = schema_if_known(topic, version=named.version, id=named.id)
+        # Nearly always the newest one is in force.
+        schema: TopicSchema | None = topic.schemas[-1] if topic.schemas else None
+        if named != _NOT_NAMED:
+            schema = schema_if_known(topic, version=named.version, id=named.id)
         if schema is not None and not is_made(topic.content_type, schema.text):
             await self._making.ready(topic.content_type, schema.text)
         return topic

@@ -18,7 +18,7 @@ from app.schemata.json_schema_prices import (
     price_of,
     unevaluated,
 )
-from app.schemata.json_schema_walk import NOTHING, Below, Group, Places
+from app.schemata.json_schema_walk import NOTHING, Below, Group, PricedPlaces
 from app.schemata.json_schema_work import PLACES, PreparationWork
 from app.schemata.patterns import PatternPrices
 
@@ -59,9 +59,9 @@ class PlaceKinds:
         self._below: dict[int, frozenset[int]] = {}
         self.root = self._kind(self._looks.at(schema))
 
-    def places(self) -> Places:
+    def places(self) -> PricedPlaces:
         """What is found by now."""
-        return Places(self.root, self.prices, self.groups, self._of_kind)
+        return PricedPlaces(self.root, self.prices, self.groups, self._of_kind)
 
     def groups_of(self, kinds: Iterable[int]) -> frozenset[int]:
         """The numbers of the groups that are below places of these kinds."""

@@ -28,7 +28,7 @@ class Group(NamedTuple):
     price: Price
 
 
-class Places(NamedTuple):
+class PricedPlaces(NamedTuple):
     """The kinds of places of a schema: the price of each, and the group of what is below it."""
 
     root: int
