@@ -32,6 +32,7 @@ from app.domain.message import NewRecord
 from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
 from app.schemata.json_bodies import json_body
+from app.schemata.request_work import RequestWork
 from app.services.access import Gate
 from app.services.acknowledging import PATH
 from app.services.alternates import Routes
@@ -137,6 +138,7 @@ class BatchRoute:
             envelope=envelope,
             ids=self._ids,
             now_ms=now_ms(),
+            work=RequestWork(len(body)),
         )
         batches = [batch, *await self._following(batch, routes, headers)]
         outcomes = await _outcomes(batches, routes, self._directory)
@@ -209,6 +211,8 @@ class _Batch:
     envelope: bool
     ids: MessageIds
     now_ms: int
+    # Of all its messages.
+    work: RequestWork
 
 
 def answer_of(outcomes: Sequence[Outcome], asked_for: str) -> Answer:
@@ -295,7 +299,9 @@ def _outcome(item: BatchItem | AngeliaError, batch: _Batch) -> Outcome:
     )
     try:
         if batch.topic.schemas:
-            publication = stored(batch.topic, publication, batch.named, now_ms=batch.now_ms)
+            publication = stored(
+                batch.topic, publication, batch.named, now_ms=batch.now_ms, work=batch.work
+            )
         elif not item.checked:
             json_body(item.body)
     except AngeliaError as error:

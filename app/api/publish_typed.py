@@ -10,6 +10,7 @@ from app.schemata.compiled import is_made
 from app.schemata.json_bodies import json_body
 from app.schemata.messages import prefix_id
 from app.schemata.publications import AVRO_BINARY, Given, Typed, typed
+from app.schemata.request_work import RequestWork
 from app.schemata.versions import is_registered, schema_if_known
 from app.services.directory import TopicDirectory
 from app.services.fresh_schemas import FreshSchemas
@@ -81,9 +82,14 @@ def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -
 
 
 def stored(
-    topic: Topic, publication: Publication, named: RequestedSchema, *, now_ms: int
+    topic: Topic,
+    publication: Publication,
+    named: RequestedSchema,
+    *,
+    now_ms: int,
+    work: RequestWork | None = None,
 ) -> Publication:
-    """As `SchemaCheck.checked`, by what is known of the topic."""
+    """As `SchemaCheck.checked`, by what is known of the topic, and with what is left of `work`."""
     if topic.schema is None and named == RequestedSchema():
         # All versions are retired: it is as a topic that never had one.
         json_body(publication.body)
@@ -95,6 +101,7 @@ def stored(
         now_ms=now_ms,
         version=named.version,
         id=named.id,
+        work=work,
     )
     found: Typed = typed(topic, given)
     if len(found.body) > topic.message_size_max:

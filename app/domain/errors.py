@@ -377,7 +377,10 @@ class MessageTooLargeError(AngeliaError):
 
 
 class ThroughputQuotaError(AngeliaError):
-    """A topic's publishers send more than its quota; the same request works a second later."""
+    """A topic's publishers send more than its quota; the same request works a second later.
+
+    Or the messages of a batch take more work than one request may; they work in another one.
+    """
 
     code = "THROUGHPUT_QUOTA_VIOLATION"
 

@@ -10,6 +10,7 @@ from fastavro import _read_py
 
 from app.schemata.avro_types import AvroSchema
 from app.schemata.avro_writing import AvroWriter
+from app.schemata.request_work import RequestWork
 
 # Hermes keeps a map of this name in its messages; JSON never shows it.
 METADATA: Final = "__metadata"
@@ -62,8 +63,9 @@ class AvroCodec:
         wrapped: bool,
         said: dict[str, str],
         size: int = 0,
+        work: RequestWork | None = None,
     ) -> bytes:
-        """A message in JSON, of `size` bytes, as Avro; MismatchError.
+        """A message in JSON, of `size` bytes, as Avro; MismatchError, ThroughputQuotaError.
 
         `wrapped`: it is in Avro's own JSON encoding. `said` goes into Hermes' metadata, where the
         schema has them and the message does not.
@@ -71,7 +73,7 @@ class AvroCodec:
         if self._metadata and isinstance(value, dict) and METADATA not in value:
             told = {self._metadata: said} if wrapped and self._metadata != METADATA else said
             value = {**value, METADATA: told}
-        return self._writer.written(value, wrapped=wrapped, size=size)
+        return self._writer.written(value, wrapped=wrapped, size=size, work=work)
 
     def _metadata_field(self) -> str | None:
         """How Hermes' metadata are wrapped, or their name; None where there are none."""

@@ -10,15 +10,18 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from app.domain.errors import ThroughputQuotaError
 from app.schemata.avro_decimals import limit_of, unscaled
 from app.schemata.avro_shapes import kinds_of, looks_at
 from app.schemata.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemata.problems import MismatchError
+from app.schemata.request_work import TOO_MUCH, RequestWork
 
 # Steps of work that a message may take, of about 350 ns: so many, and so many for each byte of it.
 # Unions in unions could be tried forever, and defaults make a large message of a small one.
 STEPS_MAX: Final = 80_000
 STEPS_PER_BYTE: Final = 1.1
+_STEP_NS: Final = 350
 # Of a default, which is written once.
 _DEFAULT_STEPS_MAX: Final = 28_000
 # Of each type that is tried in vain; of places above it that are copied to say what is wrong, in
@@ -99,18 +102,33 @@ class AvroWriter:
         self._named: dict[str, _Write] = {}
         self._write = self._writer(schema.root)
 
-    def written(self, value: object, *, wrapped: bool = False, size: int = 0) -> bytes:
+    def written(
+        self,
+        value: object,
+        *,
+        wrapped: bool = False,
+        size: int = 0,
+        work: RequestWork | None = None,
+    ) -> bytes:
         """`value`, of JSON of `size` bytes, in binary; `wrapped`: it is in Avro's own JSON.
 
         MismatchError: it is not what the schema asks for, or takes too much work.
+        ThroughputQuotaError: that is more than is left of the `work` of its request.
         """
-        walk = _Walk(wrapped=wrapped, steps=STEPS_MAX + STEPS_PER_BYTE * size)
+        steps = STEPS_MAX + STEPS_PER_BYTE * size
+        left = steps if work is None else min(steps, work.left_ns / _STEP_NS)
+        walk = _Walk(wrapped=wrapped, steps=left)
         try:
             self._write(value, walk)
         except RecursionError as exc:
             raise MismatchError((), "is nested too deep") from exc
         except _ExhaustedError as exc:
+            if left < steps:
+                raise ThroughputQuotaError(TOO_MUCH) from exc
             raise MismatchError((), _EXHAUSTED) from exc
+        finally:
+            if work is not None:
+                work.left_ns -= (left - max(walk.left, 0)) * _STEP_NS
         return bytes(walk.out)
 
     def _writer(self, kind: AvroType) -> _Write:

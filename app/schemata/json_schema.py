@@ -1,5 +1,6 @@
 """JSON Schema (2020-12), compiled: what a message must be."""
 
+import math
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
@@ -13,6 +14,7 @@ from app.schemata.json_schema_references import name_the_whole, parts
 from app.schemata.json_schema_work import PreparationWork
 from app.schemata.patterns import PatternPrices
 from app.schemata.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
+from app.schemata.request_work import RequestWork
 
 # Patterns without look-around and back references: those no message can hang.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
@@ -52,32 +54,53 @@ class JsonSchema:
         self._validator = _compiled(schema)
         self._has_choices = any(name in orjson.dumps(schema) for name in _CHOICES)
 
-    def problems(self, value: Any, body: bytes) -> list[FieldProblem]:  # noqa: ANN401 - JSON is of any type
+    def problems(
+        self,
+        value: Any,  # noqa: ANN401 - JSON is of any type
+        body: bytes,
+        work: RequestWork | None = None,
+    ) -> list[FieldProblem]:
         """What is wrong with `value`, which is in `body`: the first few things; nothing if valid.
 
         All of it takes a bounded time: a message that would take more is refused unseen, and of one
         that has much to say about it only the first thing is said, or that it is not valid.
+
+        ThroughputQuotaError: it is more than is left of the `work` of its request.
         """
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
-        if not self._cost.is_within(value, body, limit):
+        cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)
+        if cost is None:
             return [FieldProblem(path="message", message=_TOO_MUCH)]
+        if work is not None:
+            work.spend(cost)
         if self._validator.is_valid(value):
             return []
         try:
-            errors = self._errors(value, body)
+            errors = self._errors(value, body, work)
         except ValueError:
             # To report it, the engine copies what is wrong, which must not be nested too deep.
             errors = []
         return [_problem(error) for error in errors] or [_INVALID]
 
-    def _errors(self, value: Any, body: bytes) -> list[jsonschema_rs.ValidationError]:  # noqa: ANN401 - JSON is of any type
+    def _errors(
+        self,
+        value: Any,  # noqa: ANN401 - JSON is of any type
+        body: bytes,
+        work: RequestWork | None,
+    ) -> list[jsonschema_rs.ValidationError]:
         """What can be reported at little cost; nothing if that is too much; ValueError."""
-        if self._cost.is_reported_within(value, body, REPORT_LIMIT_NS):
+        left_ns = math.inf if work is None else work.left_ns
+        reported = self._cost.of_report(value, body, REPORT_LIMIT_NS)
+        if reported <= min(REPORT_LIMIT_NS, left_ns):
+            if work is not None:
+                work.spend(reported)
             return list(islice(self._validator.iter_errors(value), PROBLEMS_MAX))
         copied = sum(price * body.count(begin) for begin, price in _COPIED_NS.items())
         # Of branches, all that is wrong in each of them would be found.
-        if self._has_choices or copied > LIMIT_NS + BYTE_LIMIT_NS * len(body):
+        if self._has_choices or copied > min(LIMIT_NS + BYTE_LIMIT_NS * len(body), left_ns):
             return []
+        if work is not None:
+            work.spend(copied)
         try:
             self._validator.validate(value)
         except jsonschema_rs.ValidationError as error:

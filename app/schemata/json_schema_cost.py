@@ -51,25 +51,32 @@ class SchemaCost:
         self._most = highest(self._levels)
         self._below = sum(each.below for each in self._levels)
 
-    def is_within(self, value: object, body: bytes, limit_ns: float) -> bool:
-        """Whether it costs at most so much to say whether `value`, of `body`, is valid."""
-        if self._at_most(len(body)) <= limit_ns:
-            return True
+    def of(
+        self, value: object, body: bytes, limit_ns: float, *, is_exact: bool = False
+    ) -> float | None:
+        """What it costs at most to say whether `value`, of `body`, is valid; None: more than that.
+
+        `is_exact`: it is counted, also where any message of that size costs little enough.
+        """
+        at_most = self._at_most(len(body))
+        if at_most <= limit_ns and not is_exact:
+            return at_most
         counts = Levels(value)
         extreme = self._most.extreme > 0 and has_extremes(value)
-        if self._counted(counts, extreme=extreme) <= limit_ns:
-            return True
+        counted = min(at_most, self._counted(counts, extreme=extreme))
+        if counted <= limit_ns:
+            return counted
         below = sum(counts.values) + len(body) // _BELOW_CHARACTERS
-        return self._places.is_within(value, below, limit_ns, extreme=extreme)
+        return self._places.cost(value, below, limit_ns, extreme=extreme)
 
-    def is_reported_within(self, value: object, body: bytes, limit_ns: float) -> bool:
-        """Whether it costs at most so much to report all that is wrong with `value`."""
+    def of_report(self, value: object, body: bytes, limit_ns: float) -> float:
+        """What it costs at most to report all that is wrong; or any number above `limit_ns`."""
         copied = len(body) * _COPIED_NS
         if self._levels[0].errors * copied > limit_ns:
-            return False
+            return self._levels[0].errors * copied
         prices = list(zip(self._by_level(), Levels(value).values, strict=False))
         reported = sum(price.error * count for price, count in prices)
-        return reported + sum(price.errors for price, _ in prices) * copied <= limit_ns
+        return reported + sum(price.errors for price, _ in prices) * copied
 
     def _at_most(self, size: int) -> float:
         """The cost of any message of that size."""

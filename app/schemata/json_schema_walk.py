@@ -36,10 +36,10 @@ class PricedPlaces(NamedTuple):
     groups: Sequence[Group]
     of_kind: Mapping[int, int]
 
-    def is_within(self, value: object, below: int, limit_ns: float, *, extreme: bool) -> bool:
-        """Whether `value`, with so many in it, costs at most so much; no if that is not known."""
+    def cost(self, value: object, below: int, limit_ns: float, *, extreme: bool) -> float | None:
+        """What `value`, with so many in it, costs; None: more than that, or it is not known."""
         if below > VALUES_MAX:
-            return False
+            return None
         cost: float = _WALKED_NS * below
         waiting = [(value, self.root)]
         while waiting and cost <= limit_ns:
@@ -50,9 +50,9 @@ class PricedPlaces(NamedTuple):
             cost += below * price.below + _of_value(each, price, extreme=extreme)
             if isinstance(each, dict | list):
                 if place not in self.of_kind:
-                    return False
+                    return None
                 waiting += _children(each, self.groups[self.of_kind[place]])
-        return cost <= limit_ns
+        return cost if cost <= limit_ns else None
 
 
 def _children(value: Any, group: Group) -> Iterator[tuple[object, int]]:  # noqa: ANN401 - JSON

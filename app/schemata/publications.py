@@ -16,6 +16,7 @@ from app.schemata.compiled import avro_codec, json_schema
 from app.schemata.json_bodies import json_body
 from app.schemata.messages import PREFIX_LENGTH, prefix_id
 from app.schemata.problems import MismatchError
+from app.schemata.request_work import RequestWork
 from app.schemata.versions import is_registered, schema_asked
 
 AVRO_BINARY: Final = "avro/binary"
@@ -35,6 +36,8 @@ class Given(NamedTuple):
     now_ms: int
     version: int | None = None
     id: int | None = None
+    # What is left for all messages of the request; None: it has but this one.
+    work: RequestWork | None = None
 
 
 class Typed(NamedTuple):
@@ -49,6 +52,7 @@ def typed(topic: Topic, given: Given) -> Typed:
     """The message as a topic with schemas stores it.
 
     MessageInvalidError: it is not what the schema asks for; SchemaVersionNotFoundError;
+    ThroughputQuotaError: all messages of the request take too much work;
     ValidationFailedError: its content type is none that an AVRO topic takes.
     """
     schema = schema_asked(topic, version=given.version, id=given.id)
@@ -69,7 +73,7 @@ def _require_valid(schema: TopicSchema, given: Given) -> None:
     value, prefix = json_body(given.body), ""
     if given.media == _EVENT:
         value, prefix = _data_of(value), "data"
-    if problems := json_schema(schema.text).problems(value, given.body):
+    if problems := json_schema(schema.text).problems(value, given.body, given.work):
         raise MessageInvalidError([_below(prefix, each) for each in problems])
 
 
@@ -126,7 +130,9 @@ def _converted(schema: TopicSchema, given: Given) -> Typed:
     wrapped = given.media == AVRO_JSON
     try:
         codec, value = avro_codec(schema.text), json_body(given.body)
-        body = codec.binary(value, wrapped=wrapped, said=said, size=len(given.body))
+        body = codec.binary(
+            value, wrapped=wrapped, said=said, size=len(given.body), work=given.work
+        )
     except MismatchError as exc:
         raise MessageInvalidError([exc.told()]) from exc
     return Typed(body, AVRO_BINARY.encode(), _named(schema))

@@ -379,3 +379,17 @@ async def test_a_schema_that_would_take_all_memory_is_refused_wherever_it_is_giv
         (detail,) = answer.json()["details"]
         assert detail["path"] == "schema"
         assert "(at #/$defs/a" in detail["message"]
+
+
+async def test_of_a_batch_that_takes_too_much_work_the_rest_is_to_be_published_again(
+    api: httpx.AsyncClient,
+) -> None:
+    costly = {"items": {"anyOf": [{"type": "string"}] * 2_000 + [{}]}}
+    path = await created(api, "shop.costly", schema=json.dumps(costly))
+    answer = await api.post(f"{path}/batch", json=[list(range(150))] * 300)
+    statuses = [each["status"] for each in answer.json()]
+    assert (answer.status_code, statuses) == (207, sorted(statuses))
+    assert set(statuses) == {201, 429}
+    refused = answer.json()[-1]
+    assert refused["code"] == "THROUGHPUT_QUOTA_VIOLATION"
+    assert "publish it in another batch" in refused["message"]

@@ -1,0 +1,34 @@
+"""The work that all messages of one request may take together to be held against their schemas."""
+
+from typing import Final
+
+from app.domain.errors import ThroughputQuotaError
+
+# A message alone may take 10 ms (JSON Schema) or 30 ms (Avro), and more for each byte. A thousand
+# must not take a thousand times that.
+LIMIT_NS: Final = 500_000_000
+BYTE_LIMIT_NS: Final = 400
+TOO_MUCH: Final = (
+    "The messages of the batch up to this one take more work to be held against their schema than"
+    " those of one request may: publish it in another batch"
+)
+
+
+class RequestWork:
+    """What is left of the work of one request."""
+
+    def __init__(self, size: int) -> None:
+        """Of a request of `size` bytes."""
+        self.left_ns: float = LIMIT_NS + BYTE_LIMIT_NS * size
+        self._ample_ns = self.left_ns / 2
+
+    @property
+    def is_ample(self) -> bool:
+        """Whether so much is left that a message need not be counted exactly."""
+        return self.left_ns > self._ample_ns
+
+    def spend(self, ns: float) -> None:
+        """Take it off what is left; ThroughputQuotaError, and nothing is taken: there is less."""
+        if ns > self.left_ns:
+            raise ThroughputQuotaError(TOO_MUCH)
+        self.left_ns -= ns
