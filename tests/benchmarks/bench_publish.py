@@ -22,8 +22,8 @@ import pytest
 from tests.benchmarks import cores
 from tests.benchmarks.figures import Report
 from tests.benchmarks.loads import Load, driven
-from tests.e2e.cli import free_port
 from tests.e2e.service import Service, eventually
+from tests.servers.ports import free_port
 from tests.servers.warm import ROOT
 
 pytestmark = pytest.mark.usefixtures("broker_aside")

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from socket import create_connection, create_server
+from socket import create_connection
 from typing import Final, NamedTuple, cast
 
 import httptools
@@ -25,6 +25,7 @@ import httpx
 import uvloop
 
 from tests.benchmarks import cores
+from tests.servers.ports import free_port
 
 _NGINX: Final = """
 daemon off; worker_processes 1; pid {home}/pid; error_log {home}/error.log;
@@ -69,7 +70,7 @@ def receiver() -> Iterator[Receiver]:
     """One that answers at once: nginx when it is installed, else the tests' own subscriber."""
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
     with tempfile.TemporaryDirectory() as home:
-        port = _free_port()
+        port = free_port()
         if nginx:
             config = Path(home, "nginx.conf")
             config.write_text(_NGINX.format(home=home, port=port))
@@ -105,12 +106,6 @@ def _running(command: Sequence[str], *, pipe: bool = False) -> Iterator[subproce
 
 def _url(port: int) -> str:
     return f"http://127.0.0.1:{port}/"
-
-
-def _free_port() -> int:
-    with create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _await_port(port: int) -> None:

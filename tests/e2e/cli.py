@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,17 +15,12 @@ from typing import IO
 import psutil
 
 from app.config import Settings
-from tests.servers.warm import COMMAND_LINE, WarmProcess, run_command_line, warm
+from tests.servers.ports import free_port
+from tests.servers.warm import COMMAND_LINE, WarmProcess, run_command_line, running_warm, warm
 
 PATIENCE_S = 60.0
 _LOOK_EVERY_S = 0.05
 _COMMAND = (sys.executable, "-P", "-m", COMMAND_LINE)
-
-
-def free_port() -> int:
-    """A port nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 class Command:
@@ -203,7 +197,12 @@ class Place:
 
     def is_deserted(self) -> bool:
         """Whether nothing runs here any more, servers of the embedded database included."""
-        return not self.processes() and not list(self.home.parent.glob("*/postgres/postmaster.pid"))
+        here = self.home.parent
+        # What was forked warm has the environment of its parent for the system.
+        running = self.processes() or [
+            each for each in running_warm() if each.home.startswith(str(here))
+        ]
+        return not running and not list(here.glob("*/postgres/postmaster.pid"))
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

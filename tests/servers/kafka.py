@@ -26,6 +26,8 @@ from typing import IO, Final
 
 import pytest
 
+from tests.servers.ports import free_port
+
 VERSION: Final = "4.3.0"
 JAVA_MIN: Final = 17
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -124,7 +126,7 @@ class Cluster:
 
     def __init__(self, controllers: int = 1) -> None:
         self.id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self.controller_ports = [_free_port() for _ in range(controllers)]
+        self.controller_ports = [free_port() for _ in range(controllers)]
 
     @property
     def voters(self) -> str:
@@ -152,7 +154,7 @@ class KafkaBroker:
         self._properties = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         self.node_id: int = 1 if joins is None else joins.node_id + 1
-        self.port = _free_port()
+        self.port = free_port()
         self.cluster: Cluster = (cluster or Cluster()) if joins is None else joins.cluster
         self._controls = self.node_id <= len(self.cluster.controller_ports)
 
@@ -235,6 +237,8 @@ class KafkaBroker:
 
     def _java(self, *arguments: str) -> list[str]:
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        # Killed as it is, it would leave its native libraries behind, elsewhere.
+        options += [f"-Djava.io.tmpdir={self._home}", "-XX:-UsePerfData"]
         return ["java", *options, "-cp", f"{self._libs}/*", *arguments]
 
     def _configuration(self) -> str:
@@ -290,13 +294,6 @@ def _answers(port: int) -> bool:
         peer.sendall(struct.pack(">i", len(request)) + request)
         return len(peer.recv(8)) > 0
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -40,9 +40,13 @@ SERVICE: Final = (
 
 
 class WarmProcess:
-    """A process that runs a program; `subprocess.Popen`, as far as tests use it."""
+    """A process that runs a program; `subprocess.Popen`, as far as tests use it.
 
-    def __init__(self, reports: int) -> None:
+    `home` is its `ANGELIA_HOME`.
+    """
+
+    def __init__(self, reports: int, home: str = "") -> None:
+        self.home = home
         self._reports = os.fdopen(reports, "rb", buffering=0)
         self.pid = int(self._line())
         self._returncode: int | None = None
@@ -51,6 +55,14 @@ class WarmProcess:
     def returncode(self) -> int | None:
         """Its exit code, or the signal that ended it as a negative number; None while it runs."""
         return self.poll()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs; any thread may ask, beside one that waits for its end."""
+        try:
+            return self._returncode is None and not select.select([self._reports], [], [], 0)[0]
+        except ValueError:  # who waited has closed the pipe meanwhile
+            return False
 
     def poll(self) -> int | None:
         """The same."""
@@ -151,12 +163,23 @@ class WarmParent:
             given = nothing.fileno() if text is None else text
             send_request(self._requests, request, [given, output, errors, reported])
         os.close(reported)
-        return WarmProcess(reports)
+        process = WarmProcess(reports, environment.get("ANGELIA_HOME", ""))
+        _started[:] = [*running_warm(), process]
+        return process
 
     def end(self) -> None:
         """End it, and what it has forked that still runs."""
         self._requests.close()
         self._process.wait()
+
+
+# By all parents of this pytest process.
+_started: list[WarmProcess] = []
+
+
+def running_warm() -> list[WarmProcess]:
+    """The warm processes of this pytest process that still run."""
+    return [each for each in _started if each.runs]
 
 
 @cache

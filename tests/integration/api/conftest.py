@@ -1,4 +1,3 @@
-import socket
 from collections.abc import AsyncIterator
 
 import httpx
@@ -12,6 +11,7 @@ from tests.contract.harness import Harness, KafkaHarness, PostgresHarness
 from tests.fakes.keys import KEY
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.server import given, serving
+from tests.servers.ports import free_port
 
 
 @pytest.fixture
@@ -69,7 +69,5 @@ async def subscription(api: httpx.AsyncClient, topic: str) -> str:
 
 @pytest.fixture
 def unused_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
+    """A port that nothing listens on, and nobody gets by chance."""
+    return free_port()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.cli import Place
 from tests.servers.warm import WarmProcess, run_command_line, warm
 
 PATIENCE_S = 60.0
@@ -74,6 +75,16 @@ def test_one_that_runs_is_ended_by_a_signal(tmp_path: Path) -> None:
     started.process.terminate()
     assert started.code() == -signal.SIGTERM
     started.process.kill()
+
+
+def test_a_place_is_not_deserted_while_a_warm_process_runs_there(tmp_path: Path) -> None:
+    place, elsewhere = Place(home=tmp_path / "home"), Place(home=tmp_path / "other" / "home")
+    started = Started(tmp_path, "import signal; signal.pause()", ANGELIA_HOME=str(place.home))
+    assert not place.is_deserted()
+    assert elsewhere.is_deserted()
+    started.process.kill()
+    assert started.code() == -signal.SIGKILL
+    assert place.is_deserted()
 
 
 def test_dice_fall_otherwise_in_each(tmp_path: Path) -> None:
