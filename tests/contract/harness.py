@@ -17,7 +17,7 @@ from app.log.kafka import kafka_log
 from app.log.postgres import postgres_log
 from tests.fakes.memory_log import MemoryLog
 
-READY_SECONDS_MAX = 15.0
+READY_SECONDS_MAX = 60.0
 
 
 class Killable(Protocol):

@@ -9,8 +9,7 @@ from app.log.interface import Assigned, LogTopic, MessageLog, Ownership, Revoked
 
 TOPIC = "shop.orders"
 MEBIBYTE = 1 << 20
-# In real time: what must happen at once has half a second, what may take a rebalance a few.
-SOON = 0.5
+# In real time. Nothing of a log takes so long, except on a machine that is busy with other things.
 EVENTUALLY = 45.0
 
 

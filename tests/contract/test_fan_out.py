@@ -16,6 +16,8 @@ from tests.fakes.worker import World, delivered
 SUBSCRIPTIONS = 50
 MESSAGES = 600
 BODY = b"x" * 1_000
+# A worker that loses its partitions says nothing about reading once.
+ROUNDS_MAX = 3
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ async def read_while_owned(world: World, deliver: Deliver) -> Read:
     A broker that does not answer for six seconds ends the worker's session. The worker then reads
     again from its last commits, which is right, and says nothing about this test's subject.
     """
-    for number in range(3):
+    for number in range(ROUNDS_MAX):
         topic = await world.topic(f"shop.orders{number}", partitions=2)
         subscriptions = [
             await world.subscribe(topic, f"s{number}-{n}") for n in range(SUBSCRIPTIONS)
@@ -104,9 +106,20 @@ def are_open(world: World, subscriptions: list[Subscription]) -> bool:
 async def test_one_that_was_suspended_catches_up_and_the_others_read_nothing_again(
     world: World,
 ) -> None:
-    topic = await world.topic(partitions=2)
-    others = [await world.subscribe(topic, f"s{n}") for n in range(9)]
-    late = await world.subscribe(topic, "late")
+    for number in range(ROUNDS_MAX):
+        with capture_logs() as logged:
+            size, again, came = await read_by_one_that_catches_up(world, number)
+        if Read(size, again, logged).owned_throughout:
+            break
+    assert again <= 1.25 * size, logged
+    assert came == MESSAGES
+
+
+async def read_by_one_that_catches_up(world: World, number: int) -> tuple[int, int, int]:
+    """The bytes of a topic, those read when a subscription was resumed, and what came to it."""
+    topic = await world.topic(f"shop.orders{number}", partitions=2)
+    others = [await world.subscribe(topic, f"s{number}-{n}") for n in range(9)]
+    late = await world.subscribe(topic, f"late{number}")
     async with world.worker():
         await world.plane.until_applied()
         suspended = world.suspend(late)
@@ -117,10 +130,11 @@ async def test_one_that_was_suspended_catches_up_and_the_others_read_nothing_aga
         world.resume(suspended)
         await world.plane.until(lambda: has_all(world, late.id))
         read_again = world.log.stats.fetched_bytes - before
-    assert read_again <= 1.25 * await size_of(world, topic)
-    assert sorted(world.endpoints.bodies("http://late.test/")) == sorted(
-        b"%d " % n + BODY for n in range(MESSAGES)
-    )
+    came = world.endpoints.bodies(f"http://late{number}.test/")
+    assert set(came) == {b"%d " % n + BODY for n in range(MESSAGES)}
+    for each in (*others, late):
+        world.plane.delete(each)
+    return await size_of(world, topic), read_again, len(came)
 
 
 def has_all(world: World, subscription_id: str) -> bool:

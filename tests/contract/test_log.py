@@ -13,7 +13,6 @@ from tests.contract.harness import Harness
 from tests.contract.logs import (
     EVENTUALLY,
     MEBIBYTE,
-    SOON,
     TOPIC,
     a_topic,
     created,
@@ -210,9 +209,10 @@ async def test_at_the_end_a_fetch_is_empty_and_stays_where_it_is(log: MessageLog
 async def test_a_waiting_fetch_returns_empty_when_its_time_is_up(log: MessageLog) -> None:
     (partition,) = await created(log)
     started = time.monotonic()
-    chunk = await log.fetch(partition, 0, bytes_max=MEBIBYTE, wait=timedelta(seconds=0.3))
+    async with asyncio.timeout(EVENTUALLY):
+        chunk = await log.fetch(partition, 0, bytes_max=MEBIBYTE, wait=timedelta(seconds=0.3))
     assert not chunk.records
-    assert 0.25 <= time.monotonic() - started < 2
+    assert time.monotonic() - started >= 0.25
 
 
 async def test_a_waiting_fetch_wakes_when_something_is_appended(
@@ -222,12 +222,12 @@ async def test_a_waiting_fetch_wakes_when_something_is_appended(
     async with harness.opened() as other, asyncio.TaskGroup() as tasks:
         await other.append(TOPIC, records("first"))
         waiting = tasks.create_task(
-            log.fetch(partition, 1, bytes_max=MEBIBYTE, wait=timedelta(seconds=30))
+            log.fetch(partition, 1, bytes_max=MEBIBYTE, wait=timedelta(seconds=2 * EVENTUALLY))
         )
         # It has certainly begun to wait when another fetch has come back.
         await log.fetch(partition, 1, bytes_max=1, wait=timedelta(seconds=0.1))
         await other.append(TOPIC, records("second"))
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(EVENTUALLY):
             chunk = await waiting
     assert values(chunk.records) == ["second"]
 
@@ -376,12 +376,12 @@ async def test_a_topic_that_was_created_can_be_used_at_once_by_every_process(
                 return False
             return True
 
-        await eventually(usable, seconds=2)
+        await eventually(usable)
 
 
-async def test_reading_what_does_not_exist_is_an_error_at_once(log: MessageLog) -> None:
+async def test_reading_what_does_not_exist_is_an_error(log: MessageLog) -> None:
     await log.create_topic(a_topic(partitions=1))
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(EVENTUALLY):
         for nowhere in (Partition("shop.nothing", 0), Partition(TOPIC, 1)):
             with pytest.raises(TopicNotFoundError):
                 await log.fetch(nowhere, 0, bytes_max=MEBIBYTE)

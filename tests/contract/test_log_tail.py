@@ -8,7 +8,7 @@ import pytest
 from app.domain.message import NewRecord, Partition
 from app.log.interface import MessageLog, Tail
 from tests.contract.harness import Harness
-from tests.contract.logs import SOON, TOPIC, Collected, created, eventually, records
+from tests.contract.logs import EVENTUALLY, TOPIC, Collected, created, eventually, records
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def test_a_tail_hears_of_another_process_s_appends_at_once(
         await other.append(TOPIC, records("a"))
         await read.until(partition, "a")
         await other.append(TOPIC, records("b"))
-        await read.until(partition, "a", "b", seconds=SOON)
+        await read.until(partition, "a", "b")
 
 
 async def test_a_tail_follows_many_partitions_and_reads_each_record_once(
@@ -48,7 +48,7 @@ async def test_a_tail_follows_many_partitions_and_reads_each_record_once(
     for partition in partitions:
         tail.follow(partition, 0)
     sent = [f"{n}" for n in range(2000)]
-    async with asyncio.TaskGroup() as tasks, asyncio.timeout(30):
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(2 * EVENTUALLY):
         for n in range(0, 2000, 50):
             tasks.create_task(log.append(TOPIC, records(*sent[n : n + 50])))
         while sum(map(len, read.values.values())) < 2000:
@@ -65,7 +65,7 @@ async def test_chunks_of_a_partition_come_in_order_and_cover_every_offset(
         await log.append(TOPIC, [NewRecord(value=bytes(50_000)) for _ in range(4)])
     tail.follow(partition, 0)
     offset = 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(EVENTUALLY):
         while offset < 120:
             for chunk in await tail.chunks():
                 assert chunk.offset == offset
@@ -87,7 +87,7 @@ async def test_a_newly_followed_partition_is_read_while_a_long_poll_is_out(
         done, _ = await asyncio.wait([polling], timeout=1.15)
         assert not done
         tail.follow(busy, bounds[busy].end - 1)
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(EVENTUALLY):
             chunks = await polling
     assert [chunk.partition for chunk in chunks] == [busy]
 
@@ -110,7 +110,7 @@ async def test_a_tail_that_is_moved_while_it_reads_goes_on_where_it_was_moved_to
     tail.follow(partition, 99)
     await Collected(tail).until(partition, "99")
     tail.follow(partition, 0)
-    async with asyncio.TaskGroup() as tasks, asyncio.timeout(10):
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(EVENTUALLY):
         reading = tasks.create_task(tail.chunks())
         # Once round the loop: now the request is out.
         await asyncio.wait([reading], timeout=0)
@@ -157,7 +157,7 @@ async def test_a_partition_that_does_not_exist_yet_is_read_when_it_does(
     tail.follow(Partition(TOPIC, 0), 0)
     (partition,) = await created(log)
     await log.append(TOPIC, records("a"))
-    await Collected(tail).until(partition, "a", seconds=5)
+    await Collected(tail).until(partition, "a")
 
 
 async def test_tails_do_not_disturb_each_other(log: MessageLog, tail: Tail) -> None:

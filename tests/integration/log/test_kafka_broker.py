@@ -22,8 +22,10 @@ from tests.integration.log.brokers import (
     serving,
 )
 
-SOON = timedelta(seconds=0.2)
 PATIENCE_S = 60.0
+LONG = timedelta(seconds=PATIENCE_S)
+# Where nothing comes.
+SOON = timedelta(seconds=0.2)
 
 
 class Heard:
@@ -62,10 +64,12 @@ class Heard:
 
 
 @asynccontextmanager
-async def connected(serve: Serve) -> AsyncIterator[tuple[Broker, Heard]]:
+async def connected(
+    serve: Serve, answer_timeout: timedelta = LONG
+) -> AsyncIterator[tuple[Broker, Heard]]:
     heard = Heard()
     async with serving(serve) as address, asyncio.TaskGroup() as tasks:
-        broker = Broker(3, heard, tasks=tasks, answer_timeout=SOON)
+        broker = Broker(3, heard, tasks=tasks, answer_timeout=answer_timeout)
         broker.open(lambda: address)
         await heard.until(lambda: bool(heard.openings))
         try:
@@ -105,7 +109,7 @@ async def test_a_place_that_is_kept_is_not_given_to_another() -> None:
 async def test_what_is_in_flight_fails_with_its_connection_and_the_next_one_is_new(
     serve: Serve,
 ) -> None:
-    async with connected(serve) as (broker, heard):
+    async with connected(serve, SOON) as (broker, heard):
         send(broker)
         await heard.until(lambda: bool(heard.errors))
         assert not broker.is_open

@@ -23,13 +23,17 @@ from tests.integration.log.brokers import (
     serving,
 )
 
+LONG = timedelta(seconds=60)
+# Less than a large answer takes, and more than any piece of it.
+QUITE_SOON = timedelta(seconds=2)
+# Where nothing comes.
 SOON = timedelta(seconds=0.2)
 
 
 @asynccontextmanager
-async def calling(serve: Serve) -> AsyncIterator[BrokerCaller]:
+async def calling(serve: Serve, answer_timeout: timedelta = LONG) -> AsyncIterator[BrokerCaller]:
     async with serving(serve) as address:
-        caller = BrokerCaller(3, lambda: address, answer_timeout=SOON)
+        caller = BrokerCaller(3, lambda: address, answer_timeout=answer_timeout)
         try:
             yield caller
         finally:
@@ -76,7 +80,7 @@ async def test_what_was_asked_fails_with_its_connection_and_the_next_one_is_new(
         served += 1
         await (serve if served == 1 else answer)(reader, writer)
 
-    async with calling(then_answer) as caller:
+    async with calling(then_answer, QUITE_SOON) as caller:
         failed = await asyncio.gather(*(ask(caller) for _ in range(2)), return_exceptions=True)
         assert [type(error) for error in failed] == [LogUnavailableError] * 2
         assert correlation_of(await ask(caller)) == 3
@@ -90,11 +94,11 @@ async def test_a_large_answer_is_waited_for_as_long_as_it_comes_in() -> None:
         await reader.readexactly(2 * FRAME_LENGTH.size)
         writer.write(FRAME_LENGTH.pack(size + FRAME_LENGTH.size) + FRAME_LENGTH.pack(1))
         for _ in range(4):
-            await asyncio.wait([asyncio.Future[None]()], timeout=0.15)
+            await asyncio.wait([asyncio.Future[None]()], timeout=0.6)
             writer.write(bytes(PACE_BYTES))
         await reader.read()
 
-    async with calling(slowly) as caller:
+    async with calling(slowly, QUITE_SOON) as caller:
         first, second = asyncio.create_task(ask(caller)), asyncio.create_task(ask(caller))
         assert len(await first) == size + FRAME_LENGTH.size
         # Nothing comes any more.

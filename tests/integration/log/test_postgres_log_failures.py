@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
@@ -17,6 +16,7 @@ from app.log.interface import Assigned, Committed, Lost, MessageLog
 from app.log.postgres import postgres_log
 from tests.contract.harness import MemberProcess
 from tests.contract.logs import (
+    EVENTUALLY,
     MEBIBYTE,
     TOPIC,
     Collected,
@@ -59,10 +59,9 @@ async def test_a_publisher_is_told_in_time_that_the_server_is_down_and_the_log_c
     await log.append(TOPIC, records("before"))
     await asyncio.to_thread(postgres_server.stop)
     for _ in range(2):
-        started = time.monotonic()
-        with pytest.raises(LogUnavailableError):
-            await log.append(TOPIC, records("lost"))
-        assert time.monotonic() - started < APPEND_SECONDS_MAX
+        async with asyncio.timeout(APPEND_SECONDS_MAX):
+            with pytest.raises(LogUnavailableError):
+                await log.append(TOPIC, records("lost"))
     await asyncio.to_thread(postgres_server.start)
     await appended(log, "after")
     assert values(await read_all(log, partition)) == ["before", "after"]
@@ -75,10 +74,9 @@ async def test_a_publisher_is_told_in_time_that_the_server_hangs_and_the_log_com
     await log.append(TOPIC, records("before"))
     postgres_server.freeze()
     for _ in range(2):
-        started = time.monotonic()
-        with pytest.raises(LogUnavailableError):
-            await log.append(TOPIC, records("perhaps"))
-        assert time.monotonic() - started < APPEND_SECONDS_MAX
+        async with asyncio.timeout(APPEND_SECONDS_MAX):
+            with pytest.raises(LogUnavailableError):
+                await log.append(TOPIC, records("perhaps"))
     postgres_server.thaw()
     await appended(log, "after")
 
@@ -91,7 +89,7 @@ async def test_every_call_is_bounded_while_the_server_does_not_answer(
     await asyncio.to_thread(getattr(postgres_server, failure))
     calls: list[Callable[[], Awaitable[object]]] = [
         log.ping,
-        lambda: log.fetch(partition, 0, bytes_max=MEBIBYTE, wait=timedelta(seconds=60)),
+        lambda: log.fetch(partition, 0, bytes_max=MEBIBYTE, wait=timedelta(hours=1)),
         lambda: log.commit({"g": {partition: Committed(1)}}),
         lambda: log.committed({"g": [partition]}),
         lambda: log.bounds([partition]),
@@ -105,7 +103,7 @@ async def test_every_call_is_bounded_while_the_server_does_not_answer(
         with pytest.raises(LogUnavailableError):
             await call()
 
-    async with asyncio.timeout(12):
+    async with asyncio.timeout(EVENTUALLY):
         await asyncio.gather(*map(failed, calls))
 
 
@@ -118,7 +116,9 @@ async def test_a_tail_waits_for_a_server_that_is_down_and_goes_on_where_it_was(
         read = Collected(tail)
         await log.append(TOPIC, records("before"))
         await read.until(partition, "before")
-        reading = tasks.create_task(read.until(partition, "before", "after", seconds=30))
+        reading = tasks.create_task(
+            read.until(partition, "before", "after", seconds=2 * EVENTUALLY)
+        )
         await asyncio.to_thread(postgres_server.kill)
         with pytest.raises(LogUnavailableError):
             await log.append(TOPIC, records("lost"))
@@ -134,7 +134,7 @@ async def test_a_member_whose_server_went_away_loses_all_and_joins_again(
     async with log.ownership(member="a") as ownership:
         ownership.subscribe([TOPIC])
         events = ownership.events()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(2 * EVENTUALLY):
             assert await anext(events) == Assigned(partitions)
             await asyncio.to_thread(postgres_server.stop)
             assert await anext(events) == Lost(partitions)
@@ -189,7 +189,7 @@ async def acknowledged_until_killed(url: str, enough: int) -> list[str]:
     assert process.stdout is not None
     acknowledged = []
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(2 * EVENTUALLY):
             async for line in process.stdout:
                 acknowledged.append(line.decode().strip())
                 if len(acknowledged) == enough:
@@ -222,10 +222,10 @@ async def test_appends_are_heard_of_although_the_connection_that_listens_was_cut
         await read.until(partition, "a")
         await cut(postgres_url, "listen", connections=2)
         await log.append(TOPIC, records("b"))
-        await read.until(partition, "a", "b", seconds=3)
+        await read.until(partition, "a", "b")
         await cut(postgres_url, "tail")
         await log.append(TOPIC, records("c"))
-        await read.until(partition, "a", "b", "c", seconds=3)
+        await read.until(partition, "a", "b", "c")
 
 
 async def test_calls_survive_that_their_idle_connections_were_cut(postgres_url: str) -> None:
@@ -267,10 +267,10 @@ async def test_a_member_that_hangs_is_replaced_and_learns_of_it(postgres_url: st
             holder = Holder(ownership)
             following = tasks.create_task(holder.run())
             ownership.subscribe([TOPIC])
-            await holder.until(lambda h: h.owned == partitions, seconds=20)
+            await holder.until(lambda h: h.owned == partitions)
             process.send_signal(signal.SIGCONT)
             # Back again it is a member like any other, and gets its share.
-            await holder.until(lambda h: bool(h.revoked), seconds=20)
+            await holder.until(lambda h: bool(h.revoked))
             following.cancel()
 
 
