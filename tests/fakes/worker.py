@@ -42,6 +42,13 @@ from workers.telemetry.worker_metrics import Connections  # noqa: TC001 - hidden
 
 # Nothing takes so long, except on a machine that is busy with other things.
 PATIENCE_S = 90.0
+# Of subscriptions, unless a test says else: a subscriber in a process that stands still for a
+# second is none that hangs.
+PATIENT: dict[str, object] = {
+    "rate": 100_000,
+    "adaptive_rate": False,
+    "request_timeout": timedelta(seconds=60),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +364,7 @@ class World:
                 name=name,
                 endpoint=endpoint or f"http://{name}.test/",
                 http2=http2,
-                policy=DeliveryPolicy(**{"rate": 100_000, "adaptive_rate": False, **policy}),  # type: ignore[arg-type]
+                policy=DeliveryPolicy(**(PATIENT | policy)),  # type: ignore[arg-type]
                 start={p.index: bound.end for p, bound in bounds.items()},
             )
         )

@@ -26,6 +26,8 @@ from workers.transport.tunneler import Tunneler
 
 PATIENT = DeliveryPolicy(request_timeout=timedelta(seconds=10))
 SHORT = DeliveryPolicy(request_timeout=timedelta(milliseconds=150))
+# The proxy is to be reached within it.
+LONGER = DeliveryPolicy(request_timeout=timedelta(milliseconds=1_500))
 IN_THE_CLEAR = Wire()
 MESSAGE = Message(Record(7, 1, None, b"{}", [(b"id", b"m-1")]), Partition("g.t", 0))
 
@@ -169,8 +171,8 @@ async def test_a_proxy_that_hangs_costs_a_request_its_time_and_no_more() -> None
         Proxy(lambda _: None) as proxy,
         a_sender(at(proxy)) as sender,
     ):
-        outcomes = await asyncio.gather(*(post(sender, subscriber.url, SHORT) for _ in range(20)))
-        reason = "Could not connect through the egress proxy within 150 ms"
+        outcomes = await asyncio.gather(*(post(sender, subscriber.url, LONGER) for _ in range(20)))
+        reason = "Could not connect through the egress proxy within 1500 ms"
         assert {outcome.reason for outcome in outcomes if isinstance(outcome, Retry)} == {reason}
         assert all(isinstance(outcome, Retry) and outcome.timed_out for outcome in outcomes)
         await proxy.left()

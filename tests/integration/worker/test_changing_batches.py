@@ -10,7 +10,7 @@ from app.domain.delivery import (
     Retry,
 )
 from app.domain.subscription import Ordering
-from tests.fakes.worker import World, delivered
+from tests.fakes.worker import PATIENCE_S, World, delivered
 from tests.integration.worker.batching import (
     EVEN,
     LATE,
@@ -38,7 +38,7 @@ async def test_a_worker_that_stops_neither_waits_for_an_open_batch_nor_loses_or_
 ) -> None:
     topic = await world.topic(partitions=1)
     subscription = await subscribed(world, topic, batch_size=3)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         async with world.worker():
             await world.plane.until_applied()
             await collected(world, topic, *numbers(5))
@@ -56,10 +56,11 @@ async def test_a_batch_that_waits_for_a_retry_is_the_next_workers_after_an_order
     topic = await world.topic(partitions=1)
     subscription = await subscribed(world, topic, batch_size=3, message_backoff=LATE)
     first_fails(world, Retry(reason="no", status=500))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         async with world.worker():
             await world.plane.until_applied()
             await collected(world, topic, *numbers(3))
+            await world.endpoints.until(lambda: bool(batches(world)))
             await world.endpoints.until(lambda: world.endpoints.in_flight == 0)
     async with world.worker("w2"):
         await world.plane.until(lambda: delivered(world, subscription.id) == 3)

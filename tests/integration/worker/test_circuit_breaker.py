@@ -17,7 +17,7 @@ from app.domain.delivery import TTL_ELAPSED, Delivered, Discarded, Outcome, Retr
 from app.domain.message import Partition
 from app.domain.subscription import Ordering, Subscription
 from app.domain.topic import Topic
-from tests.fakes.worker import Attempt, World, delivered
+from tests.fakes.worker import PATIENCE_S, Attempt, World, delivered
 
 DOWN = Retry(reason="it is down", status=503)
 OK = Delivered(status=200)
@@ -89,7 +89,7 @@ async def committed(world: World, subscription: Subscription) -> Progress:
 async def until_committed(
     world: World, subscription: Subscription, fits: Callable[[Progress], bool]
 ) -> Progress:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not fits(progress := await committed(world, subscription)):
             await a_while(0.02)
     return progress
@@ -205,7 +205,7 @@ async def test_times_to_live_go_on_when_it_has_closed(world: World) -> None:
         return DOWN if attempt.body == b"0" else OK
 
     quickly: dict[str, Any] = {
-        "message_ttl": timedelta(milliseconds=400),
+        "message_ttl": timedelta(seconds=2),
         "message_backoff": timedelta(0),
     }
     async with opened(world, **quickly) as (subscription, _):
@@ -221,7 +221,7 @@ async def test_a_time_to_live_that_stands_is_committed_as_such_and_goes_on_after
 ) -> None:
     topic = await world.topic(partitions=1)
     health = Health(world, "http://s.test/")
-    ttl: dict[str, Any] = {"message_ttl": timedelta(seconds=1), "message_backoff": timedelta(0)}
+    ttl: dict[str, Any] = {"message_ttl": timedelta(seconds=2), "message_backoff": timedelta(0)}
     subscription = await subscribed(world, topic, LONG, **ttl)
     async with world.doomed_worker("w1"):
         await world.plane.until_applied()
@@ -231,7 +231,7 @@ async def test_a_time_to_live_that_stands_is_committed_as_such_and_goes_on_after
             world, subscription, lambda progress: progress.oldest_elapsed_ms is not None
         )
         assert stands.oldest_opened_ms is None
-        await a_while(1.2)
+        await a_while(2.2)
     health.up = True
     async with world.worker("w2"):
         await world.plane.until(lambda: delivered(world, subscription.id) == 1)
@@ -278,7 +278,8 @@ async def test_results_of_what_was_in_the_air_when_it_opened_change_nothing(worl
 
 async def test_subscriptions_with_one_name_share_a_circuit(world: World) -> None:
     topic = await world.topic(partitions=1)
-    shared = replace(SHORT, circuit_name="orders")
+    # It is not tried before both are known to have it open.
+    shared = replace(LONG, circuit_name="orders")
     health = Health(world, "http://a.test/")
     failing = await subscribed(world, topic, shared, name="a", in_flight_max=1)
     other = await subscribed(world, topic, shared, name="b", in_flight_max=1)
@@ -295,6 +296,8 @@ async def test_subscriptions_with_one_name_share_a_circuit(world: World) -> None
         await world.plane.until(lambda: delivered(world, alone.id) == 10)
         # Either of them tries, and one at a time.
         health.up = True
+        for each in (failing, other):
+            world.plane.put(replace(each, circuit_breaker=replace(SHORT, circuit_name="orders")))
         await world.plane.until(lambda: delivered(world, failing.id) == 10)
         await world.plane.until(lambda: delivered(world, other.id) == 10)
 

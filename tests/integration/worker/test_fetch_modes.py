@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
 
 import pytest
 
@@ -16,8 +15,6 @@ from tests.fakes.worker import Attempt, World, delivered
 
 URL = "http://s.test/"
 PERIOD = timedelta(milliseconds=100)
-# The first poll may have been late.
-SLACK_S: Final = 0.05
 NEVER = timedelta(minutes=10)
 HOUR = timedelta(hours=1)
 
@@ -37,13 +34,12 @@ def numbered(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-def too_early(world: World, size: int) -> list[bytes]:
-    """What was sent before the time of its poll, if so many are sent with each."""
-    first = world.endpoints.attempts[0].at - SLACK_S
+def too_early(world: World, size: int, *, began: float) -> list[bytes]:
+    """What was sent before its poll may have been: `size` with each, the first after `began`."""
     return [
         attempt.body
         for number, attempt in enumerate(world.endpoints.attempts)
-        if attempt.at < first + number // size * PERIOD.total_seconds()
+        if attempt.at < began + number // size * PERIOD.total_seconds()
     ]
 
 
@@ -57,9 +53,10 @@ async def test_a_poll_takes_so_many_messages_and_the_next_waits_for_its_time(wor
     subscription = await subscribed(world, topic, polling(4))
     async with world.worker():
         await world.plane.until_applied()
+        began = asyncio.get_running_loop().time()
         await world.publish(topic, *numbered(14))
         await world.plane.until(lambda: delivered(world, subscription.id) == 14)
-    assert too_early(world, 4) == []
+    assert too_early(world, 4, began=began) == []
     assert sorted(world.endpoints.bodies()) == sorted(numbered(14))
 
 
@@ -67,9 +64,10 @@ async def test_a_backlog_of_many_partitions_is_polled_too(world: World) -> None:
     topic = await world.topic(partitions=12)
     subscription = await subscribed(world, topic, polling(40))
     await world.publish(topic, *numbered(120))
+    began = asyncio.get_running_loop().time()
     async with world.worker():
         await world.plane.until(lambda: delivered(world, subscription.id) == 120)
-    assert too_early(world, 40) == []
+    assert too_early(world, 40, began=began) == []
 
 
 async def test_a_message_that_comes_between_two_polls_waits(world: World) -> None:
@@ -100,28 +98,34 @@ async def test_polls_do_not_overlap(world: World) -> None:
 
 
 async def three_periods(world: World) -> None:
+    await passed(world, 3 * PERIOD)
+
+
+async def passed(world: World, time: timedelta) -> None:
     loop = asyncio.get_running_loop()
-    due = loop.time() + 3 * PERIOD.total_seconds()
+    due = loop.time() + time.total_seconds()
     await world.plane.until(lambda: loop.time() > due)
 
 
 async def test_a_poll_is_sent_at_once_whatever_ended_the_last_one(world: World) -> None:
     topic = await world.topic(partitions=1)
-    await subscribed(world, topic, polling(4))
+    # Far longer than a machine stands still between two of a poll.
+    period = timedelta(seconds=1)
+    await subscribed(world, topic, polling(4, period))
     world.endpoints.gate.clear()
     async with world.worker():
         await world.plane.until_applied()
         await world.publish(topic, *numbered(8))
         await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
-        await three_periods(world)
-        gate = world.endpoints.gate
+        await passed(world, 1.1 * period)
+        landing = world.endpoints.gate
         world.endpoints.gate = asyncio.Event()
         gate.set()
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 8)
         await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
         world.endpoints.gate.set()
     fifth, *_, eighth = (attempt.at for attempt in world.endpoints.attempts[4:])
-    assert eighth - fifth < PERIOD.total_seconds()
+    assert eighth - fifth < period.total_seconds()
 
 
 async def test_messages_that_wait_for_a_retry_hold_up_no_poll(world: World) -> None:

@@ -112,7 +112,7 @@ async def test_a_subscriber_that_takes_few_and_puts_off_the_others_loses_none() 
     async with Subscriber(reply) as subscriber, Sender(egress=LOOPBACK) as sender:
         world = World(sender=sender)
         topic = await world.topic(partitions=1)
-        ttl = timedelta(seconds=10)
+        ttl = timedelta(seconds=60)
         made = await world.subscribe(
             topic, endpoint=subscriber.url, rate=400, adaptive_rate=True, message_ttl=ttl
         )

@@ -70,7 +70,7 @@ async def test_a_message_that_is_tried_again_is_signed_with_the_secrets_of_then(
     ):
         world = World(sender=sender)
         topic = await world.topic()
-        pause = timedelta(milliseconds=300)
+        pause = timedelta(milliseconds=1_500)
         known = await world.subscribe(topic, endpoint=subscriber.url, message_backoff=pause)
         known = world.plane.put(replace(known, signing_secrets=(a_secret(OLD),)))
         async with world.worker():
