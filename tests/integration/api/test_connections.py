@@ -18,7 +18,7 @@ from tests.integration.api.server import given, serving
 
 PUBLISH = b"POST /topics/shop.orders HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = PUBLISH + b"Transfer-Encoding: chunked\r\n\r\n"
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 class HastyConnection(BoundedConnection):

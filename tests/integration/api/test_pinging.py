@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
@@ -24,11 +25,10 @@ PATIENCE_S = 60
 class Asked:
     """A service whose pings are heard, and answered by hand."""
 
-    def __init__(self, database: Database, url: str) -> None:
+    def __init__(self, database: Database, *, margin: timedelta) -> None:
         self._database = database
-        self._url = url
         self._heard: asyncio.Queue[str] = asyncio.Queue()
-        self.service = PingService(database, margin=timedelta(milliseconds=100))
+        self.service = PingService(database, margin=margin)
 
     def hear(self, payload: str) -> None:
         self._heard.put_nowait(payload)
@@ -66,8 +66,25 @@ async def change(database: Database) -> int:
 
 @pytest.fixture
 async def asked(database: Database, postgres_url: str, change: int) -> AsyncIterator[Asked]:
+    """One that waits for long."""
     del change
-    asked = Asked(database, postgres_url)
+    async with listening(database, postgres_url, margin=timedelta(seconds=PATIENCE_S)) as asked:
+        yield asked
+
+
+@pytest.fixture
+async def hasty(database: Database, postgres_url: str, change: int) -> AsyncIterator[Asked]:
+    """One that gives up soon."""
+    del change
+    async with listening(database, postgres_url, margin=timedelta(milliseconds=100)) as asked:
+        yield asked
+
+
+@asynccontextmanager
+async def listening(
+    database: Database, postgres_url: str, *, margin: timedelta
+) -> AsyncIterator[Asked]:
+    asked = Asked(database, margin=margin)
     channels = [PINGS, asked.service.channel]
     async with (
         listen(postgres_url, channels, hear=asked.hear) as notices,
@@ -94,10 +111,10 @@ async def test_a_ping_is_answered_by_the_worker_that_knows_the_subscription(
     assert pong.result().status == 201
 
 
-async def test_a_worker_that_does_not_answer_is_not_waited_for_long(asked: Asked) -> None:
-    await asked.beat("silent")
+async def test_a_worker_that_does_not_answer_is_not_waited_for_long(hasty: Asked) -> None:
+    await hasty.beat("silent")
     with pytest.raises(NoWorkerError, match="silent"):
-        await asked.service.ping(TOPIC, "billing")
+        await hasty.service.ping(TOPIC, "billing")
 
 
 async def test_without_a_worker_nobody_is_asked(asked: Asked) -> None:
@@ -105,12 +122,14 @@ async def test_without_a_worker_nobody_is_asked(asked: Asked) -> None:
         await asked.service.ping(TOPIC, "billing")
 
 
-async def test_one_ping_a_second_is_sent(asked: Asked) -> None:
-    await asked.beat("silent")
-    with pytest.raises(NoWorkerError):
-        await asked.service.ping(TOPIC, "billing")
-    with pytest.raises(PingTooSoonError):
-        await asked.service.ping(TOPIC, "billing")
+async def test_one_ping_a_second_is_sent(hasty: Asked) -> None:
+    found: list[object] = []
+    async with asyncio.timeout(PATIENCE_S):
+        # At once, unless the machine stands still for a second between the two.
+        while not any(isinstance(each, PingTooSoonError) for each in found):
+            await hasty.beat("silent")
+            both = (hasty.service.ping(TOPIC, "billing") for _ in range(2))
+            found = await asyncio.gather(*both, return_exceptions=True)
 
 
 async def test_there_must_be_a_subscription(asked: Asked) -> None:

@@ -328,7 +328,7 @@ async def test_what_ended_again_is_recorded_while_others_are_still_sent(
 ) -> None:
     await record(database, [discarded(stored, number) for number in range(150)])
     log.closes = True
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(90), asyncio.TaskGroup() as tasks:
         redrive = tasks.create_task(done(api, path))
         await log.held_up.wait()
         its_id = next(each for each in (await marks(database)).values() if each)
@@ -356,7 +356,7 @@ async def test_two_requests_at_once_share_what_both_have_found(
 ) -> None:
     await record(database, [discarded(stored, number) for number in range(150)])
     log.closes = True
-    async with asyncio.timeout(30), asyncio.TaskGroup() as both:
+    async with asyncio.timeout(90), asyncio.TaskGroup() as both:
         first = both.create_task(done(api, path, again=again))
         await log.held_up.wait()
         log.closes, log.held_up = False, asyncio.Event()

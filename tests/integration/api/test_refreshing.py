@@ -13,7 +13,7 @@ from app.storage.health.workers import WorkerRepository
 from app.storage.notices import APPLIED, CHANGES, listen
 from tests.integration.api.test_subscriptions import beat
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 LONG = timedelta(seconds=60)
 
 

@@ -109,7 +109,7 @@ async def test_when_time_is_up_it_is_stored_all_the_same_and_the_rest_is_pending
 ) -> None:
     await subscribed(api, topic, "a", "b")
     async with asyncio.TaskGroup() as tasks:
-        publishing = tasks.create_task(api.post(f"/topics/{topic}?wait=1500ms", content=b"1"))
+        publishing = tasks.create_task(api.post(f"/topics/{topic}?wait=4s", content=b"1"))
         await worker.tell(await log.address(), "a", Fate.DELIVERED)
     answer = publishing.result()
     assert outcomes(answer) == {"a": "DELIVERED", "b": "PENDING"}

@@ -207,7 +207,7 @@ async def test_what_ended_again_is_not_chosen_for_a_retransmission_by_its_first_
 
 async def until_one_waits(database: Database) -> None:
     waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             async with database.transaction() as session:
                 if await session.scalar(waiting):

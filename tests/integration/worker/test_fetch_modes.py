@@ -118,7 +118,7 @@ async def test_a_poll_is_sent_at_once_whatever_ended_the_last_one(world: World) 
         await world.publish(topic, *numbered(8))
         await world.endpoints.until(lambda: world.endpoints.in_flight == 4)
         await passed(world, 1.1 * period)
-        landing = world.endpoints.gate
+        gate = world.endpoints.gate
         world.endpoints.gate = asyncio.Event()
         gate.set()
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 8)
