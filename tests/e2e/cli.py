@@ -198,11 +198,10 @@ class Place:
     def is_deserted(self) -> bool:
         """Whether nothing runs here any more, servers of the embedded database included."""
         here = self.home.parent
-        # What was forked warm has the environment of its parent for the system.
-        running = self.processes() or [
-            each for each in running_warm() if each.home.startswith(str(here))
-        ]
-        return not running and not list(here.glob("*/postgres/postmaster.pid"))
+        # To the system what was forked warm has the environment of its parent.
+        warm_here = any(each.home.startswith(str(here)) for each in running_warm())
+        servers = list(here.glob("*/postgres/postmaster.pid"))
+        return not (warm_here or servers or self.processes())
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,15 +15,20 @@ from typing import Any, Self
 import httpx
 
 from angelia_client.requests import verification
-from tests.e2e.cli import free_port
 from tests.fakes.egress import ALLOW_LOOPBACK
 from tests.fakes.subscriber import Subscriber
+from tests.servers.ports import free_port
 from tests.servers.warm import WarmProcess, warm
 
 PATIENCE_S = 90.0
 CONCURRENT_PUBLISHERS = 16
 # Between two looks at something that tells nobody when it changes.
 LOOK_EVERY_S = 0.05
+# A worker that hands over a partition waits so long for answers, less a little. The subscribers of
+# the tests are in this process: what they answer later is rightly sent again.
+LATE_S = 2.5
+# What a worker logs of partitions that it had and that others may have by now.
+LOST = '"to": "Lost"'
 
 
 @dataclass(slots=True)
@@ -48,6 +54,26 @@ class Process:
             return await self.running.ended()
 
 
+class Beat:
+    """How late this loop was at most: the receivers of a test are on it."""
+
+    def __init__(self) -> None:
+        self.late_s = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._next()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _next(self) -> None:
+        due = self._loop.time() + LOOK_EVERY_S
+        self._timer = self._loop.call_later(LOOK_EVERY_S, self._beat, due)
+
+    def _beat(self, due: float) -> None:
+        self.late_s = max(self.late_s, self._loop.time() - due)
+        self._next()
+
+
 @dataclass(slots=True)
 class Service:
     """An API and any number of workers with one configuration."""
@@ -56,9 +82,13 @@ class Service:
     logs: Path
     port: int = field(default_factory=free_port)
     processes: list[Process] = field(default_factory=list)
+    # Messages whose publication was not acknowledged at first: the log may have them twice.
+    doubtful: set[str] = field(default_factory=set)
     _client: httpx.AsyncClient | None = None
+    _beat: Beat | None = None
 
     async def __aenter__(self) -> Self:
+        self._beat = Beat()
         limits = httpx.Limits(max_connections=CONCURRENT_PUBLISHERS)
         self._client = httpx.AsyncClient(
             base_url=self.url,
@@ -76,6 +106,7 @@ class Service:
         trace: TracebackType | None,
     ) -> None:
         await self.http.aclose()
+        self.beat.stop()
         for process in self.processes:
             await process.kill()
         if error is not None:
@@ -89,6 +120,11 @@ class Service:
     def http(self) -> httpx.AsyncClient:
         assert self._client is not None
         return self._client
+
+    @property
+    def beat(self) -> Beat:
+        assert self._beat is not None
+        return self._beat
 
     # ---- processes ------------------------------------------------------------------------------
 
@@ -166,8 +202,20 @@ class Service:
 
     async def publish(self, topic: str, body: bytes, **headers: str) -> str:
         """Publish one message; its id."""
-        response = created(await self.http.post(f"/topics/{topic}", content=body, headers=headers))
-        return response.headers["Hermes-Message-Id"]
+        return await self._published(self.http, topic, body, headers=headers)
+
+    async def _published(
+        self, http: httpx.AsyncClient, topic: str, body: bytes, *, headers: Mapping[str, str]
+    ) -> str:
+        """Publish as publishers do: again, under the same id, what the log was too late for."""
+        path, given = f"/topics/{topic}", dict(headers)
+        async with asyncio.timeout(PATIENCE_S):
+            answer = await http.post(path, content=body, headers=given)
+            while answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+                given["Idempotency-Key"] = answer.headers["Hermes-Message-Id"]
+                self.doubtful.add(given["Idempotency-Key"])
+                answer = await http.post(path, content=body, headers=given)
+        return created(answer).headers["Hermes-Message-Id"]
 
     async def publish_all(
         self, topic: str, bodies: Iterable[tuple[bytes, str]]
@@ -184,20 +232,44 @@ class Service:
                 verify=verification(self.url),
             ) as http:
                 for body, key in queue:
-                    response = await http.post(
-                        f"/topics/{topic}", content=body, headers={"Partition-Key": key}
+                    own_id = await self._published(
+                        http, topic, body, headers={"Partition-Key": key}
                     )
-                    published[created(response).headers["Hermes-Message-Id"]] = body
+                    published[own_id] = body
 
         async with asyncio.TaskGroup() as publishers:
             for _ in range(CONCURRENT_PUBLISHERS):
                 publishers.create_task(publisher())
         return published
 
+    def assert_once(self, came: Iterable[str], published: Iterable[str]) -> None:
+        """Each of these messages came, by id, and nothing else; none twice, if nobody was late."""
+        counts = Counter(came)
+        assert counts.keys() == set(published)
+        assert self.stood_still() or counts.total() == len(counts)
+
+    def stood_still(self) -> bool:
+        """Whether the log was too late for a publisher, or a process so late that it lost its part.
+
+        What was published twice then, or was in the air, rightly comes twice.
+        """
+        logs = (each.log.read_text(errors="replace") for each in self.processes)
+        late = self.doubtful or self.beat.late_s > LATE_S
+        return bool(late) or any(LOST in log for log in logs)
+
     async def set_state(self, subscription: str, state: str) -> httpx.Response:
         response = await self.http.put(f"{subscription}/state", json=state)
         response.raise_for_status()
         return response
+
+    async def applied(self, subscription: str) -> None:
+        """Wait until the workers have applied all that was changed of it so far."""
+
+        async def is_applied() -> bool:
+            changed = await self.http.patch(subscription, json={})
+            return bool(changed.raise_for_status().headers["Angelia-Applied"] == "true")
+
+        await eventually(is_applied)
 
     async def metrics(self, subscription: str) -> dict[str, Any]:
         response = await self.http.get(f"{subscription}/metrics")
@@ -208,12 +280,14 @@ class Service:
     async def accounted(self, subscription: str, count: int) -> dict[str, Any]:
         """Wait until `count` messages are delivered or discarded; the metrics then."""
 
+        metrics: dict[str, Any] = {}
+
         async def all_there() -> bool:
-            metrics = await self.metrics(subscription)
+            metrics.update(await self.metrics(subscription))
             return bool(metrics["delivered"] + metrics["discarded"] >= count)
 
         await eventually(all_there)
-        return await self.metrics(subscription)
+        return metrics
 
     async def undelivered(self, subscription: str, count: int) -> list[dict[str, Any]]:
         """Wait until `count` discards are recorded; all of them."""

@@ -11,6 +11,11 @@ from tests.servers.service import ONE_LOG
 MESSAGES = 50
 
 
+def own_ids(reader: Subscriber) -> set[str]:
+    """Of the messages whose dead letters have come."""
+    return {each.headers["angelia-dead-letter-message-id"] for each in reader.received}
+
+
 @ONE_LOG
 async def test_what_a_subscriber_refuses_is_delivered_to_who_takes_its_dead_letters(
     configuration: Mapping[str, str], logs: Path
@@ -31,7 +36,7 @@ async def test_what_a_subscriber_refuses_is_delivered_to_who_takes_its_dead_lett
         await eventually(applied)  # by a worker that may still be starting
         bodies = [b'{ "n":%d}' % number for number in range(MESSAGES)]
         published = await service.publish_all("letters.orders", [(body, "k") for body in bodies])
-        await reader.wait_for(MESSAGES)
+        await reader.wait_until(lambda: published.keys() <= own_ids(reader))
         await has_all(refusing, published)
         undelivered = await service.undelivered(path, MESSAGES)
     told = {each.headers["angelia-dead-letter-message-id"]: each for each in reader.received}

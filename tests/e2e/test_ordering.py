@@ -70,6 +70,7 @@ async def test_keys_keep_their_order_over_failures_and_the_death_of_a_worker(
         await service.topic(TOPIC, partitions=PARTITIONS)
         path = await service.subscribe(TOPIC, "s", receiver.url, **POLICY)
         (await service.http.patch(path, json={"ordering": "KEY"})).raise_for_status()
+        await service.applied(path)
         doomed = await owner_of_most(service, await shared_by(configuration, 2))
         await publish_in_order(service)
         await receiver.wait_for(KILLED_AT, PATIENCE_S)

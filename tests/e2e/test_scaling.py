@@ -1,6 +1,5 @@
 """Workers come and go: partitions are shared, taken over, and moved no more than needed."""
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from tests.e2e.service import Service, eventually, has_all, running
 from tests.e2e.test_crashes import TOPIC, numbered
 from tests.fakes.subscriber import Subscriber
 
-PARTITIONS = 12
-# What a worker's death may cost: the session's time-out, a rebalance, and looking up positions.
-TAKE_OVER_S = 10.0
+# By chance one of two workers may get all of a topic: of so many in no run that anybody will see.
+PARTITIONS = 24
 
 
 async def owners(configuration: Mapping[str, str]) -> dict[int, str]:
@@ -53,7 +51,7 @@ async def test_two_workers_share_one_dies_a_third_joins(
         dead, survivor = service.processes[-1], service.processes[-2]
         await dead.kill()
         published |= await service.publish_all(TOPIC, numbered(300, start=300))
-        await has_all(receiver, published, within_s=TAKE_OVER_S)
+        await has_all(receiver, published)
         alone = await shared_by(on_kafka, 1)
         assert f"-{survivor.pid}-" in alone[0]
         assert set(alone.values()) < set(shared.values())
@@ -76,8 +74,7 @@ async def test_a_worker_that_joins_takes_partitions_without_sending_anything_twi
         await service.worker()
         published |= await publish_until_shared(service, configuration)
         await service.accounted(path, len(published))
-    assert Counter(receiver.message_ids) - Counter(published.keys()) == Counter()
-    assert set(receiver.message_ids) == set(published)
+    service.assert_once(receiver.message_ids, published)
 
 
 async def publish_until_shared(

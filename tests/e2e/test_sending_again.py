@@ -1,13 +1,12 @@
 """Retransmissions on their way, on both logs: their worker killed, and cancelled half-way."""
 
-import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.chosen import chosen, ends_of
-from tests.e2e.service import PATIENCE_S, Service, eventually, running
+from tests.e2e.service import PATIENCE_S, Service, eventually, has_all, running
+from tests.e2e.test_crashes import lag_of
 from tests.fakes.subscriber import Reply, Subscriber
 
 TOPIC = "again.orders"
@@ -16,9 +15,8 @@ MESSAGES = 800
 MARK = "hermes-retransmission"
 IN_FLIGHT = 20
 LATENCY_S = 0.05
-# A completion is committed within this time; what finished in it may be sent again after a crash.
-COMMIT_DELAY_S = 0.25
-STOPS_WITHIN_S = 2.0
+# So many come a second to the one that is cancelled, and in ten seconds it is certainly done with.
+FEW = 20
 
 
 async def published_before(service: Service) -> dict[str, bytes]:
@@ -51,7 +49,8 @@ async def test_a_worker_killed_while_it_sends_them_leaves_none_out_and_none_is_a
         first = await service.worker()
         await receiver.wait_for(MESSAGES // 3, PATIENCE_S)
         await first.kill()
-        killed_at = len(receiver.received)
+        killed_at, appended = len(receiver.received), sum(await ends_of(service, path)) - sum(ends)
+        finished = appended - await lag_of(service, path)
         await service.worker()
         seen = await until_ended(service, where)
         assert (seen["state"], seen["counts"]["written"]) == ("DONE", MESSAGES)
@@ -60,13 +59,8 @@ async def test_a_worker_killed_while_it_sends_them_leaves_none_out_and_none_is_a
     assert sum(after) - sum(ends) == MESSAGES
     assert set(receiver.message_ids) == set(published)
     twice = len(receiver.received) - MESSAGES
-    assert twice <= IN_FLIGHT + COMMIT_DELAY_S * IN_FLIGHT / LATENCY_S
-
-
-async def lag_of(service: Service, path: str) -> int:
-    """By what is committed in the log."""
-    [group] = (await service.http.get(f"{path}/consumer-groups")).raise_for_status().json()
-    return sum(each["lag"] for each in group["partitions"])
+    # What had come and was not committed.
+    assert twice <= killed_at - finished
 
 
 async def test_what_one_subscription_is_sent_again_no_other_one_gets_nor_counts_as_its_own(
@@ -77,7 +71,7 @@ async def test_what_one_subscription_is_sent_again_no_other_one_gets_nor_counts_
         Subscriber() as receiver,
         Subscriber() as others,
     ):
-        await published_before(service)
+        published = await published_before(service)
         path = await service.subscribe(TOPIC, "s", receiver.url)
         live = await service.subscribe(TOPIC, "live", others.url, rate=1)
         resting = await service.subscribe(TOPIC, "resting", others.url, rate=1)
@@ -96,23 +90,23 @@ async def test_what_one_subscription_is_sent_again_no_other_one_gets_nor_counts_
 
         # At one a second they would be there for long.
         await eventually(all_passed)
+        await has_all(receiver, published)
         for each in (live, resting):
             metrics = await service.metrics(each)
             assert [metrics[name] for name in ("delivered", "discarded", "filtered")] == [0, 0, 0]
     assert others.received == []
-    assert len(receiver.received) == MESSAGES
+    service.assert_once(receiver.message_ids, published)
 
 
-async def test_one_that_is_cancelled_half_way_stops_within_two_seconds_and_the_rest_goes_on(
+async def test_one_that_is_cancelled_half_way_stops_soon_and_the_rest_goes_on(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
     async with running(configuration, logs) as service, Subscriber() as receiver:
         await published_before(service)
-        path = await service.subscribe(TOPIC, "s", receiver.url, rate=200, inflightSize=IN_FLIGHT)
+        path = await service.subscribe(TOPIC, "s", receiver.url, rate=FEW, inflightSize=IN_FLIGHT)
         ends = await ends_of(service, path)
         where = await chosen(configuration["ANGELIA_DATABASE_URL"], path, ends)
-        await receiver.wait_for(MESSAGES // 4, PATIENCE_S)
-        asked = time.monotonic()
+        await receiver.wait_for(2 * FEW, PATIENCE_S)
         (await service.http.delete(where)).raise_for_status()
         came_by_then = len(receiver.received)
         # They come behind all that was appended, in each partition.
@@ -125,9 +119,7 @@ async def test_one_that_is_cancelled_half_way_stops_within_two_seconds_and_the_r
         seen = await until_ended(service, where)
     assert seen["state"] == "CANCELLED"
     again = [each for each in receiver.received if MARK in each.headers]
-    assert MESSAGES // 4 <= len(again) < MESSAGES
-    # Hundreds were in the log by then.
-    assert len(again) - came_by_then <= IN_FLIGHT
-    assert [each for each in again if each.at > asked + STOPS_WITHIN_S] == []
-    came = Counter(each.message_id for each in receiver.received if MARK not in each.headers)
-    assert came == Counter(new.keys())
+    assert len(again) >= 2 * FEW
+    assert len(again) - came_by_then <= IN_FLIGHT + 10 * FEW < MESSAGES // 2
+    came = [each.message_id for each in receiver.received if MARK not in each.headers]
+    service.assert_once(came, new)

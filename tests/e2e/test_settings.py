@@ -63,7 +63,6 @@ async def test_an_endpoint_that_is_gone_suspends_its_subscription(
         assert read["stateReason"] == "The endpoint answered 410 Gone"
         (discarded,) = await service.undelivered(path, 1)
         assert discarded["message"] == "0"
-        resumed = await service.set_state(path, "ACTIVE")
-        assert resumed.headers["Angelia-Applied"] == "true"
+        await service.set_state(path, "ACTIVE")
         await eventually(suspended)
     assert [received.body for received in receiver.received] == [b"0", b"1"]

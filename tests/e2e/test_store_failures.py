@@ -75,6 +75,7 @@ class Run:
         await self._service.topic(TOPIC, partitions=4, **ALL)
         self.path = await self._service.subscribe(TOPIC, "s", self._receiver.url)
         (await self._service.http.put(self.path, json=ALL)).raise_for_status()
+        await self._service.applied(self.path)
         await self.publish(self._bodies[:1] + self._bodies[-BEFORE:])
         await self.accounted()
 

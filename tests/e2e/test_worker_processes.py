@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,9 +18,13 @@ SLOW = Reply(delay=0.02)
 
 def workers_of(command: Process) -> dict[int, int]:
     """The process ids of its workers, by their numbers."""
-    children = psutil.Process(command.pid).children()
-    lines = {child.pid: child.cmdline() for child in children}
-    return {int(line[-1]): pid for pid, line in lines.items() if "workers" in line}
+    found: dict[int, int] = {}
+    for child in psutil.Process(command.pid).children():
+        # One of them may end, or have ended, while we look.
+        with suppress(psutil.Error):
+            line = child.cmdline()
+            found |= {int(line[-1]): child.pid} if "workers" in line else {}
+    return found
 
 
 def pid_of(worker_id: str) -> int:
@@ -36,6 +41,7 @@ async def test_one_of_two_is_killed_nothing_is_lost_and_it_is_started_again(
         command = await service.workers(2)
         await shared_by(configuration, 2)
         workers = workers_of(command)
+        running_ones = [psutil.Process(pid) for pid in workers.values()]
         published = await service.publish_all(TOPIC, numbered(600))
         psutil.Process(workers[2]).kill()
         published |= await service.publish_all(TOPIC, numbered(300, start=600))
@@ -56,7 +62,7 @@ async def test_one_of_two_is_killed_nothing_is_lost_and_it_is_started_again(
         published |= await service.publish_all(TOPIC, numbered(300, start=900))
         await service.accounted(path, len(published))
         assert await command.stop() == 0
-        assert not any(psutil.pid_exists(pid) for pid in workers.values())
+        assert not any(each.is_running() for each in running_ones)
     assert set(receiver.message_ids) == set(published)
     said = [json.loads(line) for line in command.log.read_text().splitlines() if line[:1] == "{"]
     starts = Counter(each["process"] for each in said if each["event"] == "worker_starting")
