@@ -46,12 +46,18 @@ def small_session(
     settings = Settings(spark_master="local[2]", spark_memory=memory)
     places = {"spark.local.dir": f"{place}/local", "spark.sql.warehouse.dir": f"{place}/warehouse"}
     connector = {"spark.jars": ",".join(map(str, [*jars(), *more_jars]))}
-    session = new_session(settings, **conf, **places, **connector)
+    session = new_session(settings, **kept_in(place, conf), **places, **connector)
     try:
         yield session
     finally:
         session.stop()
         _end_java()
+
+
+def kept_in(place: Path, conf: Mapping[str, str]) -> Mapping[str, str]:
+    """The same with all that Java writes for a while in `place`, which goes away with the test."""
+    java = "spark.driver.extraJavaOptions"
+    return {**conf, java: f"{conf.get(java, '')} -Djava.io.tmpdir={place}"}
 
 
 def _end_java() -> None:

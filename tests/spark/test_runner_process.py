@@ -28,7 +28,7 @@ from tests.contract.harness import PostgresHarness
 from tests.contract.logs import eventually
 from tests.integration.storage.builders import an_undelivered
 from tests.spark.retransmissions import a_bench, places
-from tests.spark.small import FRUGAL
+from tests.spark.small import FRUGAL, kept_in
 from tests.spark.test_undelivered_job import DAY, engine_of, is_waiting_for_the_lock, recorded
 
 # The first test starts Spark, on a machine that may be busy.
@@ -53,7 +53,8 @@ async def runner(
         "SPARK_CONF_DIR": str(place),
         **more,
     }
-    lines = "\n".join(f"{name} {value}" for name, value in {**FRUGAL, **defaults}.items())
+    conf = kept_in(place, {**FRUGAL, **defaults})
+    lines = "\n".join(f"{name} {value}" for name, value in conf.items())
     (place / "spark-defaults.conf").write_text(lines)
     with (place / "runner.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(

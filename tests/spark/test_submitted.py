@@ -14,7 +14,7 @@ from app.storage.database import Database
 from tests.architecture.tree import ROOT
 from tests.contract.harness import PostgresHarness
 from tests.spark.retransmissions import a_bench, places
-from tests.spark.small import FRUGAL
+from tests.spark.small import FRUGAL, kept_in
 
 # Spark starts, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -30,7 +30,11 @@ async def submitted(place: Path, asked: Retransmission, **settings: str) -> dict
         "SPARK_CONF_DIR": str(place),
         **settings,
     }
-    conf = {**FRUGAL, "spark.ui.enabled": "false", "spark.local.dir": f"{place}/local"}
+    conf = {
+        **kept_in(place, FRUGAL),
+        "spark.ui.enabled": "false",
+        "spark.local.dir": f"{place}/local",
+    }
     lines = "\n".join(f"{name} {value}" for name, value in conf.items())
     (place / "spark-defaults.conf").write_text(lines)
     submit = Path(sys.executable).with_name("spark-submit")
