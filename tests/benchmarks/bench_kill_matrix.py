@@ -43,6 +43,11 @@ DEAD_S: Final = 4.0
 STOPPED_S: Final = 20.0
 AFTER_S: Final = 4.0
 PATIENCE_S: Final = 120.0
+# So long the others stand still before a broker that is ahead of them is killed. They are in sync
+# for Kafka, and may lead.
+BEHIND_S: Final = 1.0
+# Where some are expected to be lost: nothing comes after so long.
+LOST_AFTER_S: Final = 30.0
 ANSWER_WITHIN_S: Final = 10.0
 
 
@@ -84,12 +89,19 @@ class OwnProcess:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker, which is a controller too."""
+    """A broker, which is a controller too; `behind` are others that are late when it is killed."""
 
     broker: KafkaBroker
+    behind: Sequence[KafkaBroker] = ()
 
     async def kill(self) -> None:
+        for other in self.behind:
+            os.kill(other.pid, signal.SIGSTOP)
+        if self.behind:
+            await pace.until(time.monotonic() + BEHIND_S)
         await asyncio.to_thread(self.broker.kill)
+        for other in self.behind:
+            os.kill(other.pid, signal.SIGCONT)
 
     async def end(self) -> None:
         await asyncio.to_thread(self.broker.stop)
@@ -154,23 +166,55 @@ class Published:
 
 async def test_kill_matrix(logs: Path) -> None:
     report = Report("kill-matrix", "Three brokers, 300/s, ack left out: what became of messages")
+    lost = await _matrix(logs, report, patience_s=PATIENCE_S)
+    assert not {row: count for row, count in lost.items() if count}
+
+
+@pytest.mark.parametrize("ack", ["ALL", "LEADER"])
+async def test_kill_matrix_of_brokers_that_are_ahead(logs: Path, ack: str) -> None:
+    """With LEADER a control: what only the leader has is lost with it, and the matrix sees that."""
+    name = f"kill-matrix-ahead-{ack.lower()}"
+    report = Report(name, f"ack: {ack}, brokers killed when the others are a second behind")
+    lost = await _matrix(
+        logs,
+        report,
+        wanted=lambda row: row.startswith("broker") and row.endswith("kill -9"),
+        behind=True,
+        patience_s=LOST_AFTER_S,
+        ack=ack,
+    )
+    assert bool(sum(lost.values())) == (ack == "LEADER")
+
+
+async def _matrix(
+    logs: Path,
+    report: Report,
+    *,
+    wanted: Callable[[str], bool] = lambda _: True,
+    behind: bool = False,
+    patience_s: float,
+    **topic: str,
+) -> Mapping[str, float]:
+    """The cells that are `wanted`, each in turn; how many messages were lost in which."""
     lost: dict[str, float] = {}
     with PostgresServer() as database, running_cluster(BROKERS) as brokers:
         async with Service(_configuration(database, brokers), logs) as service:
-            victims = await _victims(service, database, brokers)
+            victims = await _victims(service, database, brokers, behind=behind)
             async with Subscriber() as receiver:
-                await service.topic(TOPIC)
+                await service.topic(TOPIC, **topic)
                 path = await service.subscribe(TOPIC, "s", receiver.url)
                 await _warmed_up(service, receiver)
                 for (name, victim), upset in itertools.product(victims.items(), UPSETS):
                     row = f"{name}, {upset}"
-                    happens = partial(UPSETS[upset], victim)
-                    found = await _cell(service, path, receiver, upset=happens)
+                    if not wanted(row):
+                        continue
+                    cell = Cell(service, path, receiver, patience_s)
+                    found = await cell.found(partial(UPSETS[upset], victim))
                     print(row, dict(found), flush=True)
                     report.add(row, [found])
                     lost[row] = found["lost"]
     report.write()
-    assert not {row: count for row, count in lost.items() if count}
+    return lost
 
 
 def _configuration(database: PostgresServer, brokers: Sequence[KafkaBroker]) -> Mapping[str, str]:
@@ -184,13 +228,15 @@ def _configuration(database: PostgresServer, brokers: Sequence[KafkaBroker]) -> 
 
 
 async def _victims(
-    service: Service, database: PostgresServer, brokers: Sequence[KafkaBroker]
+    service: Service, database: PostgresServer, brokers: Sequence[KafkaBroker], *, behind: bool
 ) -> Mapping[str, Victim]:
     own = {"API": service.api, "worker 1": service.worker, "worker 2": service.worker}
     victims: dict[str, Victim] = {
         name: OwnProcess(begin, await begin()) for name, begin in own.items()
     }
-    victims |= {f"broker {each.node_id}": Broker(each) for each in brokers}
+    for each in brokers:
+        others = [other for other in brokers if other is not each] if behind else []
+        victims[f"broker {each.node_id}"] = Broker(each, others)
     return {**victims, "PostgreSQL": Postgres(database)}
 
 
@@ -201,47 +247,51 @@ async def _warmed_up(service: Service, receiver: Subscriber) -> None:
     await receiver.wait_for(len(published.acknowledged), PATIENCE_S)
 
 
-async def _cell(
-    service: Service, path: str, receiver: Subscriber, *, upset: Callable[[], Awaitable[None]]
-) -> dict[str, float]:
-    """What became of what was published while that happened."""
-    receiver.received.clear()
-    async with _publishing(service) as published:
-        await pace.until(time.monotonic() + BEFORE_S)
-        await upset()
-        await pace.until(time.monotonic() + AFTER_S)
-    listed = await _settled(service, path, receiver, acknowledged=published.acknowledged)
-    received = Counter(receiver.message_ids)
-    return {
-        "sent": published.sent,
-        "acknowledged": len(published.acknowledged),
-        "delivered": len(published.acknowledged & received.keys()),
-        "listed": len(listed),
-        "lost": len(published.acknowledged - received.keys() - listed),
-        "duplicates": received.total() - len(received),
-    }
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A subscription with its receiver, and how long what is not there yet is waited for."""
 
+    service: Service
+    path: str
+    receiver: Subscriber
+    patience_s: float
 
-async def _settled(
-    service: Service, path: str, receiver: Subscriber, *, acknowledged: set[str]
-) -> set[str]:
-    """Wait until all are delivered or listed, or for long enough; those that are listed."""
-    listed: set[str] = set()
+    async def found(self, upset: Callable[[], Awaitable[None]]) -> dict[str, float]:
+        """What became of what was published while that happened."""
+        self.receiver.received.clear()
+        async with _publishing(self.service) as published:
+            await pace.until(time.monotonic() + BEFORE_S)
+            await upset()
+            await pace.until(time.monotonic() + AFTER_S)
+        listed = await self._settled(published.acknowledged)
+        received = Counter(self.receiver.message_ids)
+        return {
+            "sent": published.sent,
+            "acknowledged": len(published.acknowledged),
+            "delivered": len(published.acknowledged & received.keys()),
+            "listed": len(listed),
+            "lost": len(published.acknowledged - received.keys() - listed),
+            "duplicates": received.total() - len(received),
+        }
 
-    async def settled() -> bool:
-        if acknowledged <= set(receiver.message_ids) | listed:
-            return True
-        try:
-            found = await service.undelivered(path, 0)
-        except httpx.HTTPError:
+    async def _settled(self, acknowledged: set[str]) -> set[str]:
+        """Wait until all are delivered or listed, or for long enough; those that are listed."""
+        listed: set[str] = set()
+
+        async def settled() -> bool:
+            if acknowledged <= set(self.receiver.message_ids) | listed:
+                return True
+            try:
+                found = await self.service.undelivered(self.path, 0)
+            except httpx.HTTPError:
+                return False
+            listed.update(each["messageId"] for each in found)
             return False
-        listed.update(each["messageId"] for each in found)
-        return False
 
-    deadline = time.monotonic() + PATIENCE_S
-    while not await settled() and time.monotonic() < deadline:
-        await pace.until(time.monotonic() + 0.5)
-    return listed & acknowledged
+        deadline = time.monotonic() + self.patience_s
+        while not await settled() and time.monotonic() < deadline:
+            await pace.until(time.monotonic() + 0.5)
+        return listed & acknowledged
 
 
 @asynccontextmanager
