@@ -4,6 +4,8 @@ import json
 import re
 from typing import Final
 
+from app.domain.uncollected import Uncollected
+
 
 def members(text: str) -> dict[str, str]:
     """The members of a JSON object that is known to be one, each value as it stands there.
@@ -25,7 +27,9 @@ def members(text: str) -> dict[str, str]:
 def value_end(text: str, at: int) -> int:
     """Where the value that begins at `at` ends; ValueError if there is none."""
     try:
-        return _DECODER.raw_decode(text, at)[1]
+        # Values are made that are not wanted: the collector would look at each of them.
+        with Uncollected():
+            return _DECODER.raw_decode(text, at)[1]
     except RecursionError as exc:
         raise ValueError("nested too deep") from exc
 
