@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from app.domain.job import JobKind, JobResult
 from app.domain.reach import milliseconds
-from app.storage.spark.analysis_parts import LATENCY
+from app.storage.latency_columns import LATENCY
 from app.storage.spark.trace_rows import first_traced, lost_entries
 from spark.jobs import alone
 from spark.jobs.results import kept
