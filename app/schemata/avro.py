@@ -1,19 +1,19 @@
 """Avro messages: read, checked, and turned into JSON and back."""
 
-import io
-from decimal import Decimal
 from typing import Any, Final
 
-import fastavro
 import orjson
-from fastavro import _read_py
 
+from app.schemata.avro_reading import AvroReader
 from app.schemata.avro_types import AvroSchema
+from app.schemata.avro_work import AvroExhaustedError
 from app.schemata.avro_writing import AvroWriter
+from app.schemata.problems import MismatchError
 from app.schemata.request_work import RequestWork
 
 # Hermes keeps a map of this name in its messages; JSON never shows it.
 METADATA: Final = "__metadata"
+_EXHAUSTED: Final = "takes more work than a message of its size may to be read as JSON"
 
 
 class AvroError(ValueError):
@@ -27,24 +27,21 @@ class AvroCodec:
         """ValidationFailedError for `schema`."""
         self.schema = AvroSchema(text)
         self._writer = AvroWriter(self.schema)
-        # In C, a message of a few kilobytes could be nested deeper than the stack, which ends the
-        # process; in Python it is an error.
-        recursive = self.schema.is_recursive
-        self._read: Any = _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
+        self._reader = AvroReader(self.schema)
+        # No message of so many bytes takes more work to be read than it may.
+        self.certain_size = self._reader.certain_size
         self._metadata = self._metadata_field()
 
     def value(self, body: bytes) -> Any:  # noqa: ANN401 - a message is of any type
         """The message in `body`, which is nothing but it; AvroError."""
-        stream = io.BytesIO(body)
         try:
-            value = self._read(stream, self.schema.root, None)
-        except (EOFError, ValueError, IndexError, TypeError, OverflowError, KeyError) as exc:
+            return self._reader.value(body)
+        except (EOFError, ValueError, OverflowError) as exc:
             raise AvroError(f"is not Avro of its schema: {_said(exc)}") from exc
         except RecursionError as exc:
             raise AvroError("is not Avro of its schema: it is nested too deep") from exc
-        if stream.tell() != len(body):
-            raise AvroError(f"is not Avro of its schema: it ends at byte {stream.tell()}")
-        return value
+        except AvroExhaustedError as exc:
+            raise AvroError(_EXHAUSTED) from exc
 
     def json(self, body: bytes) -> bytes:
         """The message in `body` as JSON; AvroError."""
@@ -52,7 +49,7 @@ class AvroCodec:
         if self._metadata and isinstance(value, dict):
             value.pop(METADATA, None)
         try:
-            return orjson.dumps(value, default=_json_value)
+            return orjson.dumps(value)
         except (orjson.JSONEncodeError, RecursionError) as exc:
             raise AvroError(f"cannot be JSON: {exc}") from exc
 
@@ -73,7 +70,17 @@ class AvroCodec:
         if self._metadata and isinstance(value, dict) and METADATA not in value:
             told = {self._metadata: said} if wrapped and self._metadata != METADATA else said
             value = {**value, METADATA: told}
-        return self._writer.written(value, wrapped=wrapped, size=size, work=work)
+        body, is_deep = self._writer.written(value, wrapped=wrapped, size=size, work=work)
+        if is_deep or len(body) > self.certain_size:
+            self._require_readable(body)
+        return body
+
+    def _require_readable(self, body: bytes) -> None:
+        """MismatchError if nobody could be given the message again: it is refused, not lost."""
+        try:
+            self.json(body)
+        except AvroError as exc:
+            raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
 
     def _metadata_field(self) -> str | None:
         """How Hermes' metadata are wrapped, or their name; None where there are none."""
@@ -86,14 +93,6 @@ class AvroCodec:
                 if schema.kind_of(kind) == "map" and schema.kind_of(kind["values"]) == "string":
                     return "map" if isinstance(field["type"], list) else METADATA
         return None
-
-
-def _json_value(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    raise TypeError(type(value).__name__)
 
 
 def _said(error: Exception) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 DIGITS_MAX: Final = 1_000
 # Digits before the point, zeros of an exponent, and digits behind the point.
 LIMIT_MAX: Final = 3 * DIGITS_MAX
+_LIMIT: Final = 10**LIMIT_MAX
 # Steps of work (avro_writing.py): of any decimal, of texts and floats, and of digits in one step.
 _STEPS: Final = 0.5
 _TEXT_STEPS: Final = 2
@@ -42,6 +43,16 @@ def unscaled(value: object, scale: int) -> tuple[int | None, float]:
     if more >= 0 and length <= DIGITS_MAX and (whole.removeprefix("-") + fraction).isdecimal():
         return int(whole + fraction) * 10**more, steps
     return _odd(text, scale), steps + _ODD_STEPS + length // _ODD_DIGITS_PER_STEP
+
+
+def decimal_text(unscaled: int, scale: int) -> str:
+    """A decimal with all its digits; ValueError for one that has too many."""
+    if abs(unscaled) >= _LIMIT:
+        raise ValueError(f"it has a decimal of more than {LIMIT_MAX} digits")
+    if not scale:
+        return str(unscaled)
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    return f"{'-' if unscaled < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
 
 
 def _odd(text: str, scale: int) -> int | None:

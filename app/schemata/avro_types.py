@@ -30,7 +30,6 @@ class AvroSchema:
         """ValidationFailedError for `schema`: it is none, or one that is refused."""
         self.named: dict[str, AvroType] = {}
         self.root: AvroType = _parsed(text, self.named)
-        self.is_recursive = any(self._reaches_itself(name) for name in self.named)
         self._require_bounded()
 
     def resolved(self, kind: AvroType) -> AvroType:
@@ -53,26 +52,8 @@ class AvroSchema:
             return "union"
         return str(kind["type"] if isinstance(kind, dict) else kind)
 
-    def _reaches_itself(self, name: str) -> bool:
-        seen: set[str] = set()
-        waiting = list(_parts(self.named[name]))
-        while waiting:
-            kind = waiting.pop()
-            if kind == name:
-                return True
-            found = self.resolved(kind)
-            key = self.name_of(kind) if isinstance(kind, str) else ""
-            if key in self.named:
-                if key in seen:
-                    continue
-                seen.add(key)
-            if isinstance(found, dict) and found.get("name") == name:
-                return True
-            waiting += _parts(found)
-        return False
-
     def _require_bounded(self) -> None:
-        kinds = list(self._all_types(self.root))
+        kinds = list(self.types())
         free: dict[str, int] = {}
         for kind in kinds:
             if problem := self._problem(kind):
@@ -103,8 +84,9 @@ class AvroSchema:
             return f"has a record, {kind.get('name')}, with a field twice"
         return None
 
-    def _all_types(self, root: AvroType) -> Iterator[AvroType]:
-        waiting = [root, *self.named.values()]
+    def types(self) -> Iterator[AvroType]:
+        """All types that it is made of; some may come twice."""
+        waiting = [self.root, *self.named.values()]
         while waiting:
             kind = waiting.pop()
             yield kind
@@ -112,7 +94,7 @@ class AvroSchema:
 
     def _free_values(self, kind: AvroType, known: dict[str, int], above: tuple[str, ...]) -> int:
         kind = self.resolved(kind)
-        if kind == "null" or (isinstance(kind, dict) and kind.get("size") == 0):
+        if self._is_nothing(kind):
             return 1
         if not isinstance(kind, dict) or kind["type"] not in RECORDS:
             return 0
@@ -126,9 +108,14 @@ class AvroSchema:
             )
         return known[name]
 
+    def _is_nothing(self, kind: AvroType) -> bool:
+        # Null may be written as an object, too.
+        is_empty = isinstance(kind, dict) and kind.get("size") == 0
+        return is_empty or self.kind_of(kind) == "null"
+
     def _is_free(self, kind: AvroType) -> bool:
         kind = self.resolved(kind)
-        if kind == "null" or (isinstance(kind, dict) and kind.get("size") == 0):
+        if self._is_nothing(kind):
             return True
         if not isinstance(kind, dict) or kind["type"] not in RECORDS:
             return False

@@ -8,19 +8,17 @@ members that are no fields are passed over, as in Hermes. Decimals are numbers, 
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from app.domain.errors import ThroughputQuotaError
 from app.schemata.avro_decimals import limit_of, unscaled
 from app.schemata.avro_shapes import kinds_of, looks_at
 from app.schemata.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
+from app.schemata.avro_work import AvroExhaustedError, steps_allowed
 from app.schemata.problems import MismatchError
 from app.schemata.request_work import TOO_MUCH, RequestWork
 
-# Steps of work that a message may take, of about 350 ns: so many, and so many for each byte of it.
-# Unions in unions could be tried forever, and defaults make a large message of a small one.
-STEPS_MAX: Final = 80_000
-STEPS_PER_BYTE: Final = 1.1
+# Steps of work (avro_work.py), and the time of one.
 _STEP_NS: Final = 350
 # Of a default, which is written once.
 _DEFAULT_STEPS_MAX: Final = 28_000
@@ -38,6 +36,8 @@ _FEW: Final = 4
 _BYTES_PER_STEP: Final = 1_024
 _DEFAULT_BYTES_PER_STEP: Final = 16
 _DEFAULT_BYTES_FREE: Final = 4
+# Levels of a message that surely can be read again; orjson writes 254.
+_SHALLOW: Final = 100
 _EXHAUSTED: Final = (
     "takes more work than a message of its size may to be written as Avro: name the types of unions"
     " (avro/json), and leave out fewer fields"
@@ -48,26 +48,23 @@ _NUMBERS: Final = (int, float)
 _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
 
-class _ExhaustedError(Exception):
-    """The message takes more work than it may."""
-
-
 class _Walk:
     """One message on its way: what is written of it, where in it we are, and the work left."""
 
-    __slots__ = ("left", "out", "path", "wrapped")
+    __slots__ = ("is_deep", "left", "out", "path", "wrapped")
 
     def __init__(self, *, wrapped: bool, steps: float) -> None:
         self.out = bytearray()
         self.path: list[str | int] = []
         self.left = steps
         self.wrapped = wrapped
+        self.is_deep = False
 
     def spend(self, steps: float) -> None:
-        """Take work off what is left; _ExhaustedError."""
+        """Take work off what is left; AvroExhaustedError."""
         self.left -= steps
         if self.left < 0:
-            raise _ExhaustedError
+            raise AvroExhaustedError
 
     def mismatch(self, problem: str) -> MismatchError:
         return MismatchError(tuple(self.path), problem)
@@ -94,6 +91,13 @@ _Write = Callable[[Any, _Walk], None]
 _Choice = tuple[int, Callable[[Any], bool] | None, float]
 
 
+class AvroBytes(NamedTuple):
+    """A message in binary; `is_deep`: it may be nested deeper than JSON can be written."""
+
+    body: bytes
+    is_deep: bool
+
+
 class AvroWriter:
     """Writes values of JSON as one schema has them; made once for each schema."""
 
@@ -109,27 +113,27 @@ class AvroWriter:
         wrapped: bool = False,
         size: int = 0,
         work: RequestWork | None = None,
-    ) -> bytes:
+    ) -> AvroBytes:
         """`value`, of JSON of `size` bytes, in binary; `wrapped`: it is in Avro's own JSON.
 
         MismatchError: it is not what the schema asks for, or takes too much work.
         ThroughputQuotaError: that is more than is left of the `work` of its request.
         """
-        steps = STEPS_MAX + STEPS_PER_BYTE * size
+        steps = steps_allowed(size)
         left = steps if work is None else min(steps, work.left_ns / _STEP_NS)
         walk = _Walk(wrapped=wrapped, steps=left)
         try:
             self._write(value, walk)
         except RecursionError as exc:
             raise MismatchError((), "is nested too deep") from exc
-        except _ExhaustedError as exc:
+        except AvroExhaustedError as exc:
             if left < steps:
                 raise ThroughputQuotaError(TOO_MUCH) from exc
             raise MismatchError((), _EXHAUSTED) from exc
         finally:
             if work is not None:
                 work.left_ns -= (left - max(walk.left, 0)) * _STEP_NS
-        return bytes(walk.out)
+        return AvroBytes(bytes(walk.out), is_deep=walk.is_deep)
 
     def _writer(self, kind: AvroType) -> _Write:
         schema = self._schema
@@ -144,6 +148,7 @@ class AvroWriter:
 
     def _later(self, name: str) -> _Write:
         def write(value: object, walk: _Walk) -> None:
+            walk.is_deep = walk.is_deep or len(walk.path) > _SHALLOW
             self._named[name](value, walk)
 
         return write
@@ -249,7 +254,7 @@ class _Defaults:
         self._tried = False
 
     def write(self, field: str, walk: _Walk) -> None:
-        """The default of one; MismatchError, _ExhaustedError."""
+        """The default of one; MismatchError, AvroExhaustedError."""
         if field not in self._known:
             if field in self._needed:
                 walk.path.append(field)
@@ -286,7 +291,7 @@ class _Defaults:
             for field, _, _ in self._fields:
                 found += b"" if field in self._needed else self._made(field)
                 starts.append(len(found))
-        except (MismatchError, _ExhaustedError, RecursionError):
+        except (MismatchError, AvroExhaustedError, RecursionError):
             # One of them may not be needed: they are written one by one.
             return
         self._joined, self._starts = bytes(found), starts
