@@ -37,6 +37,8 @@ class _Comparison:
         self._writer = writer
         # Pairs of named types that are being compared, or were found to fit.
         self._known: set[tuple[str, str]] = set()
+        # What is wrong with those that do not fit: each pair of a chain would be compared again.
+        self._misfits: dict[tuple[str, str], str] = {}
 
     def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
         """Why `new` cannot read `old`, with the path to where."""
@@ -73,12 +75,13 @@ class _Comparison:
             gone = [each for each in old["symbols"] if each not in new["symbols"]]
             default = new.get("default") is not None
             return _said(path, f"lacks the symbol {gone[0]}") if gone and not default else None
-        if pair in self._known:
-            return None
+        if pair in self._known or pair in self._misfits:
+            return self._misfits.get(pair)
         self._known.add(pair)
         found = self._fields(new, old, path)
         if found is not None:
             self._known.discard(pair)
+            self._misfits[pair] = found
         return found
 
     def _fields(self, new: dict[str, Any], old: dict[str, Any], path: str) -> str | None:

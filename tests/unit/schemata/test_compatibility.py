@@ -94,3 +94,26 @@ def test_what_does_not_fit_is_refused_with_its_place(old: object, new: object, s
 def test_a_json_schema_may_change_in_any_way() -> None:
     kind = ContentType.JSON
     assert backward_problem(kind, new='{"type": "string"}', old='{"type": "integer"}') is None
+
+
+def test_records_that_do_not_fit_are_compared_once_by_whatever_ways_they_are_reached() -> None:
+    last = 18
+    old: dict[str, Any] = {"type": "record", "name": f"O{last}", "fields": []}
+    old["fields"].append({"name": "f", "type": "string"})
+    new: list[Any] = [
+        {"type": "record", "name": f"N{last}_{n}", "aliases": [f"O{last}"], "fields": [
+            {"name": "f", "type": "int"}
+        ]}
+        for n in range(4)
+    ]  # fmt: skip
+    for at in reversed(range(last)):
+        old = {"type": "record", "name": f"O{at}", "fields": [{"name": "f", "type": old}]}
+        names = [f"N{at + 1}_{n}" for n in range(4)]
+        new = [
+            {"type": "record", "name": f"N{at}_{n}", "aliases": [f"O{at}"], "fields": [
+                {"name": "f", "type": new if n == 0 else names}
+            ]}
+            for n in range(4)
+        ]  # fmt: skip
+    problem = backward_problem(ContentType.AVRO, new=json.dumps(new[0]), old=json.dumps(old))
+    assert problem is not None
