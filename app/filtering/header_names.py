@@ -36,7 +36,7 @@ def require_propagated(expression: str, propagated: Collection[str], *, path: st
 
 
 def require_filterable(filters: Sequence[Filter], propagated: Collection[str]) -> None:
-    """As `require_propagated`, of all that filters name; dead letters may be among the messages."""
+    """As `require_propagated`, of all that filters name; all dead letters have theirs."""
     known, problems = _known(propagated), []
     prefixes = (_ALWAYS_PREFIX, _LETTERS_PREFIX)
     for index, each in enumerate(filters):
@@ -75,7 +75,7 @@ def _problem(expression: str, known: Collection[str], prefixes: tuple[str, ...])
 
 
 def _unknown(name: str) -> str:
-    return f"names the header {name}, which propagatedHeaders must have, too"
+    return f"names the header {name}, which propagatedHeaders of the topic must have, too"
 
 
 def _names(expression: str) -> Iterator[str]:

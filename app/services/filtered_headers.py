@@ -1,12 +1,17 @@
-"""Headers that filters name: messages have them only where their topic propagates them.
+"""Headers that filters name: only those that the filter's own topic propagates.
+
+Messages from other topics (dead letters, offline retransmissions) may bring more. Filters name
+those, too, only where their own topic propagates them. So what a filter may name does not depend on
+other topics.
 
 Whoever asks holds the change clock: nothing changes between the look and what is done then.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from app.domain.errors import ValidationFailedError
-from app.domain.subscription import Subscription
+from app.domain.filters import Filter
 from app.domain.topic import Topic
 from app.filtering.header_names import headers_named, require_filterable
 from app.storage.catalogue.subscriptions import SubscriptionRepository
@@ -17,17 +22,15 @@ _NAMED_MAX: Final = 5
 
 
 async def require_filter_headers(
-    subscription: Subscription, topics: TopicRepository, subscriptions: SubscriptionRepository
+    filters: Sequence[Filter], topic: str, topics: TopicRepository
 ) -> None:
-    """ValidationFailedError if its filters name headers that no message of its topic can have."""
-    propagated = set((await topics.get(subscription.topic)).propagated_headers)
-    try:
-        require_filterable(subscription.filters, propagated)
-    except ValidationFailedError:
-        # Dead letters keep the headers that they had in their own topics.
-        for each in await subscriptions.dead_lettering(subscription.topic):
-            propagated.update((await topics.get(each.topic)).propagated_headers)
-        require_filterable(subscription.filters, propagated)
+    """Refuse filters on a topic's messages which name headers that it does not propagate.
+
+    Raises:
+        TopicNotFoundError: There is no such topic.
+        ValidationFailedError: Its field and its header are named.
+    """
+    require_filterable(filters, (await topics.get(topic)).propagated_headers)
 
 
 async def require_kept_headers(

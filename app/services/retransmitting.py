@@ -23,6 +23,7 @@ from app.domain.subscription import Subscription
 from app.domain.trace import TrackingMode
 from app.log.interface import Bounds, MessageLog
 from app.services.applied import AppliedChanges
+from app.services.filtered_headers import require_filter_headers
 from app.services.log_places import bounds_of
 from app.services.retransmission_changes import RetransmissionChanges
 from app.services.retransmission_spans import (
@@ -38,6 +39,7 @@ from app.services.streams import stream_spans
 from app.services.subscriptions import APPLIED_WITHIN
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.replay.retransmissions import RetransmissionRepository
@@ -70,6 +72,8 @@ class RetransmissionService:
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
+            chosen_by = wanted.selection.filters
+            await require_filter_headers(chosen_by, topic, TopicRepository(session))
         _require_traces(subscription, wanted.selection)
         request = await self._fixed(subscription, wanted)
         scope = JobScope(start=request.since, end=request.until, topic=topic, subscription=name)

@@ -11,11 +11,13 @@ from app.domain.simulation import Differing, Minute, Proposal, SimulationRequest
 from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.audit import note
+from app.services.filtered_headers import require_filter_headers
 from app.services.jobs import JobsSeen
 from app.services.retransmission_spans import WantedSpans as Replayed
 from app.services.retransmission_spans import spans_of_time
 from app.storage.access.audit import AuditRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from app.storage.insight.simulations import SimulationRepository
@@ -60,6 +62,8 @@ class SimulationService:
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
+            if wanted.filters is not None:
+                await require_filter_headers(wanted.filters, topic, TopicRepository(session))
         replayed = Replayed(since=wanted.since, until=wanted.until)
         # From the first offset on that the log or the archive has.
         spans, gone = await spans_of_time(self._database, self._log, topic=topic, wanted=replayed)

@@ -149,9 +149,7 @@ class SubscriptionService:
             topic = await TopicRepository(session).get(draft.topic)
             require_content(draft, topic)
             await require_dead_letter(draft, TopicRepository(session))
-            await require_filter_headers(
-                draft, TopicRepository(session), SubscriptionRepository(session)
-            )
+            await require_filter_headers(draft.filters, draft.topic, TopicRepository(session))
             await require_provider(draft, OAuthProviderRepository(session), caller)
             await SubscriptionRepository(session).require_new(draft.topic, draft.name)
         return topic
@@ -169,9 +167,7 @@ class SubscriptionService:
         async with self._database.transaction() as session:
             created = await SubscriptionRepository(session).add(replace(draft, start=start))
             await require_dead_letter(created, TopicRepository(session))
-            await require_filter_headers(
-                created, TopicRepository(session), SubscriptionRepository(session)
-            )
+            await require_filter_headers(created.filters, created.topic, TopicRepository(session))
             await require_provider(created, OAuthProviderRepository(session), caller)
             event = self._change(Action.CREATED, after=created)
             await note(AuditRepository(session), _with_beginning(event, opening.beginning))
@@ -207,7 +203,7 @@ class SubscriptionService:
             if wanted.dead_letter != current.dead_letter:
                 await require_dead_letter(wanted, TopicRepository(session))
             if wanted.filters != current.filters:
-                await require_filter_headers(wanted, TopicRepository(session), subscriptions)
+                await require_filter_headers(wanted.filters, topic, TopicRepository(session))
             if wanted.content_type is not current.content_type:
                 require_content(wanted, await TopicRepository(session).get(topic))
             if (wanted.oauth, wanted.endpoint) != (current.oauth, current.endpoint):

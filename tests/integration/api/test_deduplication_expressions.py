@@ -90,7 +90,7 @@ async def test_a_message_without_the_header_is_refused(
 @pytest.mark.parametrize(
     ("expression", "says"),
     [
-        (BY_ORDER, "names the header x-tenant, which propagatedHeaders must have"),
+        (BY_ORDER, "names the header x-tenant, which propagatedHeaders of the topic must have"),
         ("headers.tenant", "names the header tenant,"),
         ("'x-tenant' in headers ? 1 : null", "names the header x-tenant,"),
         ('headers["X-Other"]', "in lower case here, x-other"),

@@ -87,7 +87,7 @@ BY_TENANT = {"type": "header", "header": "X-Tenant", "matcher": "a"}
 @pytest.mark.parametrize(
     ("wrong", "path", "says"),
     [
-        (BY_TENANT, "filters.1.header", "X-Tenant, which propagatedHeaders must have"),
+        (BY_TENANT, "filters.1.header", "X-Tenant, which propagatedHeaders of the topic"),
         (cel("headers['x-tenant'] == 'a'"), "filters.1.expression", "x-tenant, which prop"),
         (cel("headers.tenant == 'a'"), "filters.1.expression", "the header tenant,"),
         (cel("'x-tenant' in headers"), "filters.1.expression", "x-tenant, which prop"),
@@ -127,17 +127,49 @@ async def test_a_filter_may_name_what_messages_can_have(
     assert (await api.post(subscriptions, json=picky(right))).status_code == 201
 
 
-async def test_a_filter_may_name_what_dead_letters_bring_from_their_topics(
+async def test_a_filter_on_dead_letters_names_what_their_own_topic_propagates(
     api: httpx.AsyncClient,
 ) -> None:
-    subscriptions = await tenants(api, "X-Tenant")
+    sources = await tenants(api, "X-Tenant")
     (await api.post("/topics", json={"name": "shop.letters"})).raise_for_status()
-    refused = await api.post("/topics/shop.letters/subscriptions", json=picky(BY_TENANT))
-    assert refused.status_code == 400
+    letters = "/topics/shop.letters/subscriptions"
     source = picky() | {"deadLetter": {"topic": "shop.letters"}}
-    (await api.post(subscriptions, json=source)).raise_for_status()
-    made = await api.post("/topics/shop.letters/subscriptions", json=picky(BY_TENANT))
-    assert made.status_code == 201
+    (await api.post(sources, json=source)).raise_for_status()
+    refused = await api.post(letters, json=picky(BY_TENANT))
+    assert refused.status_code == 400
+    (problem,) = refused.json()["details"]
+    assert problem["path"] == "filters.0.header"
+    assert "X-Tenant, which propagatedHeaders of the topic" in problem["message"]
+    wanted = {"propagatedHeaders": ["X-Tenant"]}
+    (await api.put("/topics/shop.letters", json=wanted)).raise_for_status()
+    assert (await api.post(letters, json=picky(BY_TENANT))).status_code == 201
+    # Then what becomes of the source does not matter to the filter.
+    (await api.put(f"{sources}/picky", json={"deadLetter": None})).raise_for_status()
+    nothing: dict[str, object] = {"propagatedHeaders": []}
+    (await api.put("/topics/shop.tenants", json=nothing)).raise_for_status()
+    assert (await api.put("/topics/shop.letters", json=nothing)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("simulate", {"from": "-6h", "filters": [BY_TENANT]}),
+        ("retransmission", {"only": "all", "from": "-6h", "filter": BY_TENANT}),
+    ],
+)
+async def test_a_job_with_a_filter_on_a_header_that_no_message_has_is_refused(
+    api: httpx.AsyncClient, path: str, *, body: dict[str, object]
+) -> None:
+    subscriptions = await tenants(api)
+    (await api.post(subscriptions, json=picky())).raise_for_status()
+    refused = await api.post(f"{subscriptions}/picky/{path}", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")
+    (problem,) = refused.json()["details"]
+    assert problem["path"] == "filters.0.header"
+    assert "X-Tenant" in problem["message"]
+    wanted = {"propagatedHeaders": ["X-Tenant"]}
+    (await api.put("/topics/shop.tenants", json=wanted)).raise_for_status()
+    assert (await api.post(f"{subscriptions}/picky/{path}", json=body)).status_code == 202
 
 
 async def test_a_topic_keeps_the_headers_that_filters_name(api: httpx.AsyncClient) -> None:
