@@ -14,6 +14,7 @@ _log = structlog.get_logger(__name__)
 
 RawHeaders = list[tuple[bytes, bytes]]
 
+INTERNAL_ERROR: Final = "Internal error"
 _JSON: Final = (b"content-type", b"application/json")
 _REQUEST_TIMEOUT: Final = int(HTTPStatus.REQUEST_TIMEOUT)
 
@@ -38,7 +39,7 @@ def failure(error: Exception, message_id: bytes | None = None) -> Answer:
         return Answer(error.status, [(b"connection", b"close")] if over else [], body)
     about = {} if message_id is None else {"message_id": message_id.decode("latin-1")}
     _log.error("publish_broke", exc_info=error, **about)
-    body = orjson.dumps({"message": "Internal error", "code": "OTHER"})
+    body = orjson.dumps({"message": INTERNAL_ERROR, "code": "OTHER"})
     return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, [], body)
 
 

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import orjson
+import structlog
 from starlette.types import Receive, Scope, Send
 
 from app.api.access import token_of
@@ -15,7 +16,7 @@ from app.api.body import ClientGoneError, read_body
 from app.api.errors import RETRY_AFTER_S, status_of
 from app.api.message_ids import MessageIds
 from app.api.publish import now_ms
-from app.api.publish_answers import Answer, failure, send_answer
+from app.api.publish_answers import INTERNAL_ERROR, Answer, failure, send_answer
 from app.api.publish_headers import PublishHeaders, flag, media_type, query_value
 from app.api.publish_items import BatchItem, Form, form_of, items
 from app.api.publish_topic import publish_topic, said_of_topic, unwanted
@@ -48,6 +49,8 @@ _BYTES_PER_TURN: Final = 256 * 1024
 # And of one that is held against a schema.
 _CHECKED_BYTES_PER_TURN: Final = 32 * 1024
 _CREATED: Final = int(HTTPStatus.CREATED)
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -188,8 +191,9 @@ class BatchRoute:
         failed: AngeliaError | None = None
         try:
             answers = await self._publisher.publish_all(topic, records, own_ids)
-        except AngeliaError as error:
-            failed, answers = error, [error] * len(records)
+        except Exception as error:  # noqa: BLE001 - what other topics have stored is answered
+            failed = _told(error, topic)
+            answers = [failed] * len(records)
         for outcome, answer in zip(outcomes, answers, strict=True):
             if isinstance(answer, AngeliaError):
                 outcome.error = answer
@@ -198,6 +202,14 @@ class BatchRoute:
         if any(isinstance(answer, TopicNotFoundError) for answer in answers):
             self._directory.forget(topic)
         return failed
+
+
+def _told(error: Exception, topic: Topic) -> AngeliaError:
+    """What publishers are told of it; what broke inside is logged, and not told."""
+    if isinstance(error, AngeliaError):
+        return error
+    _log.error("publish_broke", exc_info=error, topic=topic.name)
+    return AngeliaError(INTERNAL_ERROR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,6 +226,15 @@ async def no_published_ids(database: Database) -> None:
         await session.execute(text("DROP TABLE published_ids"))
 
 
+@pytest.fixture
+async def no_ids_of(database: Database, failing: str) -> None:
+    """The database claims no ids of that topic, for a reason that nothing expects."""
+    async with database.transaction() as session:
+        await session.execute(
+            text(f"ALTER TABLE published_ids ADD CHECK (1 / (topic <> '{failing}')::int = 1)")
+        )
+
+
 async def routed(api: httpx.AsyncClient, *, main: bool, kept: bool) -> str:
     """A topic that stores big ones, and has the others stored in its alternate."""
     once = {"deduplication": {"ttl": 60, "maxEntries": 1000, "expression": "body.amount"}}
@@ -253,6 +262,22 @@ async def test_a_topic_that_stores_nothing_fails_only_its_own_messages_of_a_batc
     records = [*log.records("shop.main"), *log.records("shop.kept")]
     assert {record.header(b"id") for record in records} == stored
     assert log.records(failing) == []
+
+
+@pytest.mark.parametrize("failing", ["shop.main", "shop.kept"])
+@pytest.mark.usefixtures("no_ids_of")
+async def test_what_breaks_in_one_topic_fails_only_its_own_messages_of_a_batch(
+    api: httpx.AsyncClient, log: MemoryLog, failing: str
+) -> None:
+    path = await routed(api, main=True, kept=True)
+    answer = await api.post(path, json=BIG_AND_SMALL)
+    went = ["shop.main", "shop.kept", "shop.main"]
+    expected = [(500, "OTHER") if topic == failing else (201, None) for topic in went]
+    assert answer.status_code == 207
+    assert [(each["status"], each.get("code")) for each in answer.json()] == expected
+    stored = {each["id"].encode() for each in answer.json() if each["status"] == 201}
+    records = [*log.records("shop.main"), *log.records("shop.kept")]
+    assert {record.header(b"id") for record in records} == stored
 
 
 @pytest.mark.usefixtures("no_published_ids")
