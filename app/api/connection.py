@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.open_connections import OpenConnections
 from app.api.request_head import content_length, head_problem, without_upgrade
-from app.api.request_parts import CHUNKS_MAX, NO_FIRST_LINE, RequestParts
+from app.api.request_parts import CHUNKS_MAX, RequestParts
 from app.api.unread_answers import UnreadAnswers
 
 # What may come in a row without the end of a request's head, or any body.
@@ -209,8 +209,8 @@ class BoundedConnection(HttpToolsProtocol):
                 start, left, data = 0, len(rest), self._head_again() + rest
             else:
                 start = end
-            if parts.is_malformed:
-                raise httptools.HttpParserError(NO_FIRST_LINE)
+            if parts.problem:
+                raise httptools.HttpParserError(parts.problem)
 
     def _head_again(self) -> bytes:
         version = self.parser.get_http_version().encode()

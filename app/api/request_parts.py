@@ -12,10 +12,14 @@ from typing import Final
 # A method, a target and a version, with one space between them (RFC 9112, section 3). What each may
 # be the parser knows, and which versions are served `head_problem`.
 _FIRST_LINE: Final = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/[^ \r\n]*\r\n")
-NO_FIRST_LINE: Final = "Expected method, target and version with one space between them"
+_NO_FIRST_LINE: Final = "Expected method, target and version with one space between them"
 _END: Final = b"\r\n\r\n"
 # The line before a chunk: its size, perhaps with extensions (section 7.1).
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]+)[^\r\n]*\r\n")
+# Others read no size in more, or take only the last ones of them.
+_SIZE_DIGITS_MAX: Final = 20
+_LONG_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{%d}" % (_SIZE_DIGITS_MAX + 1))
+_NO_SIZE: Final = f"The size of a chunk must have at most {_SIZE_DIGITS_MAX} digits"
 # A part has no more chunks than this: each of them is a step of the parser, and of the server.
 CHUNKS_MAX: Final = 256
 
@@ -41,8 +45,8 @@ class RequestParts:
         self._left = 0
         # How many chunks have begun, since somebody set it to 0.
         self.chunks = 0
-        # Whether the last part ended with a first line that is none.
-        self.is_malformed = False
+        # Why the line with which the last part ended is refused, though the parser takes it.
+        self.problem = ""
 
     def cut(self, data: bytes, start: int) -> int:
         """Where in `data` the part ends that begins at `start`; at most at the end of both."""
@@ -77,8 +81,8 @@ class RequestParts:
         self._line += data[start : end or len(data)]
         if not end:
             return len(data)
-        self.is_malformed = not _FIRST_LINE.fullmatch(self._line)
-        if self.is_malformed:
+        if not _FIRST_LINE.fullmatch(self._line):
+            self.problem = _NO_FIRST_LINE
             return end
         self._within, self._before = _Within.HEAD, b"\r\n"
         return self._blank_line_end(data, end)
@@ -96,6 +100,9 @@ class RequestParts:
             self._line += data[start : end or len(data)]
             if not end:
                 return len(data)
+            if _LONG_SIZE.match(self._line):
+                self.problem = _NO_SIZE
+                return end
             size = _chunk_size(self._line)
             if not size:
                 self._within, self._before = _Within.TRAILERS, b"\r\n"

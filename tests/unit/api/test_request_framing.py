@@ -76,6 +76,7 @@ async def test_fields_behind_a_body_are_no_headers_of_the_request() -> None:
     await connection.end()
 
 
+SIZES = b"Transfer-Encoding: chunked\r\n\r\n%s;x=y\r\nx\r\n%s\r\n\r\n"
 REFUSED = {
     "no host": b"POST /a HTTP/1.1\r\n" + LENGTH,
     "two hosts": request(b"Host: i\r\n" + LENGTH),
@@ -91,6 +92,8 @@ REFUSED = {
     "chunks and a length": request(b"Content-Length: 5\r\n" + CHUNKS),
     "a length and an upgrade to 2.0": request(UPGRADES["java"] + LENGTH, version=b"HTTP/2.0"),
     "a length of 21 digits": request(b"Content-Length: %021d\r\n\r\n%s" % (1, b"x")),
+    "a chunk's size of 21 digits": request(SIZES % (b"%021d" % 1, b"0")),
+    "the last chunk's size of 21 digits": request(SIZES % (b"1", b"%021d" % 0)),
     "another protocol": request(LENGTH, version=b"RTSP/1.0"),
     "a protocol with a method of its own": b"SOURCE /a ICE/1.0\r\nHost: h\r\n" + LENGTH,
     "two spaces before the version": request(LENGTH, version=b" HTTP/1.1"),
@@ -176,9 +179,19 @@ async def test_a_body_that_cannot_be_read_refuses_its_request() -> None:
         assert await served(parts) == ([], [400], True)
 
 
+async def test_the_size_of_a_chunk_may_have_as_many_digits_as_others_read() -> None:
+    said = request(SIZES % (b"%020d" % 1, b"%020d" % 0))
+    for parts in splits(said + NEXT):
+        assert (await served(parts))[1:] == ([201, 201], False)
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
+        (
+            REFUSED["a chunk's size of 21 digits"],
+            b"This is no HTTP: The size of a chunk must have at most 20 digits.",
+        ),
         (REFUSED["no host"], b"There must be one Host header, not 0."),
         (REFUSED["two hosts"], b"There must be one Host header, not 2."),
         (REFUSED["2.0"], b"The version of HTTP must be 1.1 or 1.0, not 2.0."),
