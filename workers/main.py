@@ -279,7 +279,7 @@ class Worker:
             supervisor=supervisor,
             rates=rates,
             pings=self._seams.pings,
-            follower=ChangeFollower(self._seams.changes, supervisor),
+            follower=ChangeFollower(self._seams.changes, supervisor, known=reader.known),
             sharing=CircuitSharing(consumers.circuits, self._seams.circuits),
             reporter=Reporter(self.id, consumers, status, interval=self._seams.report_interval),
             seams=self._seams,

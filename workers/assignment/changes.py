@@ -8,6 +8,7 @@ import structlog
 
 from app.domain.errors import UnavailableError
 from app.domain.feed import Changes
+from workers.reading.known_changes import KnownChanges
 
 # A notification may be lost with its connection; so often we look for ourselves.
 POLL_INTERVAL: Final = timedelta(seconds=5)
@@ -36,9 +37,13 @@ class Changeable(Protocol):
 class ChangeFollower:
     """Applies changes in order. While the database is down, what was known stays in force."""
 
-    def __init__(self, source: ChangeSource, target: Changeable) -> None:
+    def __init__(
+        self, source: ChangeSource, target: Changeable, *, known: KnownChanges | None = None
+    ) -> None:
+        """`known` hears how far back everything is known."""
         self._source = source
         self._target = target
+        self._known = known or KnownChanges()
         self.applied: int | None = None
         # Until something is applied, and while it cannot be asked for more.
         self.waits_for = "what there is to deliver was not read yet"
@@ -47,6 +52,7 @@ class ChangeFollower:
     async def run(self) -> None:
         """Follow until cancelled."""
         while True:
+            asked_at = self._known.now()
             try:
                 changes = await self._source.since(self.applied or 0)
             except UnavailableError as exc:
@@ -55,6 +61,7 @@ class ChangeFollower:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
                 continue
             self._apply(changes)
+            self._known.read(asked_at)
             await self._source.wait(POLL_INTERVAL)
 
     def _apply(self, changes: Changes) -> None:

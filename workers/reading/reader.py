@@ -13,6 +13,7 @@ from app.schemata.formats import TopicFormats
 from workers.reading.catchup import RETRY_PAUSE, CatchUp, Fed
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Feed, TailReader
+from workers.reading.known_changes import KnownChanges
 from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
 from workers.reading.schema_versions import LOOK_AGAIN, VersionWait
 
@@ -41,7 +42,9 @@ class Reader:
         # What the records of topics are; whoever follows the control plane keeps it.
         self.formats = TopicFormats()
         self._registered = RegisteredSchemas(registry, self.formats)
-        versions = VersionWait(registered=self._registered)
+        # The same keeps it.
+        self.known = KnownChanges()
+        versions = VersionWait(registered=self._registered, known=self.known)
         self._decoder = Decoder(self.formats, versions)
         # They are looked at again a little later.
         self._waiting: set[Partition] = set()

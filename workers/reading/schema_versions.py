@@ -9,10 +9,11 @@ from app.domain.message import HEADER_SCHEMA_VERSION, Record
 from app.log.interface import Chunk
 from app.schemata.formats import TopicFormats
 from app.schemata.messages import PREFIX_LENGTH, AvroTopic
+from workers.reading.known_changes import KnownChanges
 from workers.reading.registered_schemas import RegisteredSchemas
 
-# Where the registry does not answer: an API process looks at it every 30 seconds, and word of a
-# change takes 5 at worst while the database is up.
+# For a version that a registry has, which does not answer: an API process looks at it every 30
+# seconds, and word of a change takes 5 at worst while the database is up.
 WAIT_MAX: Final = timedelta(seconds=45)
 LOOK_AGAIN: Final = timedelta(milliseconds=200)
 # Of each topic, versions that are waited for, or were in vain, within FORGET_AFTER; and as many
@@ -23,9 +24,11 @@ FORGET_AFTER: Final = timedelta(hours=1)
 
 
 class VersionWait:
-    """Says which chunks cannot be read yet, each unknown version holding them for WAIT_MAX.
+    """Says which chunks cannot be read yet.
 
-    The registry is asked at once about an id of its; its word that there is none ends the waiting.
+    What is published here as Avro names its version, which the control plane had before. So it
+    waits until that was asked, however long the database is away. An id of a registry holds a chunk
+    for WAIT_MAX at most: the registry is asked at once, and its word that there is none ends that.
     After that the messages are unreadable, and discarded with that reason. Meanwhile the partition
     stands still: the filters of its subscriptions cannot look at them, nor be skipped.
     """
@@ -35,8 +38,10 @@ class VersionWait:
         clock: Callable[[], float] = monotonic,
         *,
         registered: RegisteredSchemas | None = None,
+        known: KnownChanges | None = None,
     ) -> None:
         self._clock = clock
+        self._known = known or KnownChanges(clock)
         self._registered = registered or RegisteredSchemas(None, TopicFormats(), clock=clock)
         # Apart, so that foreign records of a topic use up neither its versions nor other topics'.
         # When each was read first, the oldest first.
@@ -53,19 +58,19 @@ class VersionWait:
     def holds_topic(self, topic: str) -> bool:
         """Whether Avro in a JSON topic is to be read again: word that it is AVRO may be late."""
         # No version is empty.
-        now = self._clock()
-        since = self._first_read((topic, True), b"", now)
-        return since is not None and now - since < WAIT_MAX.total_seconds()
+        since = self._first_read((topic, True), b"", self._clock())
+        return since is not None and not self._known.include(since)
 
     def _waits(self, kind: tuple[str, bool], version: bytes, now: float) -> bool:
         since = self._first_read(kind, version, now)
         if since is None:
             return False
         topic, named = kind
-        # What a header names is a version of ours, of which the control plane will tell.
-        if not named and self._registered.denies(topic, since):
-            return False
         waits = now - since < WAIT_MAX.total_seconds()
+        if named:
+            waits |= not self._known.include(since)
+        else:
+            waits &= not self._registered.denies(topic, since)
         if waits:
             self._registered.want(topic)
         return waits

@@ -133,10 +133,12 @@ async def test_a_message_that_is_ahead_of_its_schema_waits_for_it() -> None:
         await world.subscribe(beside, endpoint=f"{subscriber.url}beside")
         async with world.worker():
             await world.plane.until_applied()
+            world.plane.down = True
             await world.log.append(topic.name, [record(1, TWO), record(2, TWO)])
             # Once this is here, those before it have been looked at.
             await world.publish(beside, b"{}")
             assert [each.path for each in await subscriber.wait_for(1)] == ["/beside"]
+            world.plane.down = False
             world.plane.add(replace(topic, schemas=(ONE, TWO)))
             _, *received = await subscriber.wait_for(3)
     assert sorted(each.body for each in received) == [b'{"a":1,"b":"x"}', b'{"a":2,"b":"x"}']
@@ -216,13 +218,28 @@ async def test_avro_that_is_ahead_of_word_that_its_topic_is_avro_waits_for_it() 
         await world.subscribe(beside, endpoint=f"{subscriber.url}beside")
         async with world.worker():
             await world.plane.until_applied()
+            world.plane.down = True
             await world.log.append(topic.name, [published(b'{"a":0}'), record(1)])
             # Once this is here, those before it have been looked at.
             await world.publish(beside, b"{}")
             assert [each.path for each in await subscriber.wait_for(1)] == ["/beside"]
+            world.plane.down = False
             world.plane.add(as_avro(topic))
             _, *received = await subscriber.wait_for(3)
     assert sorted(each.body for each in received) == [b'{"a":0}', b'{"a":1}']
+
+
+async def test_what_only_looks_like_avro_is_delivered_as_it_is_once_that_is_known() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await a_json_topic(world)
+        await world.subscribe(topic, endpoint=subscriber.url)
+        async with world.worker():
+            await world.plane.until_applied()
+            await world.log.append(topic.name, [record(1)])
+            # Another change: the worker asks for word of all of them.
+            await world.topic("shop.other", partitions=1)
+            (received,) = await subscriber.wait_for(1)
+    assert received.body == record(1).value
 
 
 async def test_batches_and_avro_are_made_of_messages_of_both_kinds() -> None:

@@ -20,6 +20,7 @@ from tests.fakes.supervised import until
 from workers.reading.catchup import CatchUp
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
+from workers.reading.known_changes import KnownChanges
 from workers.reading.reader import Reader
 from workers.reading.registered_schemas import SETTLING_S, TAKEN_OVER_MAX, RegisteredSchemas
 from workers.reading.schema_versions import FORGET_AFTER, VERSIONS_MAX, WAIT_MAX, VersionWait
@@ -112,26 +113,48 @@ def test_what_a_json_topic_has_is_not_waited_for_unless_it_is_published_avro() -
     assert decoder.batch(written_by(1)) is None
 
 
-def test_word_of_a_topic_is_waited_for_only_so_long_whatever_versions_come() -> None:
-    now = [0.0]
-    wait = VersionWait(lambda: now[0])
-    assert wait.holds_topic(ORDERS.topic)
-    now[0] = WAIT_MAX.total_seconds()
-    assert not wait.holds_topic(ORDERS.topic)
-    assert wait.holds_topic("other")
+class Told:
+    """A wait for word of the control plane, which comes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.known = KnownChanges(lambda: self.now)
+        self.wait = VersionWait(lambda: self.now, known=self.known)
 
 
-def test_a_version_is_waited_for_only_so_long_and_each_for_itself() -> None:
-    now = [0.0]
-    wait, schemas = VersionWait(lambda: now[0]), AvroTopic(a_topic(1))
-    assert not wait.holds(schemas, written_by(1))
-    assert wait.holds(schemas, written_by(2))
+def test_word_of_a_topic_is_waited_for_while_the_control_plane_cannot_be_asked() -> None:
+    it = Told()
+    it.known.read(asked_at=-1.0)
+    assert it.wait.holds_topic(ORDERS.topic)
+    for it.now in (100.0, FORGET_AFTER.total_seconds() + 1, 10 * FORGET_AFTER.total_seconds()):
+        assert it.wait.holds_topic(ORDERS.topic)
+    it.known.read(asked_at=it.now)
+    assert not it.wait.holds_topic(ORDERS.topic)
+
+
+def test_word_that_was_asked_for_before_a_message_was_read_says_nothing_of_it() -> None:
+    it, schemas = Told(), AvroTopic(a_topic(1))
+    assert not it.wait.holds(schemas, written_by(1))
+    it.now = 5.0
+    assert it.wait.holds(schemas, written_by(2))
+    it.now = 100.0
+    it.known.read(asked_at=4.0)
+    assert it.wait.holds(schemas, written_by(2))
+    it.known.read(asked_at=5.0)
+    assert not it.wait.holds(schemas, written_by(2))
+
+
+def test_a_version_is_waited_for_only_so_long_after_word_and_each_for_itself() -> None:
+    it, schemas = Told(), AvroTopic(a_topic(1))
+    assert it.wait.holds(schemas, written_by(2))
     both = replace(written_by(4), records=[*written_by(4).records, *written_by(5).records])
-    assert wait.holds(schemas, both)
-    now[0] = WAIT_MAX.total_seconds()
-    assert not wait.holds(schemas, written_by(2))
-    assert not wait.holds(schemas, both)
-    assert wait.holds(schemas, written_by(3))
+    assert it.wait.holds(schemas, both)
+    it.known.read(asked_at=1.0)
+    assert it.wait.holds(schemas, both)
+    it.now = WAIT_MAX.total_seconds()
+    assert not it.wait.holds(schemas, written_by(2))
+    assert not it.wait.holds(schemas, both)
+    assert it.wait.holds(schemas, written_by(3))
 
 
 def test_topics_are_what_they_were_last_said_to_be() -> None:
