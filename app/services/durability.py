@@ -14,9 +14,9 @@ from app.log.interface import MessageLog
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# Whoever may ask makes Kafka tell of all topics no more often than that.
+# Whoever may ask makes Kafka and the database tell of all topics no more often than that.
 LOOK_EVERY: Final = timedelta(minutes=1)
-# One that did not answer is asked again so soon.
+# Where one did not answer, both are asked again so soon.
 LOOK_AGAIN: Final = timedelta(seconds=5)
 
 
@@ -38,19 +38,35 @@ class DurabilityService:
         self._clock = clock
         self._looking = asyncio.Lock()
         self._look_at = float("-inf")
-        self._there: Mapping[str, Copies] = {}
-        self._unknown = ""
+        # By whether topics are named.
+        self._found: Mapping[bool, Sequence[str]] = {}
 
     async def risks(self, *, with_names: bool) -> Sequence[str]:
         """Each in words, `with_names` of topics; none where nothing is lost with one broker."""
         if self._replication is None:
             return ()
-        known, by_leader, unknown = await self._topics()
-        await self._look()
+        # Those who ask together look once.
+        async with self._looking:
+            if self._clock() >= self._look_at:
+                await self._look(self._replication)
+        return self._found[with_names]
+
+    async def _look(self, replication: Replication) -> None:
+        """Know what can be lost, as database and log are now."""
+        known, by_leader, no_topics = await self._topics()
+        there, no_copies = await self._copies()
         # Others may use the same Kafka.
-        ours = {name: copies for name, copies in self._there.items() if name in known}
-        found = risks(self._replication, by_leader=by_leader, there=ours, with_names=with_names)
-        return (*found, *(each for each in (unknown, self._unknown) if each))
+        ours = {name: copies for name, copies in there.items() if name in known}
+        unknown = [each for each in (no_topics, no_copies) if each]
+        self._found = {
+            named: (
+                *risks(replication, by_leader=by_leader, there=ours, with_names=named),
+                *unknown,
+            )
+            for named in (True, False)
+        }
+        pause = LOOK_AGAIN if unknown else LOOK_EVERY
+        self._look_at = self._clock() + pause.total_seconds()
 
     async def _topics(self) -> tuple[Collection[str], Sequence[str], str]:
         """All of ours, and those with ack LEADER; or why they are not known."""
@@ -62,15 +78,9 @@ class DurabilityService:
         except StorageUnavailableError as error:
             return OWN, (), f"which topics there are is not known: {error.message}"
 
-    async def _look(self) -> None:
-        """Know what the log has; those who ask together look once."""
-        async with self._looking:
-            if self._clock() < self._look_at:
-                return
-            pause = LOOK_EVERY
-            try:
-                self._there, self._unknown = await self._log.copies(), ""
-            except LogUnavailableError as error:
-                self._there, pause = {}, LOOK_AGAIN
-                self._unknown = f"how many replicas topics have is not known: {error.message}"
-            self._look_at = self._clock() + pause.total_seconds()
+    async def _copies(self) -> tuple[Mapping[str, Copies], str]:
+        """Those of all topics in the log; or why they are not known."""
+        try:
+            return await self._log.copies(), ""
+        except LogUnavailableError as error:
+            return {}, f"how many replicas topics have is not known: {error.message}"
