@@ -54,7 +54,8 @@ class Thresholds:
 class Signs:
     """Attempts of a subscription, per second: all of them, and those that failed by how.
 
-    `lag` is the age of the oldest message that waits. `is_down`: it is only probed, so that few
+    `lag` is the age of the oldest message that waits. `unapplied` is why a worker sends nothing,
+    though it could: a defect of ours. `is_down`: it is only probed, so that few
     attempts say much. `client_errors_matter`: messages that get a 4xx are sent again.
     """
 
@@ -64,6 +65,7 @@ class Signs:
     other_errors: float = 0.0
     codes_4xx: float = 0.0
     codes_5xx: float = 0.0
+    unapplied: str = ""
     is_down: bool = False
     client_errors_matter: bool = False
 
@@ -78,6 +80,7 @@ def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors
         other_errors=sum(counts.other_errors / window for counts, window in counted),
         codes_4xx=sum(counts.codes_4xx / window for counts, window in counted),
         codes_5xx=sum(counts.codes_5xx / window for counts, window in counted),
+        unapplied=next((load.output.reason for load in loads if load.output.unapplied), ""),
         is_down=any(load.output.mode is RateMode.HEARTBEAT for load in loads),
         client_errors_matter=client_errors,
     )
@@ -89,7 +92,9 @@ def problems(signs: Signs, thresholds: Thresholds) -> tuple[Problem, ...]:
 
 
 def _lagging(signs: Signs, thresholds: Thresholds) -> Iterator[Problem]:
-    if signs.lag > thresholds.lag:
+    if signs.unapplied:
+        yield Problem(code=Indicator.LAGGING, description=f"Nothing is sent: {signs.unapplied}")
+    elif signs.lag > thresholds.lag:
         yield Problem(
             code=Indicator.LAGGING,
             description=f"The oldest message that waits is {signs.lag.total_seconds():.0f} s old",

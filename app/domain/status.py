@@ -79,7 +79,8 @@ class AttemptCounts:
 class Output:
     """What leaves at most, in requests per second; in which mode, why, and since when.
 
-    With a circuit breaker also how its circuit is.
+    With a circuit breaker also how its circuit is. While it is `unapplied`, a defect of ours keeps
+    the worker from applying the settings, and nothing leaves there.
     """
 
     rate: float = 0.0
@@ -87,6 +88,7 @@ class Output:
     reason: str = ""
     since: datetime | None = None
     circuit: CircuitReading | None = None
+    unapplied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

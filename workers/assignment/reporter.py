@@ -152,4 +152,5 @@ def _is_busy(consumer: SubscriptionConsumer, now: float) -> bool:
         or consumer.in_flight > 0
         or consumer.waiting_retries > 0
         or consumer.is_held
+        or bool(consumer.unapplied)
     )

@@ -83,6 +83,8 @@ class SubscriptionConsumer:
         self._wakeup_timer = WakeupTimer(self._loop, self.pump)
         # Whether the pace has refused, and is asked again when the timer is due.
         self._paced_out = False
+        # Why its settings could not be applied; nothing is sent until they are.
+        self.unapplied = ""
         self._stopped = False
         self._pacing = self._paced()
         self.counts = RecentCounts(time.monotonic())
@@ -138,7 +140,7 @@ class SubscriptionConsumer:
         self._pacing = self._paced()
         self._source.configure(subscription)
         self._traced(subscription)
-        self._stopped = False
+        self._stopped, self.unapplied = False, ""
         self.pump()
 
     def forget_share(self) -> None:
@@ -166,6 +168,9 @@ class SubscriptionConsumer:
 
     def output(self) -> Output:
         """What may leave now, and why no more."""
+        if self.unapplied:
+            reason = f"Its settings could not be applied: {self.unapplied}"
+            return Output(reason=reason, unapplied=True)
         now = time.monotonic()
         output = self._pacing.output(now)
         return self._deferral.seen(output, now) if self._deferral.active else output

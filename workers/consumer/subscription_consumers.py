@@ -253,7 +253,7 @@ class SubscriptionConsumers:
         try:
             consumer.configure(subscription, self._endpoint(subscription))
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
-            consumer.defects.found(exc, step="configure")
+            consumer.unapplied = consumer.defects.found(exc, step="configure")
             self._configuration_retries.failed(subscription.id)
         else:
             self._applied(consumer)

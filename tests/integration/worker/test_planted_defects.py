@@ -21,6 +21,7 @@ from app.domain.delivery import RETRIES_EXHAUSTED, Delivered, Discarded, Outcome
 from app.domain.filters import Filter, FilterType
 from app.domain.message import Message, NewRecord, Partition, Record
 from app.domain.receipt import Fate, Receipt
+from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.subscription import DeliveryPolicy, Ordering, Subscription
 from app.domain.trace import TrackingMode
 from app.domain.undelivered import Undelivered
@@ -32,6 +33,7 @@ from app.tracing.packing import PlainRow
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
 from tests.fakes.worker import until
+from workers.assignment.reporter import Reporter
 from workers.consumer.commit.committer import Committer
 from workers.consumer.commit.receipts import Receipts
 from workers.consumer.endpoint import Endpoint
@@ -369,6 +371,22 @@ async def test_an_endpoint_that_could_not_be_made_is_made_later_without_a_change
     assert not desk.undelivered
 
 
+class Reports:
+    """Keeps what a worker reports last."""
+
+    def __init__(self) -> None:
+        self.loads: Sequence[SubscriptionLoad] = ()
+
+    async def beat(self, *, applied_change: int, partitions: int) -> None:
+        del applied_change, partitions
+
+    async def write(
+        self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
+    ) -> None:
+        del cursors
+        self.loads = loads
+
+
 async def test_settings_that_could_not_be_applied_are_applied_later_without_a_change() -> None:
     desk, once = Desk(), Once()
     before = replace(subscription("broken"), policy=PATIENT)
@@ -378,10 +396,18 @@ async def test_settings_that_could_not_be_applied_are_applied_later_without_a_ch
         consumers.share("broken", Share.owned(POLICY.rate, {0}, 1))
         (cursor,) = (cursor for _, cursor in consumers.cursors())
         consumers.configure(replace(before, circuit_breaker=CircuitBreaker(), filters=FILTERS))
+        (consumer,) = consumers.consumers()
+        reports = Reports()
+        await Reporter("w1", consumers, reports).write([])
+        (reported,) = [load.output for load in reports.loads]
+        assert (reported.rate, reported.unapplied) == (0.0, True)
+        assert reported.reason.endswith("Internal error: UnheardOfError")
+        assert consumer.defects.count == 1
         # Meanwhile nothing is sent by some of the settings without the others.
         await log.append(PARTITION.topic, [NewRecord(value=b"1", key=b"k")] * COUNT)
         await until(desk.changed, lambda: sum(cursor.finished()[:3]) == COUNT)
         assert cursor.finished().filtered == COUNT
+        assert not consumer.output().unapplied
     assert once.calls == 2
 
 

@@ -52,6 +52,28 @@ def test_a_problem_says_what_was_seen() -> None:
     assert problem.description == "12.5 of 20 attempts a second time out"
 
 
+def test_a_worker_that_could_not_apply_the_settings_is_a_problem() -> None:
+    loads = [
+        SubscriptionLoad(
+            subscription_id="s-1",
+            worker_id=worker,
+            window=timedelta(),
+            in_flight=0,
+            parked=0,
+            counts=AttemptCounts(),
+            output=output,
+        )
+        for worker, output in (
+            ("w1", Output(rate=3, reason="At its limit")),
+            ("w2", Output(reason="Its settings are broken", unapplied=True)),
+        )
+    ]
+    signs = signs_of(loads, lag=timedelta(), client_errors=False)
+    (problem,) = problems(signs, DEFAULTS)
+    assert problem.code is Indicator.LAGGING
+    assert problem.description == "Nothing is sent: Its settings are broken"
+
+
 def test_the_reports_of_all_workers_are_summed_up() -> None:
     loads = [
         SubscriptionLoad(
