@@ -5,7 +5,12 @@ from typing import Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509 import Certificate, load_pem_x509_certificates
 
 from app.domain.client_certificate import PEM_LENGTH_MAX, ClientCertificate
@@ -51,6 +56,12 @@ def client_certificate(chain: str, key: str, *, now: datetime) -> ClientCertific
         subject=own.subject.rfc4514_string(),
         not_after=until,
     )
+
+
+def key_as_pkcs8(pem: bytes) -> str:
+    """A private key without a password, in the form that Kafka's Java client reads."""
+    key = load_pem_private_key(pem, None)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def _certificates(text: str) -> list[Certificate]:

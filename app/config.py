@@ -1,55 +1,48 @@
 """Settings: the only reader of the environment."""
 
 import os
-import re
 import shutil
-import ssl
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.domain.durability import Replication
 from app.domain.egress import LOOPBACK, EgressPolicy, Network
 from app.domain.egress_proxy import EgressProxy
-from app.domain.hosts import ANY, host_problem
+from app.domain.kafka_security import (
+    KafkaSecurity,
+    SaslMechanism,
+    SecurityProtocol,
+    SettingProblem,
+    problems,
+)
+from app.setting_forms import (
+    authorities,
+    folder,
+    header_fields,
+    hosts,
+    http_url,
+    items,
+    of_form,
+    pairs,
+    proxy_url,
+    readable,
+    registry_url,
+    unless_empty,
+    without_credentials,
+)
 from app.vault import Vault
-
-
-def _authorities(path: Path) -> Path:
-    # Unlike those of `Path`, this takes whatever text a variable may have.
-    if not os.path.isfile(path):  # noqa: PTH113 - see above
-        raise ValueError("must be the path of a file that exists")
-    try:
-        ssl.create_default_context(cafile=path)
-    except ssl.SSLError as error:
-        raise ValueError(f"must have certificates in PEM form, and {path} has none") from error
-    return path
-
-
-def _folder(path: Path) -> Path:
-    if not os.path.isdir(path):  # noqa: PTH112 - as above
-        raise ValueError("must be the path of a folder that exists")
-    return path
-
-
-def _unless_empty(value: object) -> object:
-    """None for an empty text, which is how some ways to set an environment leave one out."""
-    return None if value == "" else value
-
-
-def _of_form(pattern: str, words: str) -> AfterValidator:
-    """A text that matches the pattern; `words` say of which form that is."""
-
-    def validate(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise ValueError(words)
-        return text
-
-    return AfterValidator(validate)
 
 
 def _keys(text: SecretStr) -> SecretStr:
@@ -57,61 +50,12 @@ def _keys(text: SecretStr) -> SecretStr:
     return text
 
 
-def _http_url(url: SecretStr) -> SecretStr:
-    if not re.fullmatch(r"https?://[^/\s]+(/[^?#\s]*)?", url.get_secret_value()):
-        raise ValueError("must be an http:// or https:// URL with a host, and without a query")
-    return url
+def _of_setting(problem: SettingProblem) -> InitErrorDetails:
+    kind = PydanticCustomError("of_several", "{message}", {"message": problem.message})
+    return InitErrorDetails(type=kind, loc=(problem.setting,), input=None)
 
 
-_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
-
-
-def _without_credentials(place: str | None) -> str | None:
-    """It is shown and stored: what opens a bucket is in the environment, or in Spark's settings."""
-    parts = urlsplit(place or "")
-    # A secret may have a slash in it: then what is before that looks like a host with a port.
-    clean = "@" not in parts.geturl() and _HOST.fullmatch(parts.netloc)
-    if parts.scheme and not clean:
-        raise ValueError("must have no credentials: give them as AWS_ACCESS_KEY_ID, …")
-    return place
-
-
-def _header_fields(text: SecretStr) -> SecretStr:
-    fields = _pairs(text)
-    if not all(re.fullmatch(r"[!-9;-~]+", name) and value for name, value in fields):
-        raise ValueError("must be name=value,…")
-    return text
-
-
-def _pairs(text: SecretStr) -> list[tuple[str, str]]:
-    items = [item.partition("=") for item in text.get_secret_value().split(",")]
-    return [(name.strip(), value.strip()) for name, _, value in items]
-
-
-def _proxy_url(url: SecretStr) -> SecretStr:
-    EgressProxy.of(url.get_secret_value())
-    return url
-
-
-def _hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
-    for host in hosts:
-        if host != ANY and (problem := host_problem(host)):
-            raise ValueError(f"each {problem}")
-    return hosts
-
-
-def _registry_url(url: SecretStr) -> SecretStr:
-    parts = urlsplit(url.get_secret_value())
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must be an http:// or https:// URL with a host")
-    return url
-
-
-def _items(value: object) -> object:
-    """The items of a list with commas, as environments have them."""
-    if not isinstance(value, str):
-        return value
-    return tuple(item.strip() for item in value.split(",") if item.strip())
+_TextFile = Annotated[Path, AfterValidator(readable)]
 
 
 class Settings(BaseSettings):
@@ -137,9 +81,36 @@ class Settings(BaseSettings):
         default=None,
         description=("`host:port,…` of Kafka brokers; without it the message log is in PostgreSQL"),
     )
+    kafka_security_protocol: SecurityProtocol = Field(
+        default="PLAINTEXT", description="what the brokers' listeners speak (docs/kafka.md)"
+    )
+    kafka_sasl_mechanism: Annotated[SaslMechanism | None, BeforeValidator(unless_empty)] = Field(
+        default=None, description="how brokers are told who we are, with SASL"
+    )
+    kafka_sasl_username: Annotated[str | None, BeforeValidator(unless_empty)] = Field(
+        default=None, description="user name for SASL"
+    )
+    kafka_sasl_password: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
+        default=None, description="password for SASL"
+    )
+    kafka_sasl_password_file: Annotated[_TextFile | None, BeforeValidator(unless_empty)] = Field(
+        default=None, description="file with the password for SASL, instead"
+    )
+    kafka_ca_file: Annotated[
+        Annotated[Path, AfterValidator(authorities)] | None, BeforeValidator(unless_empty)
+    ] = Field(
+        default=None,
+        description="PEM file of the authorities for brokers' certificates; else the system's",
+    )
+    kafka_certificate_file: Annotated[_TextFile | None, BeforeValidator(unless_empty)] = Field(
+        default=None, description="PEM file of the certificate that brokers are shown"
+    )
+    kafka_key_file: Annotated[_TextFile | None, BeforeValidator(unless_empty)] = Field(
+        default=None, description="PEM file of its private key, without a password"
+    )
     namespace: Annotated[
         str,
-        _of_form(
+        of_form(
             r"[a-zA-Z0-9_.-]{0,30}",
             "must be at most 30 letters, digits, dots, dashes and underscores",
         ),
@@ -167,12 +138,12 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(
         default=None, description="API key that the commands on this machine send"
     )
-    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_items)] = Field(
+    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(items)] = Field(
         default=(),
         description="origins of web pages that may call the API: `https://…`; `*` allows all",
     )
     host_names: Annotated[
-        Annotated[tuple[str, ...], AfterValidator(_hosts)], NoDecode, BeforeValidator(_items)
+        Annotated[tuple[str, ...], AfterValidator(hosts)], NoDecode, BeforeValidator(items)
     ] = Field(
         default=(),
         description=(
@@ -188,8 +159,8 @@ class Settings(BaseSettings):
         default="info", description="lowest level that is logged"
     )
     worker_address: Annotated[
-        Annotated[str, _of_form(r".+:[0-9]{1,5}", "must be host:port")] | None,
-        BeforeValidator(_unless_empty),
+        Annotated[str, of_form(r".+:[0-9]{1,5}", "must be host:port")] | None,
+        BeforeValidator(unless_empty),
     ] = Field(
         default=None,
         description=(
@@ -213,7 +184,7 @@ class Settings(BaseSettings):
         ),
     )
     schema_registry_url: Annotated[
-        Annotated[SecretStr, AfterValidator(_registry_url)] | None, BeforeValidator(_unless_empty)
+        Annotated[SecretStr, AfterValidator(registry_url)] | None, BeforeValidator(unless_empty)
     ] = Field(
         default=None,
         description=(
@@ -223,7 +194,7 @@ class Settings(BaseSettings):
     )
     schema_subject_suffix: Annotated[
         str,
-        _of_form(
+        of_form(
             r"[a-zA-Z0-9_.-]{0,100}",
             "must be at most 100 letters, digits, dots, dashes and underscores",
         ),
@@ -234,13 +205,13 @@ class Settings(BaseSettings):
         ),
     )
     otlp_endpoint: Annotated[
-        Annotated[SecretStr, AfterValidator(_http_url)] | None, BeforeValidator(_unless_empty)
+        Annotated[SecretStr, AfterValidator(http_url)] | None, BeforeValidator(unless_empty)
     ] = Field(
         default=None,
         description="`http(s)://host:4318` that metrics and sampled spans are sent to",
     )
     otlp_headers: Annotated[
-        Annotated[SecretStr, AfterValidator(_header_fields)] | None, BeforeValidator(_unless_empty)
+        Annotated[SecretStr, AfterValidator(header_fields)] | None, BeforeValidator(unless_empty)
     ] = Field(default=None, description="headers of these requests: `name=value,…`")
     otlp_sample: float = Field(
         default=0.01,
@@ -322,7 +293,7 @@ class Settings(BaseSettings):
             "days before a certificate or signing secret expires at which an alert is raised"
         ),
     )
-    allow_private_endpoints: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_items)] = (
+    allow_private_endpoints: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(items)] = (
         Field(
             default=(),
             description=(
@@ -330,23 +301,23 @@ class Settings(BaseSettings):
             ),
         )
     )
-    ca_file: Annotated[Path, AfterValidator(_authorities)] | None = Field(
+    ca_file: Annotated[Path, AfterValidator(authorities)] | None = Field(
         default=None,
         description="PEM file of further authorities for the certificates of endpoints",
     )
     secret_key: Annotated[
-        Annotated[SecretStr, AfterValidator(_keys)] | None, BeforeValidator(_unless_empty)
+        Annotated[SecretStr, AfterValidator(_keys)] | None, BeforeValidator(unless_empty)
     ] = Field(
         default=None,
         description="keys that encrypt stored secrets (docs/security.md)",
     )
-    egress_proxy: Annotated[SecretStr, AfterValidator(_proxy_url)] | None = Field(
+    egress_proxy: Annotated[SecretStr, AfterValidator(proxy_url)] | None = Field(
         default=None,
         description=(
             "`http://user:password@host:port` of a proxy that deliveries go through by CONNECT"
         ),
     )
-    egress_direct: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_items)] = Field(
+    egress_direct: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(items)] = Field(
         default=LOOPBACK,
         description="networks that deliveries reach without the proxy",
     )
@@ -362,6 +333,28 @@ class Settings(BaseSettings):
     kafka_compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         default="none", description="compression of messages in Kafka: less disk space, more CPU"
     )
+
+    @model_validator(mode="after")
+    def _kafka_can_be_reached(self) -> Self:
+        if found := list(problems(self.kafka_security)):
+            # As of each setting itself: its name is in the line that is shown.
+            raise ValidationError.from_exception_data("Settings", list(map(_of_setting, found)))
+        return self
+
+    @property
+    def kafka_security(self) -> KafkaSecurity:
+        """How connections to Kafka are secured."""
+        password = self.kafka_sasl_password
+        return KafkaSecurity(
+            protocol=self.kafka_security_protocol,
+            mechanism=self.kafka_sasl_mechanism,
+            username=self.kafka_sasl_username,
+            password=None if password is None else password.get_secret_value(),
+            password_file=self.kafka_sasl_password_file,
+            ca_file=self.kafka_ca_file,
+            certificate_file=self.kafka_certificate_file,
+            key_file=self.kafka_key_file,
+        )
 
     @property
     def replication(self) -> Replication | None:
@@ -389,19 +382,19 @@ class Settings(BaseSettings):
     )
     spark_memory: Annotated[
         str,
-        _of_form(r"[1-9][0-9]{0,5}[mg]", "must be a whole number of MiB or GiB: 512m, 2g"),
+        of_form(r"[1-9][0-9]{0,5}[mg]", "must be a whole number of MiB or GiB: 512m, 2g"),
     ] = Field(
         default="1g",
         description="memory of the Spark runner; on this machine its jobs are in it, too",
     )
-    spark_output: Annotated[str | None, AfterValidator(_without_credentials)] = Field(
+    spark_output: Annotated[str | None, AfterValidator(without_credentials)] = Field(
         default=None,
         description=(
             "folder or URI (`s3a://…`) of Parquet results; the default is `spark` in `ANGELIA_HOME`"
         ),
     )
 
-    spark_jars: Annotated[Path, AfterValidator(_folder)] | None = Field(
+    spark_jars: Annotated[Path, AfterValidator(folder)] | None = Field(
         default=None,
         description=(
             "folder of Spark's connectors (Kafka, S3); without it they come from Maven Central"
@@ -426,7 +419,7 @@ class Settings(BaseSettings):
     @cached_property
     def otlp_header_fields(self) -> dict[str, str]:
         """What goes with each request to the OTLP endpoint."""
-        return dict(_pairs(self.otlp_headers)) if self.otlp_headers else {}
+        return dict(pairs(self.otlp_headers)) if self.otlp_headers else {}
 
     @cached_property
     def spark_results(self) -> str:

@@ -16,6 +16,7 @@ LEVELS: Final = {
 }
 FRAMES_MAX: Final = 40
 # While a broker is down it logs seventy errors a second; the adapter tells what matters of them.
+# As DEBUG it would log all requests, and passwords with them.
 _FLOODING: Final = "kafka"
 
 # Without the local variables, which structlog would show: they have bodies and passwords in them,
@@ -44,7 +45,7 @@ def configure_logging(level: str, *, process: int | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(LEVELS[level])
-    logging.getLogger(_FLOODING).setLevel(logging.NOTSET if level == "debug" else logging.CRITICAL)
+    logging.getLogger(_FLOODING).setLevel(logging.INFO if level == "debug" else logging.CRITICAL)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),

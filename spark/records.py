@@ -20,13 +20,14 @@ from pyspark.sql.types import StructType
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
 from app.domain.retransmission import OffsetSpan
 from app.log.bulk import topic_rows
+from app.log.factory import LogPlace
 from app.storage.spark.discard_rows import undelivered_ranges
 from app.storage.spark.ledger_rows import discarded_places
 from app.storage.spark.resent_rows import resent_places
 from app.storage.spark.retransmission_rows import Discards, discards, finished_places, hours
 from spark.batches import Batches, batch_of
+from spark.kafka_options import kafka_options
 from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES, RESENT
-from spark.work import LogPlace
 
 # What one task reads, so that many share a long partition.
 SPAN_MAX: Final = 100_000
@@ -107,6 +108,7 @@ def discarded(
 def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan]) -> DataFrame:
     topic = log.namespace + spans[0].topic
     options = {
+        **kafka_options(log.kafka_security),
         "kafka.bootstrap.servers": log.kafka_bootstrap or "",
         "assign": json.dumps({topic: [span.partition for span in spans]}),
         "startingOffsets": json.dumps({topic: {str(s.partition): s.start for s in spans}}),

@@ -7,6 +7,7 @@ from threading import Event, Lock
 
 from app.config import Settings
 from app.domain.job import LOG_LINE_LENGTH_MAX, LOG_LINES_MAX, Claim, Job, JobProgress, JobScope
+from app.log.factory import LogPlace
 from spark.steps import SparkJobs, done_within
 
 
@@ -85,14 +86,6 @@ class WorkProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPlace:
-    """Where the message log is: in Kafka, or (None) in the database. Its names have a prefix."""
-
-    kafka_bootstrap: str | None = None
-    namespace: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """One job to do. `output` is the folder (or URI) for its Parquet files.
 
@@ -122,5 +115,9 @@ def work_of(job: Job, settings: Settings, *, database_url: str, progress: WorkPr
         archive=f"{settings.spark_results}/archive",
         claim=job.claim,
         progress=progress,
-        log=LogPlace(kafka_bootstrap=settings.kafka_bootstrap, namespace=settings.namespace),
+        log=LogPlace(
+            kafka_bootstrap=settings.kafka_bootstrap,
+            kafka_security=settings.kafka_security,
+            namespace=settings.namespace,
+        ),
     )

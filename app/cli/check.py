@@ -17,7 +17,7 @@ from app.cli.settings import api_url, settings_with
 from app.config import Settings
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
 from app.domain.token_use import UNRESTRICTED
-from app.log.factory import open_log, what_listens_instead
+from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.services.durability import DurabilityService
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository
@@ -27,6 +27,7 @@ from app.storage.keyring import KEY_FILE, open_vault
 from app.vault import HOW_TO_SET
 
 _OK: Final = "ok"
+_MASK: Final = "*****"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,29 +63,35 @@ def _settings(settings: Settings) -> Iterator[Json]:
     for name in Settings.model_fields:
         yield {
             "name": f"ANGELIA_{name}".upper(),
-            "value": _shown(getattr(settings, name)),
+            "value": _shown(name, getattr(settings, name)),
             "from": "environment" if name in settings.model_fields_set else "default",
         }
 
 
-def _shown(value: object) -> str:
+# Of what else is secret any part may be, whatever it looks like.
+_SECRET_URLS: Final = frozenset(
+    {"database_url", "schema_registry_url", "otlp_endpoint", "egress_proxy"}
+)
+
+
+def _shown(name: str, value: object) -> str:
     if isinstance(value, SecretStr):
-        return _masked(value.get_secret_value())
+        return _masked(value.get_secret_value()) if name in _SECRET_URLS else _MASK
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return "" if value is None else str(value)
 
 
 def _masked(secret: str) -> str:
-    """A URL without its password and parameters; of any other secret nothing."""
+    """A URL without its password and parameters."""
     try:
         parts = urlsplit(secret)
         host, user = parts.hostname or "", parts.username
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        return "*****"
+        return _MASK
     if not parts.scheme:
-        return "*****"
+        return _MASK
     return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{host}{port}{parts.path}"
 
 
@@ -142,7 +149,7 @@ async def _log(settings: Settings, database: Database, *, url: str) -> Sequence[
             durability = await _durability(settings, database, log)
             await log.ping()
     except AngeliaError as exc:
-        problem = await what_listens_instead(settings) or exc.message
+        problem = exc.message
     return [ServicePart(name="message log", where=where, problem=problem), *durability]
 
 

@@ -5,19 +5,18 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from app.domain.errors import TopicNotFoundError
-from app.log.factory import log_at
+from app.log.factory import LogPlace, log_at
 from app.log.interface import Bounds, MessageLog
 
 
 def topic_bounds(
-    url: str, topics: Collection[str], *, kafka_bootstrap: str | None, namespace: str
+    url: str, topics: Collection[str], place: LogPlace
 ) -> Mapping[str, Mapping[int, Bounds]]:
     """The bounds of each topic by partition; one that the log does not have is left out.
 
-    Kafka is at `kafka_bootstrap`, else the log is in the database at `url`. LogUnavailableError.
+    If the log is in the database, that is at `url`. LogUnavailableError.
     """
-    opened = log_at(url, kafka_bootstrap=kafka_bootstrap, namespace=namespace)
-    return asyncio.run(_bounds(opened, topics))
+    return asyncio.run(_bounds(log_at(url, place), topics))
 
 
 async def _bounds(

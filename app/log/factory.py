@@ -1,11 +1,12 @@
 """Which log runs."""
 
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 
 from app.config import Settings
+from app.domain.kafka_security import IN_THE_CLEAR, KafkaSecurity
 from app.log.interface import MessageLog
 from app.log.kafka import Compression, kafka_log
-from app.log.kafka.probe import what_listens
 from app.log.postgres import postgres_log
 
 
@@ -15,6 +16,7 @@ def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextMa
         return kafka_log(
             settings.kafka_bootstrap,
             namespace=settings.namespace,
+            security=settings.kafka_security,
             replication_factor=settings.replication_factor,
             min_insync_replicas=settings.min_insync_replicas,
             compression=Compression[settings.kafka_compression.upper()],
@@ -22,18 +24,19 @@ def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextMa
     return postgres_log(database_url, namespace=settings.namespace)
 
 
-async def what_listens_instead(settings: Settings) -> str:
-    """What listens where the log should, if that is something else; empty: nothing is known.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Where the message log is: in Kafka, or (None) in the database. Its names have a prefix."""
 
-    For a log that does not answer.
-    """
-    return await what_listens(settings.kafka_bootstrap) if settings.kafka_bootstrap else ""
+    kafka_bootstrap: str | None = None
+    kafka_security: KafkaSecurity = IN_THE_CLEAR
+    namespace: str = ""
 
 
-def log_at(
-    url: str, *, kafka_bootstrap: str | None, namespace: str
-) -> AbstractAsyncContextManager[MessageLog]:
-    """The log for jobs of Spark: in Kafka if it is said where, else in the database at `url`."""
-    if kafka_bootstrap is None:
-        return postgres_log(url, namespace=namespace)
-    return kafka_log(kafka_bootstrap, namespace=namespace)
+def log_at(url: str, place: LogPlace) -> AbstractAsyncContextManager[MessageLog]:
+    """The log for jobs of Spark; if it is in the database, that is at `url`."""
+    if place.kafka_bootstrap is None:
+        return postgres_log(url, namespace=place.namespace)
+    return kafka_log(
+        place.kafka_bootstrap, namespace=place.namespace, security=place.kafka_security
+    )

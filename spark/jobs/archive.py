@@ -91,13 +91,7 @@ def run(session: SparkSession, work: Work, *, patience: FileRetention | None = N
 
 def _new(work: Work) -> Sequence[_New]:
     topics = archived_topics(work.database_url, work.scope.topic)
-    log = work.log
-    bounds = topic_bounds(
-        work.database_url,
-        [topic.name for topic in topics],
-        kafka_bootstrap=log.kafka_bootstrap,
-        namespace=log.namespace,
-    )
+    bounds = topic_bounds(work.database_url, [topic.name for topic in topics], work.log)
     until = archived_until(work.database_url, [topic.name for topic in topics])
     found = [
         _new_of(work, topic, bounds.get(topic.name, {}), until=until.get(topic.name, {}))

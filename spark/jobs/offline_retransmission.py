@@ -109,10 +109,7 @@ def _left(spans: Sequence[OffsetSpan], positions: Mapping[int, int]) -> Sequence
 
 
 def _ends(work: Work, topic: str) -> Mapping[int, int]:
-    log = work.log
-    found = topic_bounds(
-        work.database_url, [topic], kafka_bootstrap=log.kafka_bootstrap, namespace=log.namespace
-    )
+    found = topic_bounds(work.database_url, [topic], work.log)
     if topic not in found:
         raise LogUnavailableError(f"The log has no topic {topic}")
     return {index: each.end for index, each in found[topic].items()}

@@ -94,10 +94,7 @@ def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) 
 
 def log_starts(work: Work, topic: str) -> Mapping[int, int]:
     """Where the partitions of a topic begin in the log; LogUnavailableError."""
-    log = work.log
-    bounds = topic_bounds(
-        work.database_url, [topic], kafka_bootstrap=log.kafka_bootstrap, namespace=log.namespace
-    )
+    bounds = topic_bounds(work.database_url, [topic], work.log)
     return {index: each.start for index, each in bounds.get(topic, {}).items()}
 
 

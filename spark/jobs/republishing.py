@@ -18,11 +18,10 @@ from app.domain.job import Claim
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.republishing import offset_marked
 from app.domain.topic import Topic
-from app.log.factory import log_at
+from app.log.factory import LogPlace, log_at
 from app.log.interface import MessageLog
 from app.schemata.fitting import Fitting, RefusedValue
 from app.storage.spark.republishing_parts import OfflinePart, Said, part_taken
-from spark.work import LogPlace
 
 # An append takes no longer; whoever goes on with a partition waits until it is over.
 APPEND_MAX: Final = timedelta(seconds=10)
@@ -53,11 +52,7 @@ class Republishing:
 
     async def _republished(self, rows: Iterator[Sequence[Any]]) -> None:
         fitting = Fitting(self.source, self.target, task_id=self.claim.job_id)
-        place = self.log
-        opened = log_at(
-            self.database_url, kafka_bootstrap=place.kafka_bootstrap, namespace=place.namespace
-        )
-        async with opened as log:
+        async with log_at(self.database_url, self.log) as log:
             for index, found in groupby(rows, key=_partition_of):
                 with part_taken(self.database_url, self.claim, index) as part:
                     feed = PartitionRepublisher(log, part, fitting, task_id=self.claim.job_id)

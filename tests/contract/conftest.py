@@ -7,14 +7,20 @@ import pytest
 from app.log.interface import MessageLog
 from tests.contract.harness import Harness, KafkaHarness, MemoryHarness, PostgresHarness
 
+# Besides these, `make test` has tests/contract/kafka/test_secured.py.
+SECURED = [pytest.param(name, marks=pytest.mark.long) for name in ("sasl_ssl", "mutual")]
 
-@pytest.fixture(params=["memory", "postgres", "kafka"])
+
+@pytest.fixture(params=["memory", "postgres", "kafka", *SECURED])
 def harness(request: pytest.FixtureRequest) -> Harness:
     """A log of each kind; only the server that is asked for is started."""
     if request.param == "postgres":
         return PostgresHarness(request.getfixturevalue("postgres_url"))
     if request.param == "kafka":
         return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
+    if request.param != "memory":
+        broker = request.getfixturevalue("kafka_broker")
+        return KafkaHarness(broker.bootstrap, broker.secured.at(request.param))
     return MemoryHarness()
 
 

@@ -1,6 +1,7 @@
 """What the contract suite needs of each log beyond the log itself: age it, and kill who uses it."""
 
 import asyncio
+import os
 import sys
 import uuid
 from abc import ABC, abstractmethod
@@ -11,11 +12,13 @@ from typing import Protocol
 import psycopg
 from kafka import KafkaAdminClient, TopicPartition
 
+from app.domain.kafka_security import IN_THE_CLEAR
 from app.domain.message import Partition
 from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
 from app.log.postgres import postgres_log
 from tests.fakes.memory_log import MemoryLog
+from tests.servers.kafka_listeners import SecuredAddress
 
 READY_SECONDS_MAX = 60.0
 
@@ -119,13 +122,17 @@ class MemberProcess:
 class ServerHarness(Harness):
     """A log on a server, which members in other processes reach as well."""
 
-    def __init__(self, kind: str, address: str) -> None:
+    def __init__(self, kind: str, address: str, *, secured: SecuredAddress | None = None) -> None:
         super().__init__()
         self._kind = kind
         self._address = address
+        self._secured = secured or SecuredAddress(address, IN_THE_CLEAR)
+
+    def opened(self) -> AbstractAsyncContextManager[MessageLog]:
+        return opened_log(self._kind, self._secured, self.namespace)
 
     def elsewhere(self) -> AbstractAsyncContextManager[MessageLog]:
-        return opened_log(self._kind, self._address, f"other-{self.namespace}")
+        return opened_log(self._kind, self._secured, f"other-{self.namespace}")
 
     @asynccontextmanager
     async def member(
@@ -133,7 +140,8 @@ class ServerHarness(Harness):
     ) -> AsyncIterator[Killable]:
         started = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.contract.member"),
-            *(self._kind, self._address, self.namespace, name, *topics),
+            *(self._kind, self._secured.bootstrap, self.namespace, name, *topics),
+            env=os.environ | self._secured.environment(),
             stdout=asyncio.subprocess.PIPE,
         )
         process = MemberProcess(started)
@@ -148,9 +156,6 @@ class ServerHarness(Harness):
 class PostgresHarness(ServerHarness):
     def __init__(self, url: str) -> None:
         super().__init__("postgres", url)
-
-    def opened(self) -> AbstractAsyncContextManager[MessageLog]:
-        return opened_log(self._kind, self._address, self.namespace)
 
     async def trim(self, partition: Partition, offset: int) -> None:
         """Make the records old: the adapter itself drops them, when it is told of any topic."""
@@ -169,15 +174,13 @@ class PostgresHarness(ServerHarness):
 
 
 class KafkaHarness(ServerHarness):
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__("kafka", bootstrap)
+    def __init__(self, bootstrap: str, secured: SecuredAddress | None = None) -> None:
+        """`bootstrap` is in the clear; the log is reached there too, if not by `secured`."""
+        super().__init__("kafka", bootstrap, secured=secured)
 
     @property
     def bootstrap(self) -> str | None:
         return self._address
-
-    def opened(self) -> AbstractAsyncContextManager[MessageLog]:
-        return opened_log(self._kind, self._address, self.namespace)
 
     async def trim(self, partition: Partition, offset: int) -> None:
         await asyncio.to_thread(self._trim, partition, offset)
@@ -191,8 +194,10 @@ class KafkaHarness(ServerHarness):
             admin.close()
 
 
-def opened_log(kind: str, address: str, namespace: str) -> AbstractAsyncContextManager[MessageLog]:
-    """The log of that kind at that address."""
+def opened_log(
+    kind: str, place: SecuredAddress, namespace: str
+) -> AbstractAsyncContextManager[MessageLog]:
+    """The log of that kind there."""
     if kind == "kafka":
-        return kafka_log(address, namespace=namespace, replication_factor=1)
-    return postgres_log(address, namespace=namespace)
+        return kafka_log(place.bootstrap, namespace=namespace, security=place.security)
+    return postgres_log(place.bootstrap, namespace=namespace)

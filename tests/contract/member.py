@@ -9,8 +9,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
+from app.config import Settings
 from app.log.interface import Assigned, MessageLog
 from tests.contract.harness import opened_log
+from tests.servers.kafka_listeners import SecuredAddress
 
 
 async def main(
@@ -27,4 +29,5 @@ async def main(
 
 if __name__ == "__main__":
     kind, address, namespace, name, *topics = sys.argv[1:]
-    asyncio.run(main(opened_log(kind, address, namespace), name, topics))
+    place = SecuredAddress(address, Settings().kafka_security)
+    asyncio.run(main(opened_log(kind, place, namespace), name, topics))

@@ -20,12 +20,13 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
 import pytest
 
+from tests.servers.kafka_listeners import PROTOCOLS, SecuredListeners
 from tests.servers.ports import free_port
 
 VERSION: Final = "4.3.0"
@@ -36,6 +37,7 @@ INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y openjdk-17-jdk-h
 INSTALL_JARS: Final = "python -m tests.servers.kafka install"
 
 _START_TIMEOUT_S: Final = 60.0
+_SECURED: Final = "secured"
 _POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>angelia.tests</groupId>
@@ -148,8 +150,10 @@ class KafkaBroker:
         *,
         joins: "KafkaBroker | None" = None,
         cluster: Cluster | None = None,
+        secured: SecuredListeners | None = None,
     ) -> None:
         self._libs = libs
+        self._secured = secured
         self._home = home
         self._properties = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
@@ -176,6 +180,8 @@ class KafkaBroker:
         self._properties.write_text(self._configuration())
         # As one word: an id may begin with a hyphen.
         command = ["kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster.id}"]
+        if self._secured is not None:
+            command += self._secured.users()
         done = subprocess.run(
             self._java(*command, "-c", str(self._properties)),
             capture_output=True,
@@ -242,7 +248,12 @@ class KafkaBroker:
         return ["java", *options, "-cp", f"{self._libs}/*", *arguments]
 
     def _configuration(self) -> str:
-        listeners = [f"PLAINTEXT://{self.bootstrap}"]
+        secured = self._secured.ports if self._secured is not None else {}
+        advertised = [f"PLAINTEXT://{self.bootstrap}"]
+        advertised += [f"{name}://127.0.0.1:{port}" for name, port in secured.items()]
+        protocols = ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
+        protocols += [f"{name}:{PROTOCOLS[name]}" for name in secured]
+        listeners = [*advertised]
         if self._controls:
             port = self.cluster.controller_ports[self.node_id - 1]
             listeners.append(f"CONTROLLER://127.0.0.1:{port}")
@@ -251,9 +262,10 @@ class KafkaBroker:
             "node.id": str(self.node_id),
             "controller.quorum.voters": self.cluster.voters,
             "listeners": ",".join(listeners),
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "advertised.listeners": ",".join(advertised),
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": ",".join(protocols),
             "log.dirs": str(self._home / "data"),
             # Kafka's default: whoever makes a topic by only looking at it is found out.
             "auto.create.topics.enable": "true",
@@ -270,7 +282,7 @@ class KafkaBroker:
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "2",
             "transaction.state.log.replication.factor": "1",
-        }
+        } | dict(self._secured.settings() if self._secured is not None else ())
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def wait_until_it_answers(self) -> None:
@@ -335,6 +347,7 @@ class SharedBroker:
 
     port: int
     pid: int
+    secured: SecuredListeners = field(compare=False)
 
     @property
     def bootstrap(self) -> str:
@@ -360,7 +373,7 @@ def shared_broker(home: Path) -> Iterator[SharedBroker]:
         port, pid = map(int, (home / "place").read_text().split())
         fcntl.flock(turn, fcntl.LOCK_UN)
         try:
-            yield SharedBroker(port, pid)
+            yield SharedBroker(port, pid, SecuredListeners(home / "broker" / _SECURED))
         finally:
             fcntl.flock(turn, fcntl.LOCK_EX)
             if _is_alone(users):
@@ -389,7 +402,8 @@ def _start_shared(home: Path) -> None:
     """Start a broker that goes on when this process ends, and write down where it is."""
     place = home / "broker"
     place.mkdir()
-    broker = KafkaBroker(install(), place)
+    secured = SecuredListeners.made(place / _SECURED)
+    broker = KafkaBroker(install(), place, secured=secured)
     broker.format()
     broker.start()
     (home / "place").write_text(f"{broker.port} {broker.pid}")

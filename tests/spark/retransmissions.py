@@ -17,6 +17,7 @@ from app.domain.message import HEADER_ID, NewRecord, Partition
 from app.domain.retransmission import Only, Retransmission, Selection
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
+from app.log.factory import LogPlace
 from app.log.interface import Committed, MessageLog, Position
 from app.services.applied import AppliedChanges
 from app.services.retransmission_spans import WantedSpans
@@ -27,7 +28,7 @@ from app.storage.insight.jobs import JobRepository
 from app.storage.tables import RetransmissionRunRow
 from spark.jobs import retransmission
 from spark.store import DatabaseJobs
-from spark.work import LogPlace, Work, WorkProgress
+from spark.work import Work, WorkProgress
 from tests.contract.harness import Harness
 from tests.contract.logs import a_topic, eventually
 from tests.integration.storage.builders import TOPIC, a_subscription, add_topic, an_undelivered

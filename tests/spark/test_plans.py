@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from app.domain.reach import Times
 from app.domain.republishing import RepublishRequest
 from app.domain.retransmission import SAMPLES_MAX, OffsetSpan
+from app.log.factory import LogPlace
 from spark.archives import archived_messages, write_archived
 from spark.jobs.archive import into_files
 from spark.jobs.offline_retransmission import in_order
@@ -22,7 +23,6 @@ from spark.transforms.differing import first_differing
 from spark.transforms.retransmission import MessageChoice, chosen, first_chosen, missing
 from spark.transforms.simulation import arrivals
 from spark.transforms.undelivered import CLUSTERS_MAX, clustered, described
-from spark.work import LogPlace
 from tests.spark.plans import plan_of, shuffles
 from tests.spark.test_differing import BOTH
 from tests.spark.test_simulation_transforms import HOUR, a_message, frame

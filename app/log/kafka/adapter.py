@@ -1,13 +1,17 @@
 """The Kafka adapter of the message log: names, threads and connections put together."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import structlog
+
 from app.domain.durability import Copies, Replication
-from app.domain.errors import TopicNotFoundError
+from app.domain.errors import LogUnavailableError, TopicNotFoundError
+from app.domain.kafka_security import IN_THE_CLEAR, KafkaSecurity
 from app.domain.message import NewRecord, Partition
 from app.domain.topic import Ack
 from app.log.interface import (
@@ -22,22 +26,26 @@ from app.log.interface import (
     Tail,
 )
 from app.log.kafka.admin import Admin
-from app.log.kafka.bridge import IoThread
+from app.log.kafka.bridge import IoThread, Work
 from app.log.kafka.client import Client, Leaders
 from app.log.kafka.commits import Commits
 from app.log.kafka.committing import COMMIT_TIMEOUT, Committing
 from app.log.kafka.compression import Compression
 from app.log.kafka.coordinators import Coordinators, FoundGroups, found_groups
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.lines import Located
 from app.log.kafka.names import NamedTail, Names
 from app.log.kafka.ownership import KafkaMember, Membership
 from app.log.kafka.places import PartitionLeaders, Places
+from app.log.kafka.probe import what_refuses
 from app.log.kafka.producer import Producer
 from app.log.kafka.published import Published
 from app.log.kafka.reader import CALL_TIMEOUT_S, KafkaReader
 from app.log.kafka.tail import KafkaTail
 
 T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
 
 OWNERSHIP_GROUP: Final = "angelia.workers"
 
@@ -51,6 +59,7 @@ async def kafka_log(
     bootstrap: str,
     *,
     namespace: str,
+    security: KafkaSecurity = IN_THE_CLEAR,
     replication_factor: int = 1,
     min_insync_replicas: int | None = None,
     compression: Compression = Compression.NONE,
@@ -62,7 +71,7 @@ async def kafka_log(
     less than it has. Entering does not wait for Kafka: each call says when it does not answer.
     """
     control = IoThread("angelia-control")
-    log = KafkaLog(control, bootstrap=bootstrap, namespace=namespace)
+    log = KafkaLog(control, bootstrap, KafkaCredentials(security), namespace=namespace)
     try:
         await log.open(Replication(replication_factor, min_insync_replicas), compression)
         yield log
@@ -79,14 +88,18 @@ class KafkaLog:
     Messages go in and out on the event loop; all else is kafka-python's, on a thread of its own.
     """
 
-    def __init__(self, control: IoThread, *, bootstrap: str, namespace: str) -> None:
+    def __init__(
+        self, control: IoThread, bootstrap: str, credentials: KafkaCredentials, *, namespace: str
+    ) -> None:
         self._control = control
         self._bootstrap = bootstrap
+        self._credentials = credentials
         self._names = Names(namespace)
         self._stats = LogStats()
         self._clients: list[Client] = []
         self._memberships: list[Membership] = []
         self._parts = AsyncExitStack()
+        self._refused = ""
 
     @property
     def stats(self) -> LogStats:
@@ -102,20 +115,27 @@ class KafkaLog:
             Producer(
                 self._locate,
                 prefix=self._names.prefix,
+                credentials=self._credentials,
                 stats=self._stats,
                 compression=compression,
             )
         )
         self._commits = Commits(self._control, self._control_client)
         self._coordinators = Coordinators(self._look_for_groups)
-        self._committing = Committing(self._coordinators, may_commit=self._may_commit)
+        self._committing = Committing(
+            self._coordinators, credentials=self._credentials, may_commit=self._may_commit
+        )
         self._parts.callback(self._committing.close)
         self._admin = Admin(self._control, self._control_client, replication=replication)
         self._reader = KafkaReader(
-            self._places, io=self._control, client=self._control_client, stats=self._stats
+            self._places,
+            io=self._control,
+            client=self._control_client,
+            credentials=self._credentials,
+            stats=self._stats,
         )
         self._parts.callback(self._reader.close)
-        self._published = Published(self._places)
+        self._published = Published(self._places, self._credentials)
         self._parts.callback(self._published.close)
 
     async def close(self) -> None:
@@ -232,21 +252,19 @@ class KafkaLog:
     async def topic_names(self) -> Collection[str]:
         """As `MessageLog.topic_names`."""
         prefix = self._names.prefix
-        found = await self._control.run(self._admin.names, seconds=CALL_TIMEOUT_S)
+        found = await self._asked(self._admin.names)
         return [name[len(prefix) :] for name in found if name.startswith(prefix)]
 
     async def copies(self) -> Mapping[str, Copies]:
         """As `MessageLog.copies`. Of more than SETTINGS_MAX it is not known what is in sync."""
         prefix = self._names.prefix
-        look = partial(self._admin.copies, prefix)
-        found = await self._control.run(look, seconds=CALL_TIMEOUT_S)
+        found = await self._asked(partial(self._admin.copies, prefix))
         return {name[len(prefix) :]: copies for name, copies in found.items()}
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """As `MessageLog.partitions`."""
         try:
-            look = partial(self._admin.leaders, self._names.prefix + topic)
-            leaders = await self._control.run(look, seconds=CALL_TIMEOUT_S)
+            leaders = await self._asked(partial(self._admin.leaders, self._names.prefix + topic))
         except TopicNotFoundError as error:
             message = f"topic {topic} does not exist in Kafka"
             raise TopicNotFoundError(message) from error
@@ -267,7 +285,38 @@ class KafkaLog:
 
     async def ping(self) -> None:
         """As `MessageLog.ping`."""
-        await self._control.run(self._admin.ping, seconds=CALL_TIMEOUT_S)
+        await self._asked(self._admin.ping)
+
+    async def _asked(self, look: Work[T]) -> T:
+        """The result of `look` on the I/O thread.
+
+        LogUnavailableError, while no broker has ever answered: as soon as it is known why.
+        """
+        if self._control_client.has_begun:
+            return await self._control.run(look, seconds=CALL_TIMEOUT_S)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                return await self._guarded(look, tasks.create_task(self._guard()))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _guarded(self, look: Work[T], guarding: asyncio.Task[None]) -> T:
+        try:
+            result = await self._control.run(look, seconds=CALL_TIMEOUT_S)
+        except LogUnavailableError:
+            # It may know better why.
+            await guarding
+            raise
+        guarding.cancel()
+        return result
+
+    async def _guard(self) -> None:
+        """Raise LogUnavailableError where brokers refuse us."""
+        if problem := await what_refuses(self._bootstrap, self._credentials):
+            if problem != self._refused:
+                _log.error("kafka_refused", problem=problem)
+            self._refused = problem
+            raise LogUnavailableError(problem)
 
     async def _created(self, topic: LogTopic) -> Located:
         return self._located(await self._admin.create(self._names.topic(topic)))
@@ -310,7 +359,11 @@ class KafkaLog:
 
         async def make() -> Client:
             return Client(
-                io, self._bootstrap, name=f"angelia-{name}", request_timeout=request_timeout
+                io,
+                self._bootstrap,
+                credentials=self._credentials,
+                name=f"angelia-{name}",
+                request_timeout=request_timeout,
             )
 
         client = await io.run(make)

@@ -6,16 +6,17 @@ thread and back costs more than all the rest of an append.
 
 import asyncio
 from asyncio import Transport
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
 from app.domain.errors import LogUnavailableError
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
 from app.log.kafka.lines import AppendBatch
-from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected
+from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected, renewed
 from app.log.kafka.produce_wire import ANSWER_BYTES_MAX, Answers, read_answer
 from app.log.kafka.wire import MalformedAnswerError
 from app.log.patience import CallDeadline
@@ -57,11 +58,13 @@ class Broker:
         node: int,
         owner: RequestListener,
         *,
+        credentials: KafkaCredentials,
         tasks: asyncio.TaskGroup,
         answer_timeout: timedelta,
     ) -> None:
         self._node = node
         self._owner = owner
+        self._credentials = credentials
         self._tasks = tasks
         self._connect_patience = CallDeadline(CONNECT_TIMEOUT)
         self._link: Link | None = None
@@ -72,20 +75,26 @@ class Broker:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection."""
-        return self._transport is not None and not self._transport.is_closing()
+        """Whether there is a connection, on which nothing else goes on."""
+        is_there = self._transport is not None and not self._transport.is_closing()
+        return is_there and not self._connecting
 
     @property
     def ready(self) -> bool:
         """Whether it takes a request now."""
-        return self.is_open and len(self._in_flight) + self._preparing < IN_FLIGHT_MAX
+        has_room = len(self._in_flight) + self._preparing < IN_FLIGHT_MAX
+        return self.is_open and has_room and not self._is_due
 
     def open(self, address: Callable[[], Address | None]) -> None:
-        """Connect, unless that is done or under way; the owner is told either way."""
+        """Connect, unless that is done or under way; the owner is told either way.
+
+        A connection whose session ends soon begins another.
+        """
         # One that is closing is gone first: its owner hears of that.
-        if not self._connecting and self._transport is None:
+        if not self._connecting and (self._transport is None or self._is_due):
             self._connecting = True
-            self._tasks.create_task(self._connect(address))
+            opening = self._connect(address) if self._transport is None else self._renew()
+            self._tasks.create_task(self._open(opening))
 
     def hold(self) -> None:
         """Keep a place for a request that is being prepared, until `release`."""
@@ -131,9 +140,13 @@ class Broker:
         _log.warning("kafka_append_timed_out", node=self._node)
         self.close()
 
-    async def _connect(self, address: Callable[[], Address | None]) -> None:
+    @property
+    def _is_due(self) -> bool:
+        return self._link is not None and self._link.is_due
+
+    async def _open(self, opening: Coroutine[Any, Any, bool]) -> None:
         try:
-            reached = await self._try_to_connect(address())
+            reached = await opening
             if not reached:
                 await asyncio.sleep(RECONNECT_AFTER_S)
         finally:
@@ -143,11 +156,25 @@ class Broker:
         else:
             self._owner.unreachable(self._node)
 
-    async def _try_to_connect(self, address: Address | None) -> bool:
+    async def _connect(self, where: Callable[[], Address | None]) -> bool:
+        address = where()
         if address is None:
             return False
         link = Link(self, bytes_max=ANSWER_BYTES_MAX)
-        if not await connected(link, address, node=self._node, patience=self._connect_patience):
+        if not await connected(
+            link,
+            address,
+            node=self._node,
+            credentials=self._credentials,
+            patience=self._connect_patience,
+        ):
             return False
         self._link, self._transport = link, link.transport
         return True
+
+    async def _renew(self) -> bool:
+        await self._in_flight.idle()
+        link = self._link
+        return link is not None and await renewed(
+            link, node=self._node, credentials=self._credentials, patience=self._connect_patience
+        )

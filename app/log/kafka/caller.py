@@ -11,8 +11,9 @@ import structlog
 
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.client import NotSentError
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
-from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected
+from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected, renewed
 from app.log.kafka.wire import MalformedAnswerError
 from app.log.patience import CallDeadline
 
@@ -35,10 +36,16 @@ class BrokerCaller:
     """
 
     def __init__(
-        self, node: int, address: Callable[[], Address | None], *, answer_timeout: timedelta
+        self,
+        node: int,
+        address: Callable[[], Address | None],
+        *,
+        credentials: KafkaCredentials,
+        answer_timeout: timedelta,
     ) -> None:
         self._node = node
         self._address = address
+        self._credentials = credentials
         self._connect_patience = CallDeadline(CONNECT_TIMEOUT)
         self._opening = asyncio.Lock()
         self._tries = 0
@@ -118,6 +125,8 @@ class BrokerCaller:
             if tries == self._tries and (self._transport is None or self._transport.is_closing()):
                 await self._open()
                 self._tries += 1
+            elif self._link is not None and self._link.is_due:
+                await self._renew(self._link)
         if self._closed:
             self._abort()
         if self._transport is None or self._transport.is_closing():
@@ -129,21 +138,38 @@ class BrokerCaller:
         if address is None:
             return
         link = Link(self, bytes_max=ANSWER_BYTES_MAX)
-        if await connected(link, address, node=self._node, patience=self._connect_patience):
+        if await connected(
+            link,
+            address,
+            node=self._node,
+            credentials=self._credentials,
+            patience=self._connect_patience,
+        ):
             # The one before is gone, or as good as gone: what it was asked fails.
             if self._link is not None:
                 self.disconnected(self._link, None)
             self._link, self._transport = link, link.transport
+
+    async def _renew(self, link: Link) -> None:
+        await self._asked.idle()
+        await renewed(
+            link, node=self._node, credentials=self._credentials, patience=self._connect_patience
+        )
 
 
 class Callers:
     """A caller for each broker that is asked; made when it first is."""
 
     def __init__(
-        self, address: Callable[[int], Address | None], *, answer_timeout: timedelta
+        self,
+        address: Callable[[int], Address | None],
+        *,
+        credentials: KafkaCredentials,
+        answer_timeout: timedelta,
     ) -> None:
         """`address` says where a broker is, by its number."""
         self._address = address
+        self._credentials = credentials
         self._answer_timeout = answer_timeout
         self._callers: dict[int, BrokerCaller] = {}
         self.closed = False
@@ -153,7 +179,12 @@ class Callers:
         caller = self._callers.get(node)
         if caller is None:
             address = partial(self._address, node)
-            caller = BrokerCaller(node, address, answer_timeout=self._answer_timeout)
+            caller = BrokerCaller(
+                node,
+                address,
+                credentials=self._credentials,
+                answer_timeout=self._answer_timeout,
+            )
             self._callers[node] = caller
             if self.closed:
                 caller.close()

@@ -5,6 +5,7 @@ look-ups that appends wait for, the rest) has a `Client` of its own. Everything 
 thread.
 """
 
+import ssl
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -14,13 +15,15 @@ from typing import Final
 
 import structlog
 from kafka import errors
-from kafka.net.inet import KafkaNetSocket
+from kafka.net.inet import KafkaNetSocket, create_connection
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.bridge import IoThread, Untyped
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.spoken import COORDINATORS_OF_GROUPS, unspoken
 
 NO_LEADER: Final = -1
@@ -70,15 +73,75 @@ class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
         return connected
 
 
+class SecuredTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka has no types
+    """A connection by TLS; kafka-python's own waits for ever for a handshake."""
+
+    async def handshake_until(self, timeout_at: float | None) -> None:
+        """Return when it can be used; `timeout_at` by the monotonic clock."""
+        while True:
+            try:
+                self._sock.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, timeout_at=timeout_at)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, timeout_at=timeout_at)
+            else:
+                return
+
+
+class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka has no types
+    """kafka-python's connections, with what each begins with as it is then."""
+
+    def __init__(self, net: Untyped, credentials: KafkaCredentials, **configs: Untyped) -> None:
+        self._credentials = credentials
+        super().__init__(net, **configs)
+
+    def get_connection(self, *where: Untyped, **how: Untyped) -> Untyped:
+        """As kafka-python's."""
+        self.config.update(self._credentials.options())
+        return super().get_connection(*where, **how)
+
+    async def _build_transport(self, node: Untyped, timeout_at: float | None = None) -> Untyped:
+        """As kafka-python's, which leaves a socket open whose handshake fails."""
+        context = self._credentials.context()
+        sock = await create_connection(
+            self._net,
+            node.host,
+            node.port,
+            self.config["socket_options"],
+            proxy_url=self.config["proxy_url"],
+            timeout_at=timeout_at,
+        )
+        if context is None:
+            return KafkaTCPTransport(self._net, sock, host=node.host)
+        transport = SecuredTransport(self._net, sock, host=node.host, ssl_context=context)
+        try:
+            await transport.handshake_until(timeout_at)
+        except BaseException:
+            transport.close()
+            raise
+        return transport
+
+
 class Client:
     """Connections of its own to each broker, with cached leaders and group coordinators."""
 
-    def __init__(self, io: IoThread, bootstrap: str, *, name: str, request_timeout: float) -> None:
+    def __init__(
+        self,
+        io: IoThread,
+        bootstrap: str,
+        *,
+        credentials: KafkaCredentials,
+        name: str,
+        request_timeout: float,
+    ) -> None:
         """Call on the I/O thread. `request_timeout`, in seconds, closes a connection that hangs."""
         self._io = io
         self._request_timeout = request_timeout
-        self.manager = KafkaConnectionManager(
+        self._credentials = credentials
+        self.manager = SecuredConnections(
             io.net,
+            credentials,
             bootstrap_servers=bootstrap,
             client_id=name,
             # Its way to choose the kind of socket: no proxy is meant.
@@ -96,6 +159,11 @@ class Client:
         self._leaders: dict[str, Leaders] = {}
         self._coordinators: dict[str, int] = {}
         self.closed = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a broker has ever answered. From any thread."""
+        return bool(self.manager.bootstrapped)
 
     def close(self) -> None:
         """Close the connections; requests under way fail."""
@@ -260,7 +328,7 @@ class Client:
             connection = self.manager.get_connection(node)
             await connection.init_future
         except (errors.KafkaError, OSError) as error:
-            raise NotSentError(str(error)) from error
+            raise NotSentError(self._credentials.explained(error)) from error
         return connection
 
     def _nodes(self) -> set[int]:

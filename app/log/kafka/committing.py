@@ -22,6 +22,7 @@ from app.log.kafka.client import (
 )
 from app.log.kafka.commit_wire import at_once, commit_frame, read_commit
 from app.log.kafka.coordinators import Coordinators
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.wire import MalformedAnswerError
 from app.log.patience import CallDeadline
 
@@ -50,6 +51,7 @@ class Committing:
         self,
         coordinators: Coordinators,
         *,
+        credentials: KafkaCredentials,
         timeout: timedelta = COMMIT_TIMEOUT,
         may_commit: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -58,7 +60,9 @@ class Committing:
         self._timeout = timeout
         self._may_commit = may_commit
         self._patience = CallDeadline(OTHERS_WAIT)
-        self._callers = Callers(coordinators.address, answer_timeout=timeout)
+        self._callers = Callers(
+            coordinators.address, credentials=credentials, answer_timeout=timeout
+        )
 
     async def commit(self, groups: Mapping[str, Offsets]) -> Failures:
         """Commit all of them within about `timeout`; what failed, and why.

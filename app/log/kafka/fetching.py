@@ -11,6 +11,7 @@ from typing import Final
 from app.domain.message import Partition
 from app.log.interface import Chunk
 from app.log.kafka.caller import Callers
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.decoding import begins_plain, contents, decode
 from app.log.kafka.fetch_wire import FetchAnswer, FetchRequest, fetch_frame, read_fetch
 from app.log.kafka.places import Places
@@ -30,8 +31,10 @@ _RECORDS_MAX: Final = 300
 class Fetcher:
     """A broker answers one connection's requests in order, so a long poll has one of its own."""
 
-    def __init__(self, places: Places) -> None:
-        self._callers = Callers(places.address, answer_timeout=_ANSWER_TIMEOUT)
+    def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
+        self._callers = Callers(
+            places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
+        )
 
     @property
     def closed(self) -> bool:

@@ -1,5 +1,6 @@
 """The requests that a connection has not answered so far: a broker answers them in their order."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class InFlight(Generic[T]):
         self._too_late = too_late
         self._requests: deque[_Request[T]] = deque()
         self._correlation = 0
+        self._idle: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -49,7 +51,14 @@ class InFlight(Generic[T]):
             raise MalformedAnswerError(f"an answer to request {correlation}, which was not next")
         request = self._requests.popleft()
         self._patience.end(request)
+        self._note_idle()
         return request.what
+
+    async def idle(self) -> None:
+        """Wait until there is none; one waits at a time, and nothing may begin meanwhile."""
+        if self._requests:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
 
     def wait_on(self) -> None:
         """Give all of them as long again."""
@@ -62,4 +71,9 @@ class InFlight(Generic[T]):
         lost, self._requests = self._requests, deque()
         for request in lost:
             self._patience.end(request)
+        self._note_idle()
         return [request.what for request in lost]
+
+    def _note_idle(self) -> None:
+        if not self._requests and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)

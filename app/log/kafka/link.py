@@ -1,14 +1,20 @@
-"""A connection to a broker: bytes in, whole frames out."""
+"""A connection to a broker, secured as it is set: bytes in, whole frames out."""
 
 import asyncio
 from asyncio import Transport
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, TypeVar, cast
 
 import structlog
 
-from app.log.kafka.wire import MalformedAnswerError, frames
+from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.refusals import RefusedError
+from app.log.kafka.sasl import Ask, authenticate
+from app.log.kafka.wire import MalformedAnswerError, correlation_of, frames
 from app.log.patience import CallDeadline
+
+T = TypeVar("T")
 
 Address = tuple[str, int]
 """Host and port."""
@@ -16,6 +22,11 @@ Address = tuple[str, int]
 CONNECT_TIMEOUT: Final = timedelta(seconds=1)
 # An answer of which so much comes in the time that an answer may take is waited for.
 PACE_BYTES: Final = 64 * 1024
+# Of a session that ends: when it is begun anew, so that no request comes after its end.
+_RENEWED_AFTER: Final = 0.85
+_NEVER: Final = float("inf")
+# What opening a connection may end with.
+CONNECT_FAILED: Final = (OSError, ValueError, RefusedError, MalformedAnswerError)
 
 _log = structlog.get_logger(__name__)
 
@@ -42,7 +53,14 @@ class Link(asyncio.Protocol):
         self._bytes_max = bytes_max
         self._received = bytearray()
         self._looked_at = 0
+        self._conversation: _Conversation | None = None
+        self._renew_at = _NEVER
         self.transport: Transport | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its session ends soon: `authenticate` before anything else is asked."""
+        return asyncio.get_running_loop().time() >= self._renew_at
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the socket."""
@@ -53,9 +71,9 @@ class Link(asyncio.Protocol):
         self._received += data
         try:
             for frame in frames(self._received, bytes_max=self._bytes_max):
-                self._listener.hear(frame)
+                (self._conversation or self._listener).hear(frame)
         except MalformedAnswerError as error:
-            self._listener.misunderstood(error)
+            (self._conversation or self._listener).misunderstood(error)
 
     def is_receiving(self) -> bool:
         """Whether so much of an answer came since this was asked last that it is worth waiting."""
@@ -63,19 +81,119 @@ class Link(asyncio.Protocol):
         self._looked_at = now
         return now - (before if before <= now else 0) >= PACE_BYTES
 
+    def abort(self) -> None:
+        """Close it at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the listener."""
+        if self._conversation is not None:
+            self._conversation.end(exc or ConnectionResetError("the broker closed the connection"))
         self._listener.disconnected(self, exc)
 
+    async def authenticate(self, credentials: KafkaCredentials) -> None:
+        """Say who we are, where that is by SASL: at the beginning, and whenever it `is_due`.
 
-async def connected(link: Link, address: Address, *, node: int, patience: CallDeadline) -> bool:
-    """Connect `link` to the broker `node`, within `patience`: whether it is."""
-    loop = asyncio.get_running_loop()
+        Nothing else may be asked meanwhile. Raises RefusedError, MalformedAnswerError, OSError.
+        """
+        if not credentials.security.by_sasl:
+            return
+        begun = asyncio.get_running_loop().time()
+        try:
+            lifetime = await self.converse(lambda ask: authenticate(ask, credentials))
+        except BaseException:
+            # Who has begun to say who he is cannot ask for anything else.
+            self.abort()
+            raise
+        self._renew_at = begun + lifetime.total_seconds() * _RENEWED_AFTER if lifetime else _NEVER
+
+    async def converse(self, talk: Callable[[Ask], Awaitable[T]]) -> T:
+        """Have the answers of a while: those to what `talk` asks, one by one."""
+        self._conversation = conversation = _Conversation(self.transport)
+        try:
+            return await talk(conversation.ask)
+        finally:
+            self._conversation = None
+
+
+class _Conversation:
+    """Requests of which each waits for the answer to the one before."""
+
+    def __init__(self, transport: Transport | None) -> None:
+        self._transport = transport
+        self._correlation = 0
+        self._answer: asyncio.Future[bytes] | None = None
+
+    async def ask(self, frame: Callable[[int], bytes]) -> bytes:
+        """The answer. Raises MalformedAnswerError, OSError."""
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError("the broker closed the connection")
+        self._correlation += 1
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(frame(self._correlation))
+        return await self._answer
+
+    def hear(self, frame: bytes) -> None:
+        """As `Listener.hear`."""
+        answer, self._answer = self._answer, None
+        if answer is None or correlation_of(frame) != self._correlation:
+            self._answer = answer
+            raise MalformedAnswerError("an answer to what was not asked")
+        if not answer.done():
+            answer.set_result(frame)
+
+    def misunderstood(self, error: MalformedAnswerError) -> None:
+        """As `Listener.misunderstood`."""
+        self.end(error)
+
+    def end(self, error: Exception) -> None:
+        """No answer comes any more."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+
+async def connect(
+    link: Link, address: Address, *, credentials: KafkaCredentials, patience: CallDeadline
+) -> None:
+    """Connect `link`, and say who we are, within `patience`.
+
+    Raises RefusedError, MalformedAnswerError, OSError, ValueError (no name of a host).
+    """
+    context, (host, port) = credentials.context(), address
+    name = host.rstrip(".") if context is not None else None
+    with patience.limit():
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: link, host, port, ssl=context, server_hostname=name)
+        await link.authenticate(credentials)
+
+
+async def connected(
+    link: Link,
+    address: Address,
+    *,
+    node: int,
+    credentials: KafkaCredentials,
+    patience: CallDeadline,
+) -> bool:
+    """Connect `link` to the broker `node` as `connect` does: whether it is."""
     try:
-        with patience.limit():
-            await loop.create_connection(lambda: link, *address)
-    except (OSError, ValueError) as error:  # ValueError: no name of a host
-        _log.warning("kafka_broker_unreachable", node=node, error=repr(error))
+        await connect(link, address, credentials=credentials, patience=patience)
+    except CONNECT_FAILED as error:
+        _log.warning("kafka_broker_unreachable", node=node, error=credentials.explained(error))
         return False
     # It may be gone again already: then nobody would hear of that any more.
     return link.transport is not None and not link.transport.is_closing()
+
+
+async def renewed(
+    link: Link, *, node: int, credentials: KafkaCredentials, patience: CallDeadline
+) -> bool:
+    """Begin a session anew, within `patience`: whether that is done; else the link is closed."""
+    try:
+        with patience.limit():
+            await link.authenticate(credentials)
+    except CONNECT_FAILED as error:
+        _log.warning("kafka_session_not_renewed", node=node, error=credentials.explained(error))
+        return False
+    return True

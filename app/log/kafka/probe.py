@@ -1,87 +1,140 @@
-"""What listens at Kafka's bootstrap addresses, where no broker answers as we ask.
+"""Why brokers and we do not come together, asked of Kafka's bootstrap addresses themselves.
 
 Brokers close a connection that is not of their listener's protocol without a word: so they are
-asked in each of the protocols that there are.
+asked as it is set, and where that fails, in the other protocols that there are.
 """
 
 import asyncio
 import ssl
 import struct
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
-from app.log.kafka.link import Address
+from app.domain.kafka_security import KafkaSecurity
+from app.log.kafka import refusals
+from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.link import CONNECT_FAILED, Address, Link, connect
+from app.log.kafka.refusals import NO_SASL_HERE, RefusedError
+from app.log.kafka.sasl import Ask
+from app.log.kafka.sasl_wire import ANSWER_BYTES_MAX, handshake_frame, read_handshake
+from app.log.kafka.wire import MalformedAnswerError
+from app.log.patience import CallDeadline
 
-ANSWER_WITHIN: Final = timedelta(seconds=2)
+ANSWER_WITHIN: Final = timedelta(seconds=1)
+_ALL_WITHIN: Final = timedelta(seconds=2)
 
 _CORRELATION: Final = 1
-_SASL_HANDSHAKE: Final = 17
-_NO_SASL_HERE: Final = 34
 _TLS_ALERT: Final = b"\x15\x03"
 _SHOWN_MAX: Final = 20
 _READ_MAX: Final = 4_096
-_NOT_SPOKEN: Final = (
-    "which Angelia does not speak to Kafka: give it the address of a PLAINTEXT listener"
-)
 
 
-async def what_listens(bootstrap: str) -> str:
-    """Of the first address that is no listener for us, what it is; empty where all are or none is.
+async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> str:
+    """Of the first address that refuses us, why, and what to set; empty where none does.
 
-    `bootstrap`: host:port,… as in the settings.
+    `bootstrap`: host:port,… as in the settings. What does not answer at all does not refuse.
     """
-    for text in bootstrap.split(","):
-        host, _, port = text.strip().rpartition(":")
-        if host and port.isdigit() and (problem := await _problem((host.strip("[]"), int(port)))):
-            return f"{text.strip()} {problem}"
+    places = [text.strip() for text in bootstrap.split(",")]
+    problems = await asyncio.gather(*(_problem(place, credentials) for place in places))
+    found = zip(places, problems, strict=True)
+    return next((f"{place} {problem}" for place, problem in found if problem), "")
+
+
+async def _problem(place: str, credentials: KafkaCredentials) -> str:
+    host, _, port = place.rpartition(":")
+    if not host or not port.isdigit():
+        return ""
+    address = (host.strip("[]"), int(port))
+    try:
+        async with asyncio.timeout(_ALL_WITHIN.total_seconds()):
+            return await _refusal(address, credentials)
+    except TimeoutError:
+        return ""
+
+
+async def _refusal(address: Address, credentials: KafkaCredentials) -> str:
+    try:
+        await _greeted(address, credentials)
+    except RefusedError as error:
+        return str(error)
+    except ConnectionRefusedError:
+        return ""
+    except CONNECT_FAILED as error:
+        return await _explained(address, error, credentials)
     return ""
 
 
-async def _problem(address: Address) -> str:
+async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
+    """Return if a broker takes us there, as it is set. Raises as `connect` does."""
+
+    async def refused_sasl(ask: Ask) -> None:
+        answer = read_handshake(await ask(partial(handshake_frame, mechanism="PLAIN")))
+        if answer.error_code != NO_SASL_HERE:
+            raise RefusedError(refusals.wants_sasl(credentials.security))
+
+    link, patience = Link(_Nobody(), bytes_max=ANSWER_BYTES_MAX), CallDeadline(ANSWER_WITHIN)
     try:
-        said = await _said(address)
-    except OSError:
-        # A listener for TLS may reset a connection that begins otherwise.
-        said = b""
+        await connect(link, address, credentials=credentials, patience=patience)
+        if not credentials.security.by_sasl:
+            with patience.limit():
+                await link.converse(refused_sasl)
+    finally:
+        link.abort()
+
+
+class _Nobody:
+    """A `Listener` to a link that is only conversed with."""
+
+    def hear(self, frame: bytes) -> None:
+        """What nobody asked."""
+
+    def misunderstood(self, error: MalformedAnswerError) -> None:
+        """Of what nobody asked."""
+
+    def disconnected(self, link: Link, exc: Exception | None) -> None:
+        """The conversation ends."""
+
+
+async def _explained(address: Address, error: Exception, credentials: KafkaCredentials) -> str:
+    """Why we were not taken there, where nothing was said that says it."""
+    security = credentials.security
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return refusals.of_tls(error, security)
+    said = await _said_in_the_clear(address)
     if said.startswith(b"HTTP/"):
         return "speaks HTTP, and not Kafka's protocol"
-    if said.startswith(_TLS_ALERT) or (not said and await _takes_tls(address)):
-        return f"wants TLS, {_NOT_SPOKEN}"
-    if not said:
-        return ""
-    return _of_answer(said)
+    if not security.by_tls and (
+        said.startswith(_TLS_ALERT) or (not said and await _takes_tls(address))
+    ):
+        return refusals.wants_tls(sasl=security.by_sasl)
+    if said and not said.startswith(_TLS_ALERT):
+        return _of_answer(said, security)
+    return refusals.of_tls(error, security) if isinstance(error, ssl.SSLError) else ""
 
 
-def _of_answer(said: bytes) -> str:
-    """What an answer to a SASL handshake says; a listener without SASL refuses it."""
+def _of_answer(said: bytes, security: KafkaSecurity) -> str:
+    """What an answer in the clear to a SASL handshake says."""
     if len(said) < struct.calcsize(">iih") or said[4:8] != struct.pack(">i", _CORRELATION):
         shown = said[:_SHOWN_MAX].decode("ascii", "replace")
         return f"does not speak Kafka's protocol: it says {shown!r}"
     (error,) = struct.unpack_from(">h", said, 8)
-    return "" if error == _NO_SASL_HERE else f"wants SASL, {_NOT_SPOKEN}"
+    return refusals.speaks_no_tls(sasl=error != NO_SASL_HERE) if security.by_tls else ""
 
 
-async def _said(address: Address) -> bytes:
+async def _said_in_the_clear(address: Address) -> bytes:
     """The beginning of the answer to a SASL handshake; empty if none comes."""
-    reader, writer = await asyncio.wait_for(
-        asyncio.open_connection(*address), ANSWER_WITHIN.total_seconds()
-    )
     try:
-        writer.write(_sasl_handshake())
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
-            return await reader.read(_READ_MAX)
-    except TimeoutError:
+            reader, writer = await asyncio.open_connection(*address)
+            try:
+                writer.write(handshake_frame(_CORRELATION, mechanism="PLAIN"))
+                return await reader.read(_READ_MAX)
+            finally:
+                writer.close()
+    except OSError:
+        # A listener for TLS may reset a connection that begins otherwise.
         return b""
-    finally:
-        writer.close()
-
-
-def _sasl_handshake() -> bytes:
-    """Version 1 of the request, for a mechanism that every broker knows of."""
-    client, mechanism = b"angelia", b"PLAIN"
-    body = struct.pack(">hhih", _SASL_HANDSHAKE, 1, _CORRELATION, len(client)) + client
-    body += struct.pack(">h", len(mechanism)) + mechanism
-    return struct.pack(">i", len(body)) + body
 
 
 async def _takes_tls(address: Address) -> bool:
@@ -95,7 +148,7 @@ async def _takes_tls(address: Address) -> bool:
     except ssl.SSLError as exc:
         # An alert is TLS; what is no TLS at all has no version of it.
         return "ALERT" in (exc.reason or "")
-    except (OSError, TimeoutError):
+    except OSError:
         return False
     writer.close()
     return True

@@ -27,6 +27,7 @@ from app.log.interface import LogStats, Position
 from app.log.kafka.broker import Broker
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, STALE_LEADER_CODES, reason
 from app.log.kafka.compression import Compression
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.encoding import BatchBody, batch_body, whole_batch
 from app.log.kafka.lines import AppendBatch, AppendTopic, KafkaAppend, Located
 from app.log.kafka.produce_wire import Answers, request_frame
@@ -59,11 +60,13 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         locate: Locate,
         *,
         prefix: str,
+        credentials: KafkaCredentials,
         stats: LogStats,
         compression: Compression = Compression.NONE,
     ) -> None:
         self._locate_topic = locate
         self._prefix = prefix
+        self._credentials = credentials
         self._stats = stats
         self._compression = compression
         self._tasks = asyncio.TaskGroup()
@@ -211,7 +214,11 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         broker = self._brokers.get(node)
         if broker is None:
             broker = self._brokers[node] = Broker(
-                node, self, tasks=self._tasks, answer_timeout=APPEND_TIMEOUT
+                node,
+                self,
+                credentials=self._credentials,
+                tasks=self._tasks,
+                answer_timeout=APPEND_TIMEOUT,
             )
         if not self._closed:
             broker.open(lambda: self._addresses.get(node))

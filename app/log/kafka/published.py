@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.caller import Callers
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, Leaders, NotSentError, reason
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.ends_wire import Indexes, TopicEnds, ends_frame, read_ends
 from app.log.kafka.places import Places
 from app.log.kafka.reader import READ_TIMEOUT_S, paused
@@ -36,9 +37,11 @@ class _Left(NamedTuple):
 class Published:
     """Asks the leaders, on a connection of its own to each. Takes and gives full names."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
         self._places = places
-        self._callers = Callers(places.address, answer_timeout=_ANSWER_TIMEOUT)
+        self._callers = Callers(
+            places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
+        )
 
     def close(self) -> None:
         """Close all connections; who waits for an answer is told."""

@@ -12,6 +12,7 @@ from app.domain.message import Partition
 from app.log.interface import Bounds, Chunk, LogStats
 from app.log.kafka.bridge import IoThread
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, Client, NotSentError, reason
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.decoding import CorruptBatchError
 from app.log.kafka.fetch_wire import FetchedPart, FetchRequest
 from app.log.kafka.fetching import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
@@ -32,15 +33,28 @@ _TURN_MS: Final = 100
 class KafkaReader:
     """Reads for anybody, each call for itself. Takes and gives names with the prefix."""
 
-    def __init__(self, places: Places, *, io: IoThread, client: Client, stats: LogStats) -> None:
+    def __init__(
+        self,
+        places: Places,
+        *,
+        io: IoThread,
+        client: Client,
+        credentials: KafkaCredentials,
+        stats: LogStats,
+    ) -> None:
         """`client`, on the thread of `io`, says where partitions begin and end."""
         self._places = places
         self._io = io
         self._client = client
         self._stats = stats
-        self.fetcher = Fetcher(places)
+        self._credentials = credentials
+        self.fetcher = self.another_fetcher()
         # For reads that wait at the end, so that they hold no other up.
-        self._waiting = Fetcher(places)
+        self._waiting = self.another_fetcher()
+
+    def another_fetcher(self) -> Fetcher:
+        """For who has long polls of his own, and closes it."""
+        return Fetcher(self._places, self._credentials)
 
     def close(self) -> None:
         """Close its connections."""

@@ -17,7 +17,7 @@ from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
 from app.log.kafka.decoding import CorruptBatchError
 from app.log.kafka.fetch_wire import FetchedPart, FetchRequest
-from app.log.kafka.fetching import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
+from app.log.kafka.fetching import OFFSET_OUT_OF_RANGE, chunk_of
 from app.log.kafka.places import Places
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
@@ -36,7 +36,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
 
     def __init__(self, places: Places, reader: KafkaReader, stats: LogStats) -> None:
         """`reader` is shared: it reads what a long poll would delay."""
-        self.polls = Fetcher(places)
+        self.polls = reader.another_fetcher()
         self._places = places
         self._reader = reader
         self._stats = stats

@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from app.domain.kafka_security import IN_THE_CLEAR
+from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.link import Address
 from app.log.kafka.wire import FRAME_LENGTH
+
+PLAIN = KafkaCredentials(IN_THE_CLEAR)
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

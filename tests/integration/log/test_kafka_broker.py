@@ -14,6 +14,7 @@ from app.log.kafka.produce_wire import Answers
 from app.log.kafka.wire import FRAME_LENGTH
 from tests.integration.log.brokers import (
     NONSENSE,
+    PLAIN,
     Serve,
     answer,
     hang_up,
@@ -69,7 +70,7 @@ async def connected(
 ) -> AsyncIterator[tuple[Broker, Heard]]:
     heard = Heard()
     async with serving(serve) as address, asyncio.TaskGroup() as tasks:
-        broker = Broker(3, heard, tasks=tasks, answer_timeout=answer_timeout)
+        broker = Broker(3, heard, credentials=PLAIN, tasks=tasks, answer_timeout=answer_timeout)
         broker.open(lambda: address)
         await heard.until(lambda: bool(heard.openings))
         try:
@@ -131,7 +132,7 @@ async def test_a_broker_that_is_not_there_is_said_to_be_unreachable(
 ) -> None:
     heard = Heard()
     async with asyncio.TaskGroup() as tasks:
-        broker = Broker(3, heard, tasks=tasks, answer_timeout=SOON)
+        broker = Broker(3, heard, credentials=PLAIN, tasks=tasks, answer_timeout=SOON)
         broker.open(lambda: address)
         await heard.until(lambda: bool(heard.unreached))
     assert (heard.unreached, broker.is_open) == ([3], False)

@@ -14,6 +14,7 @@ from app.log.kafka.link import PACE_BYTES, Address
 from app.log.kafka.wire import FRAME_LENGTH, correlation_of
 from tests.integration.log.brokers import (
     NONSENSE,
+    PLAIN,
     Serve,
     an_answer,
     answer,
@@ -33,7 +34,7 @@ SOON = timedelta(seconds=0.2)
 @asynccontextmanager
 async def calling(serve: Serve, answer_timeout: timedelta = LONG) -> AsyncIterator[BrokerCaller]:
     async with serving(serve) as address:
-        caller = BrokerCaller(3, lambda: address, answer_timeout=answer_timeout)
+        caller = BrokerCaller(3, lambda: address, credentials=PLAIN, answer_timeout=answer_timeout)
         try:
             yield caller
         finally:
@@ -114,7 +115,7 @@ async def test_who_waits_for_a_connection_that_fails_waits_for_one_try() -> None
         tries += 1
         return "127.0.0.1", 1
 
-    caller = BrokerCaller(3, address, answer_timeout=SOON)
+    caller = BrokerCaller(3, address, credentials=PLAIN, answer_timeout=SOON)
     failed = await asyncio.gather(*(ask(caller) for _ in range(20)), return_exceptions=True)
     assert [type(error) for error in failed] == [NotSentError] * 20
     assert tries == 1
@@ -126,7 +127,7 @@ async def test_who_waits_for_a_connection_that_fails_waits_for_one_try() -> None
 @pytest.mark.parametrize("address", [None, ("127.0.0.1", 1)])
 async def test_nothing_is_sent_to_a_broker_that_is_not_there(address: Address | None) -> None:
     with pytest.raises(NotSentError):
-        await ask(BrokerCaller(3, lambda: address, answer_timeout=SOON))
+        await ask(BrokerCaller(3, lambda: address, credentials=PLAIN, answer_timeout=SOON))
 
 
 async def test_closing_ends_what_is_asked_and_nothing_is_asked_after_it() -> None:
@@ -137,7 +138,9 @@ async def test_closing_ends_what_is_asked_and_nothing_is_asked_after_it() -> Non
         came.set()
 
     async with serving(silent) as address:
-        caller = BrokerCaller(3, lambda: address, answer_timeout=timedelta(seconds=60))
+        caller = BrokerCaller(
+            3, lambda: address, credentials=PLAIN, answer_timeout=timedelta(seconds=60)
+        )
         asked = asyncio.create_task(ask(caller))
         await came.wait()
         caller.close()

@@ -20,6 +20,7 @@ from app.log.kafka.link import Address
 from app.log.kafka.wire import FRAME_LENGTH
 from tests.integration.log.brokers import (
     NONSENSE,
+    PLAIN,
     Serve,
     hang_up,
     saying,
@@ -96,7 +97,9 @@ async def committing(
             node: await stack.enter_async_context(serving(broker.serve))
             for node, broker in enumerate(brokers)
         }
-        its = Committing(Coordinators(found(where, addresses)), timeout=seconds(TIMEOUT_S))
+        its = Committing(
+            Coordinators(found(where, addresses)), credentials=PLAIN, timeout=seconds(TIMEOUT_S)
+        )
         stack.callback(its.close)
         yield its
 
@@ -200,7 +203,7 @@ async def test_a_look_up_holds_up_no_group_whose_coordinator_is_known() -> None:
                 raise NotSentError("no broker can be reached")
             return await found(lambda _: 0, {0: address})(groups)
 
-        its = Committing(Coordinators(look), timeout=seconds(TIMEOUT_S))
+        its = Committing(Coordinators(look), credentials=PLAIN, timeout=seconds(TIMEOUT_S))
         assert await its.commit(offsets(["g"])) == {}
         async with asyncio.timeout(SOON):
             failed = await its.commit(offsets(["g", "new"]))
@@ -213,7 +216,7 @@ async def test_without_a_place_to_ask_all_fails_in_time() -> None:
     async def look(_groups: Collection[str]) -> FoundGroups:
         raise NotSentError("no broker can be reached")
 
-    its = Committing(Coordinators(look), timeout=seconds(1))
+    its = Committing(Coordinators(look), credentials=PLAIN, timeout=seconds(1))
     assert await its.commit(offsets(["g"])) == {
         ("g", HERE): "Kafka did not answer in time: no broker can be reached"
     }
@@ -223,7 +226,7 @@ async def test_a_look_up_that_hangs_ends_in_time() -> None:
     async def look(_groups: Collection[str]) -> FoundGroups:
         return await asyncio.Future[FoundGroups]()
 
-    its = Committing(Coordinators(look), timeout=seconds(0.2))
+    its = Committing(Coordinators(look), credentials=PLAIN, timeout=seconds(0.2))
     async with asyncio.timeout(SOON):
         assert list(await its.commit(offsets(["g"]))) == [("g", HERE)]
 
@@ -237,7 +240,7 @@ async def test_a_group_that_is_not_ours_to_look_for_fails_at_once_and_says_why()
             denied = SimpleNamespace(key="denied", error_code=NOT_ALLOWED, **nowhere)
             return found_groups([SimpleNamespace(key="g", **here), denied])
 
-        its = Committing(Coordinators(look), timeout=seconds(TIMEOUT_S))
+        its = Committing(Coordinators(look), credentials=PLAIN, timeout=seconds(TIMEOUT_S))
         async with asyncio.timeout(SOON):
             failed = await its.commit(offsets(["g", "denied"]))
         its.close()
@@ -341,6 +344,7 @@ async def test_nothing_is_tried_any_more_once_another_may_own_it() -> None:
     async with serving(broker.serve) as address:
         its = Committing(
             Coordinators(found(lambda _: 0, {0: address})),
+            credentials=PLAIN,
             timeout=seconds(TIMEOUT_S),
             may_commit=lambda: not broker.asked,
         )

@@ -1,19 +1,30 @@
-"""What is said of an address where no broker answers: what listens there instead."""
+"""What is said of an address where no broker takes us: why, and what to set."""
 
 import asyncio
 import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
+from dataclasses import replace
+from typing import Final
 
-from app.config import Settings
-from app.log.factory import what_listens_instead
-from app.log.kafka.probe import what_listens
+import pytest
+
+from app.domain.kafka_security import IN_THE_CLEAR, KafkaSecurity
+from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.probe import what_refuses
 from tests.fakes.authority import Authority
 from tests.servers.kafka import SharedBroker
+from tests.servers.kafka_listeners import SecuredListeners
 
-HANDSHAKE_ERROR = 33
+PROTOCOL: Final = "set ANGELIA_KAFKA_SECURITY_PROTOCOL to"
+HANDSHAKE_ERROR: Final = 33
+
+
+async def refused(bootstrap: str, security: KafkaSecurity = IN_THE_CLEAR) -> str:
+    """What is said of the first of these addresses, without the address."""
+    said = await what_refuses(bootstrap, KafkaCredentials(security))
+    return said.partition(" ")[2]
 
 
 @asynccontextmanager
@@ -42,46 +53,110 @@ def sasl_answer(request: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-async def test_a_listener_for_tls_is_named(authority: Authority) -> None:
-    context = authority.server("127.0.0.1")
-    async with listening(lambda _: b"", context) as address:
-        assert await what_listens(address) == (
-            f"{address} wants TLS, which Angelia does not speak to Kafka: give it the address of a"
-            " PLAINTEXT listener"
+@pytest.fixture
+def secured(kafka_broker: SharedBroker) -> SecuredListeners:
+    return kafka_broker.secured
+
+
+@pytest.mark.parametrize("name", ["sasl_ssl", "mutual", "sasl_plaintext"])
+async def test_of_a_broker_that_takes_us_nothing_is_said(
+    secured: SecuredListeners, name: str
+) -> None:
+    assert await refused(*secured.at(name)) == ""
+
+
+async def test_a_wrong_password_is_named(secured: SecuredListeners) -> None:
+    bootstrap, security = secured.at("sasl_ssl")
+    told = await what_refuses(bootstrap, KafkaCredentials(replace(security, password="wr0ng")))
+    assert told == (
+        f"{bootstrap} does not take this user and password by SCRAM-SHA-256: check "
+        "ANGELIA_KAFKA_SASL_USERNAME and ANGELIA_KAFKA_SASL_PASSWORD"
+    )
+
+
+async def test_a_mechanism_that_a_listener_has_not_is_named() -> None:
+    security = KafkaSecurity(
+        protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="u", password="p"
+    )
+    async with listening(sasl_answer) as address:
+        assert await refused(address, security) == (
+            "takes SCRAM-SHA-256, and not PLAIN: set ANGELIA_KAFKA_SASL_MECHANISM"
         )
 
 
-async def test_a_listener_for_tls_that_asks_for_a_certificate_is_named(
-    authority: Authority,
+async def test_certificates_of_brokers_that_cannot_be_trusted_are_named(
+    secured: SecuredListeners,
 ) -> None:
-    context = authority.server_for(authority, "127.0.0.1")
-    async with listening(lambda _: b"", context) as address:
-        assert "wants TLS" in await what_listens(address)
+    bootstrap, security = secured.at("sasl_ssl")
+    other = replace(security, ca_file=secured.file("other.pem"))
+    told = await refused(bootstrap, other)
+    assert told.startswith("has a certificate of an authority that is not known")
+    assert told.endswith("set ANGELIA_KAFKA_CA_FILE")
+    named = bootstrap.replace("127.0.0.1", "localhost")
+    assert "certificate for other names" in await refused(named, security)
+    assert "certificate that has expired" in await refused(*secured.at("expired"))
 
 
-async def test_a_listener_for_sasl_is_named() -> None:
-    async with listening(sasl_answer) as address:
-        assert "wants SASL, which Angelia does not speak" in await what_listens(address)
+async def test_a_certificate_of_ours_that_is_missing_or_not_known_is_named(
+    secured: SecuredListeners, authority: Authority
+) -> None:
+    bootstrap, security = secured.at("mutual")
+    without = replace(security, certificate_file=None, key_file=None)
+    assert await refused(bootstrap, without) == (
+        "wants a certificate of ours: set ANGELIA_KAFKA_CERTIFICATE_FILE and ANGELIA_KAFKA_KEY_FILE"
+    )
+    chain, key = authority.files(authority.ca_file.parent, "angelia.test")
+    other = replace(security, certificate_file=chain, key_file=key)
+    assert "does not take our certificate" in await refused(bootstrap, other)
+    unfit = replace(security, key_file=key)
+    assert "do not fit each other" in await refused(bootstrap, unfit)
+
+
+@pytest.mark.parametrize(
+    ("listener", "ours", "words"),
+    [
+        ("sasl_ssl", "PLAINTEXT", f"wants TLS: {PROTOCOL} SSL, or SASL_SSL"),
+        ("mutual", "PLAINTEXT", f"wants TLS: {PROTOCOL} SSL, or SASL_SSL"),
+        ("sasl_ssl", "SASL_PLAINTEXT", f"wants TLS: {PROTOCOL} SASL_SSL"),
+        ("sasl_ssl", "SSL", f"wants SASL: {PROTOCOL} SASL_SSL"),
+        ("sasl_plaintext", "PLAINTEXT", f"wants SASL: {PROTOCOL} SASL_PLAINTEXT"),
+        ("sasl_plaintext", "SASL_SSL", f"does not speak TLS: {PROTOCOL} SASL_PLAINTEXT"),
+        ("plain", "SASL_PLAINTEXT", f"has no SASL: {PROTOCOL} PLAINTEXT"),
+        ("plain", "SSL", f"does not speak TLS: {PROTOCOL} PLAINTEXT"),
+        ("plain", "PLAINTEXT", ""),
+    ],
+)
+async def test_another_protocol_of_kafkas_is_named(
+    kafka_broker: SharedBroker, listener: str, ours: str, words: str
+) -> None:
+    given = kafka_broker.secured.at("sasl_ssl").security
+    securities = {
+        "PLAINTEXT": IN_THE_CLEAR,
+        "SSL": KafkaSecurity(protocol="SSL", ca_file=given.ca_file),
+        "SASL_PLAINTEXT": kafka_broker.secured.at("sasl_plaintext").security,
+        "SASL_SSL": given,
+    }
+    is_plain = listener == "plain"
+    address = kafka_broker.bootstrap if is_plain else kafka_broker.secured.at(listener).bootstrap
+    assert await refused(address, securities[ours]) == words
 
 
 async def test_another_protocol_is_named() -> None:
     async with listening(lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
-        assert await what_listens(address) == f"{address} speaks HTTP, and not Kafka's protocol"
+        assert await refused(address) == "speaks HTTP, and not Kafka's protocol"
     async with listening(lambda _: b"SSH-2.0-OpenSSH_9.6\r\n") as address:
-        assert "it says 'SSH-2.0-OpenSSH_9.6" in await what_listens(address)
+        assert "it says 'SSH-2.0-OpenSSH_9.6" in await refused(address)
 
 
 async def test_the_one_of_several_addresses_is_named(kafka_broker: SharedBroker) -> None:
     async with listening(sasl_answer) as address:
-        told = await what_listens(f"{kafka_broker.bootstrap}, {address}")
+        told = await what_refuses(
+            f"{kafka_broker.bootstrap}, {address}", KafkaCredentials(IN_THE_CLEAR)
+        )
     assert told.startswith(f"{address} wants SASL")
 
 
 async def test_of_what_may_be_a_broker_nothing_is_said(kafka_broker: SharedBroker) -> None:
     async with listening(lambda _: b"") as silent:
         for bootstrap in (kafka_broker.bootstrap, silent, "127.0.0.1:1", "no-port", "h:x"):
-            assert await what_listens(bootstrap) == "", bootstrap
-
-
-async def test_an_embedded_log_is_at_no_address(tmp_path: Path) -> None:
-    assert await what_listens_instead(Settings(home=tmp_path)) == ""
+            assert await refused(bootstrap) == "", bootstrap

@@ -18,6 +18,7 @@ from app.log.kafka.lines import Located
 from app.log.kafka.produce_wire import VERSION
 from app.log.kafka.producer import Producer
 from app.log.kafka.wire import FRAME_LENGTH
+from tests.integration.log.brokers import PLAIN
 
 TOPIC = "t"
 OK, CORRUPT, TOO_LARGE, NOT_LEADER = 0, 2, 10, 6
@@ -111,7 +112,7 @@ async def producing(
     place = Place(server.sockets[0].getsockname(), partitions)
     try:
         async with Producer(
-            place, prefix="n.", stats=LogStats(), compression=compression
+            place, prefix="n.", credentials=PLAIN, stats=LogStats(), compression=compression
         ) as producer:
             yield producer, broker, place
     finally:
@@ -204,7 +205,7 @@ async def test_leaves_no_connection_when_it_is_closed_while_it_connects() -> Non
     address = server.sockets[0].getsockname()
     place = Place(address, 1)
     async with server, asyncio.timeout(10):
-        async with Producer(place, prefix="n.", stats=LogStats()) as producer:
+        async with Producer(place, prefix="n.", credentials=PLAIN, stats=LogStats()) as producer:
             producer.learn(TOPIC, Located({0: NODE}, {NODE: address}))
         await broker.left.wait()
 

@@ -1,0 +1,107 @@
+"""Why a broker and we do not come together, in words that name what to set (pure)."""
+
+import ssl
+from collections.abc import Collection
+from typing import Final
+
+from app.domain.kafka_security import KafkaSecurity
+
+PROTOCOL: Final = "ANGELIA_KAFKA_SECURITY_PROTOCOL"
+_MECHANISM: Final = "ANGELIA_KAFKA_SASL_MECHANISM"
+_USER: Final = "ANGELIA_KAFKA_SASL_USERNAME and ANGELIA_KAFKA_SASL_PASSWORD"
+_OURS: Final = "ANGELIA_KAFKA_CERTIFICATE_FILE and ANGELIA_KAFKA_KEY_FILE"
+_AUTHORITY: Final = "ANGELIA_KAFKA_CA_FILE"
+
+NO_SASL_HERE: Final = 34
+_OTHER_MECHANISMS: Final = 33
+_NOT_AUTHENTICATED: Final = 58
+
+# Of OpenSSL: X509_V_ERR_….
+_NOT_YET_VALID: Final = 9
+_EXPIRED: Final = 10
+_NAMES: Final = frozenset({62, 64})
+# What brokers say of the certificate that we show, or that we show none.
+_OF_OUR_CERTIFICATE: Final = (
+    "CERTIFICATE_REQUIRED",
+    "BAD_CERTIFICATE",
+    "UNSUPPORTED_CERTIFICATE",
+    "CERTIFICATE_REVOKED",
+    "CERTIFICATE_EXPIRED",
+    "CERTIFICATE_UNKNOWN",
+    "UNKNOWN_CA",
+    "HANDSHAKE_FAILURE",
+    "ACCESS_DENIED",
+)
+
+
+class RefusedError(Exception):
+    """A broker and we do not come together, until something is set otherwise."""
+
+
+def of_tls(error: ssl.SSLError, security: KafkaSecurity) -> str:
+    """What is wrong where TLS failed so."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _of_their_certificate(error)
+    reason = error.reason or ""
+    if "ALERT" in reason and reason.endswith(_OF_OUR_CERTIFICATE):
+        if security.certificate_file is None:
+            return f"wants a certificate of ours: set {_OURS}"
+        return f"does not take our certificate ({_words(reason)}): check {_OURS}"
+    return f"fails in TLS ({_words(reason) or error})"
+
+
+def unfit_files(error: ssl.SSLError) -> str:
+    """What is wrong where our own certificate cannot be used."""
+    words = _words(error.reason or "") or str(error)
+    return f"cannot be shown our certificate ({words}): {_OURS} do not fit each other"
+
+
+def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity) -> str:
+    """What is wrong where a broker answers the SASL handshake with that error code."""
+    if code == NO_SASL_HERE:
+        without = "SSL" if security.by_tls else "PLAINTEXT"
+        return f"has no SASL: set {PROTOCOL} to {without}"
+    if code == _OTHER_MECHANISMS:
+        offered = ", ".join(mechanisms) or "no mechanism"
+        return f"takes {offered}, and not {security.mechanism}: set {_MECHANISM}"
+    return f"refuses SASL with error {code}"
+
+
+def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> str:
+    """What is wrong where a broker answers what says who we are with that error code."""
+    if code == _NOT_AUTHENTICATED:
+        return f"does not take this user and password by {security.mechanism}: check {_USER}"
+    return f"refuses {security.mechanism} with error {code}: {said or 'no reason given'}"
+
+
+def wants_tls(*, sasl: bool) -> str:
+    """Said of a listener for TLS, where we speak none."""
+    return f"wants TLS: set {PROTOCOL} to {'SASL_SSL' if sasl else 'SSL, or SASL_SSL'}"
+
+
+def wants_sasl(security: KafkaSecurity) -> str:
+    """Said of a listener for SASL, where we do none."""
+    return f"wants SASL: set {PROTOCOL} to {'SASL_SSL' if security.by_tls else 'SASL_PLAINTEXT'}"
+
+
+def speaks_no_tls(*, sasl: bool) -> str:
+    """Said of a listener without TLS, where we want that."""
+    return f"does not speak TLS: set {PROTOCOL} to {'SASL_PLAINTEXT' if sasl else 'PLAINTEXT'}"
+
+
+def _of_their_certificate(error: ssl.SSLCertVerificationError) -> str:
+    if error.verify_code == _EXPIRED:
+        return "has a certificate that has expired: renew the broker's"
+    if error.verify_code == _NOT_YET_VALID:
+        return "has a certificate that is not valid yet: look at the clocks"
+    if error.verify_code in _NAMES:
+        return (
+            "has a certificate for other names: set ANGELIA_KAFKA_BOOTSTRAP to one of its names, "
+            "or have it name the brokers"
+        )
+    words = error.verify_message
+    return f"has a certificate of an authority that is not known ({words}): set {_AUTHORITY}"
+
+
+def _words(reason: str) -> str:
+    return reason.lower().replace("_", " ")

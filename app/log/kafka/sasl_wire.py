@@ -1,0 +1,75 @@
+"""SASL's requests and answers: SaslHandshake and SaslAuthenticate, each of version 1 (pure).
+
+Format: Kafka protocol guide; request header 1 and response header 0, those without tagged fields.
+"""
+
+import struct
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from app.log.kafka.wire import COUNT, SHORT, MalformedAnswerError, request, string, text
+
+HANDSHAKE: Final = (17, 1)
+AUTHENTICATE: Final = (36, 1)
+ANSWER_BYTES_MAX: Final = 1024 * 1024
+
+_CLIENT: Final = "angelia"
+_MILLISECONDS: Final = struct.Struct(">q")
+
+
+class HandshakeAnswer(NamedTuple):
+    """The mechanisms that the listener has, and whether that asked for is one (0) or not."""
+
+    error_code: int
+    mechanisms: Sequence[str]
+
+
+class AuthenticateAnswer(NamedTuple):
+    """The broker's next word; `lifetime` of the session, zero where it does not end."""
+
+    error_code: int
+    message: str | None
+    token: bytes
+    lifetime: timedelta
+
+
+def handshake_frame(correlation: int, *, mechanism: str) -> bytes:
+    """Asks for that mechanism."""
+    return request(HANDSHAKE, correlation, client=_CLIENT, body=[string(mechanism)])
+
+
+def authenticate_frame(correlation: int, *, token: bytes) -> bytes:
+    """Our next word."""
+    body = [COUNT.pack(len(token)), token]
+    return request(AUTHENTICATE, correlation, client=_CLIENT, body=body)
+
+
+def read_handshake(frame: bytes) -> HandshakeAnswer:
+    """MalformedAnswerError."""
+    try:
+        (code,) = SHORT.unpack_from(frame, COUNT.size)
+        at = COUNT.size + SHORT.size
+        (count,) = COUNT.unpack_from(frame, at)
+        at += COUNT.size
+        mechanisms = []
+        for _ in range(count):
+            mechanism, at = text(frame, at)
+            mechanisms.append(mechanism or "")
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise MalformedAnswerError("an answer to a SASL handshake that is none") from error
+    return HandshakeAnswer(code, mechanisms)
+
+
+def read_authenticate(frame: bytes) -> AuthenticateAnswer:
+    """MalformedAnswerError."""
+    try:
+        (code,) = SHORT.unpack_from(frame, COUNT.size)
+        message, at = text(frame, COUNT.size + SHORT.size)
+        (length,) = COUNT.unpack_from(frame, at)
+        at += COUNT.size
+        token, at = frame[at : at + length], at + length
+        (lifetime,) = _MILLISECONDS.unpack_from(frame, at)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise MalformedAnswerError("an answer to SASL that is none") from error
+    return AuthenticateAnswer(code, message, token, timedelta(milliseconds=max(0, lifetime)))

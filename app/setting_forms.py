@@ -1,0 +1,120 @@
+"""Forms that settings have: each is checked by itself, and refused with ValueError."""
+
+import os
+import re
+import ssl
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, SecretStr
+
+from app.domain.egress_proxy import EgressProxy
+from app.domain.hosts import ANY, host_problem
+
+
+def authorities(path: Path) -> Path:
+    """The path of a PEM file with certificates."""
+    # Unlike those of `Path`, this takes whatever text a variable may have.
+    if not os.path.isfile(path):  # noqa: PTH113 - see above
+        raise ValueError("must be the path of a file that exists")
+    try:
+        ssl.create_default_context(cafile=path)
+    except ssl.SSLError as error:
+        raise ValueError(f"must have certificates in PEM form, and {path} has none") from error
+    return path
+
+
+def readable(path: Path) -> Path:
+    """A text file that is there."""
+    try:
+        path.read_text()
+    except (OSError, ValueError) as error:
+        raise ValueError("must be the path of a text file that can be read") from error
+    return path
+
+
+def folder(path: Path) -> Path:
+    """The path of a folder that exists."""
+    if not os.path.isdir(path):  # noqa: PTH112 - as above
+        raise ValueError("must be the path of a folder that exists")
+    return path
+
+
+def unless_empty(value: object) -> object:
+    """None for an empty text, which is how some ways to set an environment leave one out."""
+    return None if value == "" else value
+
+
+def of_form(pattern: str, words: str) -> AfterValidator:
+    """A text that matches the pattern; `words` say of which form that is."""
+
+    def validate(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(words)
+        return text
+
+    return AfterValidator(validate)
+
+
+def http_url(url: SecretStr) -> SecretStr:
+    """A URL without a query."""
+    if not re.fullmatch(r"https?://[^/\s]+(/[^?#\s]*)?", url.get_secret_value()):
+        raise ValueError("must be an http:// or https:// URL with a host, and without a query")
+    return url
+
+
+_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
+
+
+def without_credentials(place: str | None) -> str | None:
+    """It is shown and stored: what opens a bucket is in the environment, or in Spark's settings."""
+    parts = urlsplit(place or "")
+    # A secret may have a slash in it: then what is before that looks like a host with a port.
+    clean = "@" not in parts.geturl() and _HOST.fullmatch(parts.netloc)
+    if parts.scheme and not clean:
+        raise ValueError("must have no credentials: give them as AWS_ACCESS_KEY_ID, …")
+    return place
+
+
+def header_fields(text: SecretStr) -> SecretStr:
+    """Headers as `name=value,…`."""
+    fields = pairs(text)
+    if not all(re.fullmatch(r"[!-9;-~]+", name) and value for name, value in fields):
+        raise ValueError("must be name=value,…")
+    return text
+
+
+def pairs(text: SecretStr) -> list[tuple[str, str]]:
+    """The names and values of `name=value,…`."""
+    items = [item.partition("=") for item in text.get_secret_value().split(",")]
+    return [(name.strip(), value.strip()) for name, _, value in items]
+
+
+def proxy_url(url: SecretStr) -> SecretStr:
+    """The URL of a proxy."""
+    EgressProxy.of(url.get_secret_value())
+    return url
+
+
+def hosts(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of hosts, or `*`."""
+    for host in names:
+        if host != ANY and (problem := host_problem(host)):
+            raise ValueError(f"each {problem}")
+    return names
+
+
+def registry_url(url: SecretStr) -> SecretStr:
+    """The URL of a schema registry."""
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an http:// or https:// URL with a host")
+    return url
+
+
+def items(value: object) -> object:
+    """The items of a list with commas, as environments have them."""
+    if not isinstance(value, str):
+        return value
+    return tuple(item.strip() for item in value.split(",") if item.strip())

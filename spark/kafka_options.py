@@ -1,0 +1,46 @@
+"""The options of Spark's Kafka connector that secure its connections.
+
+Certificates and passwords are in the options: executors need no files. Spark shows no options of a
+read, and its logs leave out those that are named as these are.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from app.certificates import key_as_pkcs8
+from app.domain.kafka_security import KafkaSecurity
+
+_PACKAGE: Final = "org.apache.kafka.common.security"
+
+
+def kafka_options(security: KafkaSecurity) -> Mapping[str, str]:
+    """Those of a read, with what the files have now."""
+    return {f"kafka.{name}": value for name, value in _options(security)}
+
+
+def _options(security: KafkaSecurity) -> Iterator[tuple[str, str]]:
+    yield "security.protocol", security.protocol
+    if security.ca_file is not None:
+        yield "ssl.truststore.type", "PEM"
+        yield "ssl.truststore.certificates", security.ca_file.read_text()
+    if security.certificate_file is not None and security.key_file is not None:
+        yield "ssl.keystore.type", "PEM"
+        yield "ssl.keystore.certificate.chain", security.certificate_file.read_text()
+        yield "ssl.keystore.key", key_as_pkcs8(security.key_file.read_bytes())
+    if security.mechanism is not None:
+        yield "sasl.mechanism", security.mechanism
+        yield "sasl.jaas.config", _jaas(security)
+
+
+def _jaas(security: KafkaSecurity) -> str:
+    module = "plain.PlainLoginModule" if security.mechanism == "PLAIN" else "scram.ScramLoginModule"
+    password = security.password
+    if security.password_file is not None:
+        password = security.password_file.read_text().removesuffix("\n")
+    words = f"username={_quoted(security.username or '')} password={_quoted(password or '')}"
+    return f"{_PACKAGE}.{module} required {words};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,61 @@
+"""A Kafka that refuses us: what people are told of it, and what they are not."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from pydantic import SecretStr
+
+from app.cli.check import check
+from app.cli.errors import CliError
+from app.config import Settings
+from app.main import create_app
+from tests.fakes.keys import KEY
+from tests.integration.api.server import serving
+from tests.servers.kafka import SharedBroker
+from tests.servers.kafka_listeners import SecuredAddress
+
+WHY = "does not take this user and password by SCRAM-SHA-256: check ANGELIA_KAFKA_SASL_USERNAME"
+# As a URL it would be shown without its password.
+WRONG = "s3cret:wr0ng"
+
+
+@pytest.fixture
+def refusing(kafka_broker: SharedBroker) -> SecuredAddress:
+    bootstrap, security = kafka_broker.secured.at("sasl_ssl")
+    return SecuredAddress(bootstrap, replace(security, password=WRONG))
+
+
+@pytest.fixture
+def _set(refusing: SecuredAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"ANGELIA_{name}".upper(), raising=False)
+    for name, value in refusing.environment().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("_set")
+async def test_the_status_says_why(postgres_url: str) -> None:
+    settings = Settings(auth="off", replication_factor=3, secret_key=SecretStr(KEY))
+    asked = {"Accept": "application/json"}
+    async with serving(create_app(settings, database_url=postgres_url)) as api:
+        (problem,) = (await api.get("/status/health", headers=asked)).json()["mayLose"]
+        assert WHY in problem
+        ready = await api.get("/status/ready", headers=asked)
+    assert ready.status_code == 503
+    assert WHY in ready.json()["waitingFor"]["log"]
+
+
+@pytest.mark.usefixtures("_set")
+def test_a_check_says_why_and_shows_no_password(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # No database answers there: only Kafka is looked at.
+    monkeypatch.setenv("ANGELIA_DATABASE_URL", "postgresql://joe@127.0.0.1:1/shop")
+    with pytest.raises(CliError, match=r"message log$"):
+        check(as_json=True)
+    written = capsys.readouterr().out
+    (part,) = (each for each in json.loads(written)["parts"] if each["name"] == "message log")
+    assert WHY in part["problem"]
+    for secret in WRONG.split(":"):
+        assert secret not in written

@@ -1,0 +1,145 @@
+"""Listeners of a test's broker with TLS and SASL, beside the one in the clear."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from app.domain.kafka_security import KafkaSecurity, SaslMechanism, SecurityProtocol
+from tests.servers.ports import free_port
+
+USER: Final = "angelia"
+PASSWORD: Final = "s3cret=ours"
+SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+SESSION_MS: Final = 1500
+
+PROTOCOLS: Final[Mapping[str, SecurityProtocol]] = {
+    "sasl_ssl": "SASL_SSL",
+    "mutual": "SSL",
+    "sasl_plaintext": "SASL_PLAINTEXT",
+    # By SCRAM, with sessions that end after SESSION_MS.
+    "short": "SASL_SSL",
+    "expired": "SSL",
+}
+"""The listeners by their names: `expired` has such a certificate."""
+
+_JAAS: Final = "org.apache.kafka.common.security"
+
+
+class SecuredAddress(NamedTuple):
+    """Where a listener is, and what it takes to connect."""
+
+    bootstrap: str
+    security: KafkaSecurity
+
+    def environment(self) -> dict[str, str]:
+        """The settings that say so."""
+        given = self.security
+        values = {
+            "BOOTSTRAP": self.bootstrap,
+            "SECURITY_PROTOCOL": given.protocol,
+            "SASL_MECHANISM": given.mechanism,
+            "SASL_USERNAME": given.username,
+            "SASL_PASSWORD": given.password,
+            "CA_FILE": given.ca_file,
+            "CERTIFICATE_FILE": given.certificate_file,
+            "KEY_FILE": given.key_file,
+        }
+        return {f"ANGELIA_KAFKA_{name}": str(value) for name, value in values.items() if value}
+
+
+class SecuredListeners:
+    """Those of one broker, with certificates in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """The listeners that `made` has made there."""
+        self._folder = folder
+        self.ports: Mapping[str, int] = json.loads((folder / "ports").read_text())
+
+    @classmethod
+    def made(cls, folder: Path) -> "SecuredListeners":
+        """New ones; the folder is made."""
+        folder.mkdir()
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(folder / "ca.pem")
+        _write(folder, "server", authority.issue_cert("127.0.0.1"))
+        # Without a name Java cannot read it.
+        _write(folder, "client", authority.issue_cert("angelia.test", common_name=USER))
+        past = datetime.now(UTC) - timedelta(days=1)
+        _write(folder, "expired", authority.issue_cert("127.0.0.1", not_after=past))
+        trustme.CA().cert_pem.write_to_path(folder / "other.pem")
+        (folder / "ports").write_text(json.dumps({name: free_port() for name in PROTOCOLS}))
+        return cls(folder)
+
+    def at(self, name: str, *, mechanism: SaslMechanism = "SCRAM-SHA-256") -> SecuredAddress:
+        """The listener of that name, with all that it wants."""
+        security = KafkaSecurity(protocol=PROTOCOLS[name])
+        if security.by_sasl:
+            security = replace(security, mechanism=mechanism, username=USER, password=PASSWORD)
+        if security.by_tls:
+            security = replace(security, ca_file=self.file("ca.pem"))
+        if name == "mutual":
+            security = replace(
+                security,
+                certificate_file=self.file("client.pem"),
+                key_file=self.file("client.key"),
+            )
+        return SecuredAddress(f"127.0.0.1:{self.ports[name]}", security)
+
+    def file(self, name: str) -> Path:
+        """`ca.pem`, `other.pem` (of an authority that has issued none of them), `client.pem`, …."""
+        return self._folder / name
+
+    def settings(self) -> Iterator[tuple[str, str]]:
+        """Of the broker, besides its listeners."""
+        for name, protocol in PROTOCOLS.items():
+            if protocol.endswith("SSL"):
+                yield from self._tls(f"listener.name.{name}.ssl", name)
+            if protocol.startswith("SASL"):
+                yield from _sasl(f"listener.name.{name}")
+        for mechanism in SCRAM:
+            option = f"listener.name.short.{mechanism.lower()}.connections.max.reauth.ms"
+            yield option, str(SESSION_MS)
+
+    def users(self) -> Iterator[str]:
+        """For `kafka-storage format`."""
+        for mechanism in SCRAM:
+            yield f"--add-scram={mechanism}=[name={USER},password={PASSWORD}]"
+
+    def _tls(self, prefix: str, name: str) -> Iterator[tuple[str, str]]:
+        certificate = "expired" if name == "expired" else "server"
+        yield f"{prefix}.keystore.type", "PEM"
+        yield f"{prefix}.keystore.location", str(self.file(f"{certificate}.both"))
+        if name == "mutual":
+            yield f"{prefix}.client.auth", "required"
+            yield f"{prefix}.truststore.type", "PEM"
+            yield f"{prefix}.truststore.location", str(self.file("ca.pem"))
+
+
+def _sasl(prefix: str) -> Iterator[tuple[str, str]]:
+    yield f"{prefix}.sasl.enabled.mechanisms", ",".join((*SCRAM, "PLAIN"))
+    for mechanism in SCRAM:
+        module = f"{_JAAS}.scram.ScramLoginModule required;"
+        yield f"{prefix}.{mechanism.lower()}.sasl.jaas.config", module
+    module = f'{_JAAS}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
+    yield f"{prefix}.plain.sasl.jaas.config", module
+
+
+def _write(folder: Path, name: str, issued: trustme.LeafCert) -> None:
+    """As we have them: two files; as the broker has them: one, with the key as PKCS #8."""
+    chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / f"{name}.pem").write_bytes(chain)
+    (folder / f"{name}.key").write_bytes(encoded)
+    (folder / f"{name}.both").write_bytes(encoded + chain)

@@ -1,0 +1,73 @@
+"""Settings of Kafka's connections that do not go together are refused, each by its name."""
+
+from collections.abc import Mapping
+
+import pytest
+from pydantic import ValidationError
+
+from app.config import Settings
+
+SASL = {
+    "kafka_security_protocol": "SASL_SSL",
+    "kafka_sasl_mechanism": "PLAIN",
+    "kafka_sasl_username": "u",
+    "kafka_sasl_password": "p",
+}
+
+
+def names_of_problems(given: Mapping[str, str]) -> list[str]:
+    try:
+        Settings.model_validate(given)
+    except ValidationError as error:
+        return [str(each["loc"][0]) for each in error.errors()]
+    return []
+
+
+def test_what_goes_together_is_taken() -> None:
+    assert names_of_problems({}) == []
+    assert names_of_problems(SASL) == []
+    assert names_of_problems({"kafka_security_protocol": "SSL"}) == []
+    with_file = SASL | {"kafka_sasl_password": "", "kafka_sasl_password_file": __file__}
+    assert names_of_problems(with_file) == []
+
+
+@pytest.mark.parametrize(
+    "missing", ["kafka_sasl_mechanism", "kafka_sasl_username", "kafka_sasl_password"]
+)
+def test_what_is_missing_for_sasl_is_named(missing: str) -> None:
+    assert names_of_problems(SASL | {missing: ""}) == [missing]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name", "value"),
+    [
+        ("PLAINTEXT", "kafka_sasl_mechanism", "PLAIN"),
+        ("SSL", "kafka_sasl_username", "u"),
+        ("SSL", "kafka_sasl_password", "p"),
+        ("SSL", "kafka_sasl_password_file", __file__),
+        ("PLAINTEXT", "kafka_certificate_file", __file__),
+        ("PLAINTEXT", "kafka_key_file", __file__),
+        ("X", "kafka_security_protocol", "X"),
+        ("SSL", "kafka_ca_file", __file__),
+        ("SSL", "kafka_ca_file", "/nowhere"),
+        ("SASL_SSL", "kafka_sasl_mechanism", "GSSAPI"),
+    ],
+)
+def test_what_has_no_use_or_form_is_named(protocol: str, name: str, value: str) -> None:
+    assert name in names_of_problems({"kafka_security_protocol": protocol, name: value})
+
+
+def test_a_password_is_given_in_one_way() -> None:
+    given = SASL | {"kafka_sasl_password_file": __file__}
+    assert names_of_problems(given) == ["kafka_sasl_password_file"]
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ("kafka_certificate_file", "kafka_key_file"),
+        ("kafka_key_file", "kafka_certificate_file"),
+    ],
+)
+def test_a_certificate_and_its_key_go_together(given: str, missing: str) -> None:
+    assert names_of_problems({"kafka_security_protocol": "SSL", given: __file__}) == [missing]
