@@ -26,7 +26,7 @@ from random import Random
 
 from app.domain.sharing import RateNote
 from workers.assignment.negotiation import Negotiation
-from workers.assignment.sharing_round import Moment
+from workers.assignment.sharing_round import SharingRound
 from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Share
 from workers.delivery.stall_watchdog import QUIET_S, STALL_S
@@ -71,7 +71,7 @@ class Talker:
     need: float = 0.0
     number: int = 0
     verified: float = float("-inf")
-    said_at: dict[int, float] = field(default_factory=dict)
+    written_at: dict[int, float] = field(default_factory=dict)
     is_writing: bool = False
     assigned_at: dict[int, float] = field(default_factory=dict)
     dead: bool = False
@@ -253,14 +253,14 @@ class Talks:
             return
         local = self.now + talker.skew
         talker.number += 1
-        moment = Moment(talker.number, local, talker.said_at)
+        sharing_round = SharingRound(talker.number, local, talker.written_at)
         talker.verified = began + talker.skew
-        talker.negotiation.hear(notes, moment, verified=talker.verified)
+        talker.negotiation.read_notes(notes, sharing_round, verified=talker.verified)
         talker.negotiation.need(talker.need)
-        note = talker.negotiation.decide(notes, moment)
+        note = talker.negotiation.decide(notes, sharing_round)
         talker.share = talker.negotiation.share(local)
         talker.forget_what_is_over()
-        talker.said_at[talker.number] = local
+        talker.written_at[talker.number] = local
         talker.is_writing = True
         self.after(self._delay(), lambda: self._write(talker, note))
 

@@ -248,7 +248,7 @@ class WorkerDatabase:
         self._plane.answer()
         return [note for (worker, _), note in self._plane.notes.items() if worker != self._id]
 
-    async def say(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
+    async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
         self._plane.answer()
         for note in notes:
             self._plane.notes[self._id, note.subscription_id] = note

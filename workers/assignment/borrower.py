@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from app.domain.sharing import RateNote
 from workers.assignment.lender import LOAN_S
-from workers.assignment.sharing_round import Moment
+from workers.assignment.sharing_round import SharingRound
 from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Lease
 from workers.delivery.tickets import union
@@ -16,7 +16,7 @@ Part: TypeAlias = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Borrowed:
+class ReceivedLoan:
     """The last answer of a lender: tickets with since when they may be used, all until `until`."""
 
     number: int
@@ -24,12 +24,12 @@ class Borrowed:
     parts: tuple[Part, ...]
 
 
-class Borrowing:
+class Borrower:
     """What one worker borrows, by lender. The last answer of each counts, and no other."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
-        self._borrowed: dict[str, Borrowed] = {}
+        self._borrowed: dict[str, ReceivedLoan] = {}
 
     def __bool__(self) -> bool:
         """Whether there is an answer that counts."""
@@ -46,13 +46,17 @@ class Borrowing:
             for lender, known in self._borrowed.items()
         }
 
-    def hear(self, notes: Collection[RateNote], moment: Moment, *, own: int) -> None:
+    def read_notes(
+        self, notes: Collection[RateNote], sharing_round: SharingRound, *, own: int
+    ) -> None:
         """Take over what lenders answer but `own` tickets; what is less than before, at once."""
         self._borrowed = {
-            lender: known for lender, known in self._borrowed.items() if known.until > moment.now
+            lender: known
+            for lender, known in self._borrowed.items()
+            if known.until > sharing_round.now
         }
         for note in notes:
-            self._hear(note, moment, own)
+            self._read_note(note, sharing_round, own)
 
     def leases(self) -> Iterator[Lease]:
         """What may be used, and when."""
@@ -60,21 +64,21 @@ class Borrowing:
             for tickets, since in borrowed.parts:
                 yield Lease(tickets, since, borrowed.until)
 
-    def heard(self) -> dict[str, int]:
+    def followed(self) -> dict[str, int]:
         """The number of the answer that is followed, by lender."""
         return {lender: borrowed.number for lender, borrowed in self._borrowed.items()}
 
-    def _hear(self, note: RateNote, moment: Moment, own: int) -> None:
+    def _read_note(self, note: RateNote, sharing_round: SharingRound, own: int) -> None:
         loan = note.lent.get(self._worker_id)
-        asked_at = moment.said_at.get(loan.number) if loan else None
+        asked_at = sharing_round.written_at.get(loan.number) if loan else None
         known = self._borrowed.get(note.worker_id)
         if loan is None or asked_at is None or (known and loan.number <= known.number):
             return
         kept = [(part & loan.tickets, since) for part, since in known.parts] if known else []
         # A second after its lender has stopped using it, at the latest before he said so.
-        added = (loan.tickets & ~union(part for part, _ in kept), moment.now + WINDOW_S)
+        added = (loan.tickets & ~union(part for part, _ in kept), sharing_round.now + WINDOW_S)
         # He counts from when he heard what was asked: later, so that he waits longer than this.
-        self._borrowed[note.worker_id] = Borrowed(
+        self._borrowed[note.worker_id] = ReceivedLoan(
             loan.number,
             asked_at + LOAN_S,
             _without(own, (*kept, added)),

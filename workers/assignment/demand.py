@@ -31,7 +31,7 @@ def needed(demand: Demand) -> float:
     return demand.used * HEADROOM_RISING
 
 
-class Means(NamedTuple):
+class TicketBudget(NamedTuple):
     """The `owned` tickets of a subscription with a `limit`, as a number, and its partitions."""
 
     limit: float
@@ -44,23 +44,23 @@ class Means(NamedTuple):
         return min(count, ceil(rate * count / self.limit))
 
 
-def reserved(means: Means, need: float) -> int:
+def reserved(ticket_budget: TicketBudget, need: float) -> int:
     """How many of the owned tickets are not lent.
 
     Those that are needed. Who owns a lot keeps some in any case; who does not keeps none, since a
     request a second would be much of what it could lend, and takes them back when it needs them.
     """
-    owned_rate = means.owned * means.limit / ticket_count(means.partitions)
+    owned_rate = ticket_budget.owned * ticket_budget.limit / ticket_count(ticket_budget.partitions)
     kept = max(need, KEPT * owned_rate, 1.0) if owned_rate >= KEEPS_FROM else need
-    tickets = means.tickets(kept)
-    if tickets and means.limit >= means.partitions:
-        tickets = max(tickets, means.tickets(1.0))  # less would be no rate at all
-    return min(tickets, means.owned)
+    tickets = ticket_budget.tickets(kept)
+    if tickets and ticket_budget.limit >= ticket_budget.partitions:
+        tickets = max(tickets, ticket_budget.tickets(1.0))  # less would be no rate at all
+    return min(tickets, ticket_budget.owned)
 
 
-def borrowing(means: Means, need: float) -> int:
+def borrowing(ticket_budget: TicketBudget, need: float) -> int:
     """How many tickets are needed beyond those that are owned."""
-    return max(0, means.tickets(need) - means.owned)
+    return max(0, ticket_budget.tickets(need) - ticket_budget.owned)
 
 
 def water_filled(available: int, wants: Mapping[str, int]) -> dict[str, int]:

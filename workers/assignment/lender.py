@@ -22,7 +22,7 @@ class Block(NamedTuple):
 
 
 @dataclass(slots=True)
-class Lent:
+class GrantedLoan:
     """What a borrower may use until `until`, by the answer to what he asked under `number`."""
 
     number: int
@@ -35,14 +35,14 @@ class Lent:
         return Block(self.tickets, self.until + WINDOW_S)
 
 
-class Lending:
+class Lender:
     """The loans of one worker, which answer to what borrowers ask, each number once."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
-        self._lent: dict[str, list[Lent]] = {}
+        self._lent: dict[str, list[GrantedLoan]] = {}
         # What each of the others has asked last.
-        self._asked: dict[str, int] = {}
+        self._requests: dict[str, int] = {}
 
     def __bool__(self) -> bool:
         """Whether anything is lent, or was a second ago."""
@@ -66,16 +66,16 @@ class Lending:
         for loans in self._lent.values():
             last = loans[-1]
             if last.tickets & ~tickets:
-                gone = Lent(last.number, last.tickets & ~tickets, last.until)
-                kept = Lent(last.number, last.tickets & tickets, last.until)
+                gone = GrantedLoan(last.number, last.tickets & ~tickets, last.until)
+                kept = GrantedLoan(last.number, last.tickets & tickets, last.until)
                 loans[-1:] = [gone, kept]
 
-    def hear(self, notes: Collection[RateNote], now: float) -> None:
+    def read_notes(self, notes: Collection[RateNote], now: float) -> None:
         """Learn which answers borrowers follow: those before them are over."""
         for note in notes:
-            heard = note.heard.get(self._worker_id)
+            followed = note.heard.get(self._worker_id)
             for lent in self._lent.get(note.worker_id, ()):
-                if heard is not None and lent.number < heard:
+                if followed is not None and lent.number < followed:
                     lent.until = min(lent.until, now)
         kept = {
             borrower: [lent for lent in loans if lent.block.free_at > now]
@@ -88,8 +88,8 @@ class Lending:
 
         From here on what is lent must not be used any more.
         """
-        asking = {note.worker_id: note for note in notes if self._is_asked(note)}
-        self._asked = {note.worker_id: note.number for note in notes}
+        asking = {note.worker_id: note for note in notes if self._is_new_request(note)}
+        self._requests = {note.worker_id: note.number for note in notes}
         out = {borrower: self.outstanding(borrower, now) & own for borrower in self._lent}
         others = sum(out[borrower].bit_count() for borrower in out.keys() - asking.keys())
         available = max(0, own.bit_count() - reserve - others)
@@ -113,18 +113,18 @@ class Lending:
         """All that the borrower may still be using."""
         return union(lent.tickets for lent in self._lent.get(borrower, ()) if lent.until > now)
 
-    def _is_asked(self, note: RateNote) -> bool:
+    def _is_new_request(self, note: RateNote) -> bool:
         wanting = note.wanted > 0 or note.worker_id in self._lent
-        return wanting and note.number > self._asked.get(note.worker_id, -1)
+        return wanting and note.number > self._requests.get(note.worker_id, -1)
 
     def _answer(self, note: RateNote, tickets: int, now: float) -> None:
         loans = self._lent.get(note.worker_id, [])
         # Of the same number is what was ours when it was lent.
         if tickets or any(lent.tickets for lent in loans if lent.number == loans[-1].number):
-            answer = Lent(note.number, tickets, now + LOAN_S + DRIFT_S)
+            answer = GrantedLoan(note.number, tickets, now + LOAN_S + DRIFT_S)
             self._lent.setdefault(note.worker_id, []).append(answer)
 
 
-def _in_the_way(loans: Iterable[Lent], now: float) -> int:
+def _in_the_way(loans: Iterable[GrantedLoan], now: float) -> int:
     """What the borrower used in the last second too: an owner after us may hear of it only now."""
     return union(lent.tickets for lent in loans if lent.block.free_at > now)

@@ -1,16 +1,16 @@
 """One subscription's rate, as one worker holds, lends and borrows it (pure).
 
-The owner of a partition has its tickets. What he does not need he lends to who asks, for LOAN_S:
+The owner of a partition has its tickets. What it does not need it lends for LOAN_S to who asks:
 
-* The borrower counts them from when he asked, the lender from when he heard it, which is later: so
-  the loan is over for the borrower first, whatever happens to their messages, to one of them or to
-  the database, and whatever their wall clocks say. Only the speed of monotonic clocks matters.
-* The lender stops using tickets before he says that they are lent, and whoever gets tickets, for
+* The borrower counts that from its request, the lender from when it read the request, which is
+  later: so the loan is over for the borrower first, whatever happens to their notes, to one of them
+  or to the database, and whatever wall clocks show. Only the speed of monotonic clocks matters.
+* The lender stops using tickets before it notes that they are lent, and whoever gets tickets, for
   whatever reason, begins with them a second after the one before has stopped.
-* Who asks again is answered again: that is the renewal. A smaller answer frees the rest as soon as
-  the borrower says that he has heard it, else when the loans are over.
-* Tickets of ours that another says he has lent (their owner before, who may be dead) are not ours
-  until that loan must be over.
+* A further request is answered again: that is the renewal. A smaller answer frees the rest as soon
+  as the borrower notes that it has read it, else when the loans are over.
+* Tickets of ours that another has lent (their owner before, who may be dead) are not ours until
+  that loan must be over.
 """
 
 from collections import deque
@@ -19,10 +19,10 @@ from math import inf
 from typing import Final
 
 from app.domain.sharing import RateNote
-from workers.assignment.borrower import Borrowing
-from workers.assignment.demand import Means, borrowing, reserved
-from workers.assignment.lender import DRIFT_S, LOAN_S, Block, Lending, Lent
-from workers.assignment.sharing_round import Moment
+from workers.assignment.borrower import Borrower
+from workers.assignment.demand import TicketBudget, borrowing, reserved
+from workers.assignment.lender import DRIFT_S, LOAN_S, Block, GrantedLoan, Lender
+from workers.assignment.sharing_round import SharingRound
 from workers.delivery.rate import CATCH_UP_S, WINDOW_S
 from workers.delivery.share import Lease, Share
 from workers.delivery.tickets import tickets_of, union
@@ -46,12 +46,12 @@ class Negotiation:
         # Owned partitions, each with when it was assigned and from when it may be used.
         self._owned: dict[int, tuple[float, float]] = {}
         self._own_tickets = 0
-        self._lending = Lending(worker_id)
-        self._borrowing = Borrowing(worker_id)
+        self._lender = Lender(worker_id)
+        self._borrower = Borrower(worker_id)
         # Loans of others that are in our way, by lender, borrower and number.
-        self._foreign: dict[tuple[str, str, int], Lent] = {}
+        self._foreign: dict[tuple[str, str, int], GrantedLoan] = {}
         self._needs: deque[float] = deque(maxlen=ROUNDS_REMEMBERED)
-        # What was assigned before this is free of loans that we have not heard of.
+        # What was assigned before this is free of loans that we do not know.
         self._plain = Share(1.0, 1)
         self._verified = self._settled_at = -inf
         self._held_last = 0
@@ -65,15 +65,15 @@ class Negotiation:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to say, unless somebody asks or something is needed."""
-        if self._lending or self._borrowing:
+        if self._lender or self._borrower:
             return False
         need = max(self._needs, default=0.0)
-        return borrowing(self._means(self._own_tickets), need) == 0
+        return borrowing(self._ticket_budget(self._own_tickets), need) == 0
 
     @property
     def is_over(self) -> bool:
         """Whether nothing would be lost by forgetting it."""
-        return not (self._owned or self._lending or self._borrowing)
+        return not (self._owned or self._lender or self._borrower)
 
     # ---- owning ---------------------------------------------------------------------------------
 
@@ -83,14 +83,14 @@ class Negotiation:
         if partitions == self._partitions:
             return
         # Tickets of another size. Rare enough that all that is owned waits for what is lent.
-        blocks = [*self._lending.blocks(), *(lent.block for lent in self._foreign.values())]
+        blocks = [*self._lender.blocks(), *(lent.block for lent in self._foreign.values())]
         free_at = max((block.free_at for block in blocks), default=-inf)
         self._owned = {i: (at, max(since, free_at)) for i, (at, since) in self._owned.items()}
         self._partitions = partitions
         self._own_tickets = tickets_of(frozenset(self._owned), partitions)
         self._verify(self._verified)
-        self._lending.clear()
-        self._borrowing.clear()
+        self._lender.clear()
+        self._borrower.clear()
         self._foreign.clear()
 
     def own(self, assigned_at: Mapping[int, float], *, verified: float) -> None:
@@ -105,15 +105,15 @@ class Negotiation:
             index: self._owned.get(index, (at, at + pause)) for index, at in assigned_at.items()
         }
         self._own_tickets = tickets_of(frozenset(self._owned), self._partitions)
-        self._lending.own(self._own_tickets)
-        self._borrowing.own(self._own_tickets)
+        self._lender.own(self._own_tickets)
+        self._borrower.own(self._own_tickets)
         self._verify(verified)
 
     def share(self, now: float) -> Share:
-        """What may be sent from now on, unless something is heard."""
+        """What may be sent from now on, unless a note changes that."""
         if now >= self._settled_at and self.is_idle and not self._foreign:
             return self._all_own()  # as nearly always
-        leases = (*self._own_leases(now), *self._borrowing.leases())
+        leases = (*self._own_leases(now), *self._borrower.leases())
         return Share(self._limit, self._partitions, leases, self._tickets_max)
 
     def _all_own(self) -> Share:
@@ -124,7 +124,7 @@ class Negotiation:
         return self._plain
 
     def fall_silent(self) -> None:
-        """Nothing has been heard for long: half of the last share, and never more than is ours."""
+        """No note has been read for long: half of the last share, and never more than is ours."""
         if self.is_shared and self._tickets_max == inf:
             # What is lent comes back to us, so that we have at least half of what we own.
             last = 0 if self.is_idle else self._held_last
@@ -152,7 +152,7 @@ class Negotiation:
     def _own_leases(self, now: float) -> Iterator[Lease]:
         """The owned tickets, in parts by when they are free."""
         rest = self._own_tickets
-        blocks = [*self._lending.blocks(), *self._blocks_of_others()]
+        blocks = [*self._lender.blocks(), *self._blocks_of_others()]
         for block in sorted(blocks, key=lambda block: -block.free_at):
             if block.free_at > now and (tickets := block.tickets & rest):
                 yield Lease(tickets, since=block.free_at)
@@ -169,16 +169,18 @@ class Negotiation:
 
     # ---- hearing --------------------------------------------------------------------------------
 
-    def hear(self, notes: Collection[RateNote], moment: Moment, *, verified: float) -> None:
+    def read_notes(
+        self, notes: Collection[RateNote], sharing_round: SharingRound, *, verified: float
+    ) -> None:
         """Learn what all others have said last; `verified` is when the look at it was begun."""
         self._verify(verified)
         self._tickets_max = inf
         comparable = self._comparable(notes)
-        self._borrowing.hear(comparable, moment, own=self._own_tickets)
-        self._lending.hear(comparable, moment.now)
-        self.hear_of_loans(notes, moment.now)
+        self._borrower.read_notes(comparable, sharing_round, own=self._own_tickets)
+        self._lender.read_notes(comparable, sharing_round.now)
+        self.read_loans(notes, sharing_round.now)
 
-    def hear_of_loans(self, notes: Collection[RateNote], now: float) -> None:
+    def read_loans(self, notes: Collection[RateNote], now: float) -> None:
         """Notice what others lend of our tickets."""
         said = {
             (note.worker_id, borrower, loan.number): loan.outstanding
@@ -193,7 +195,7 @@ class Negotiation:
             if lent.block.free_at > now or key in said
         }
         new = {
-            key: Lent(key[2], tickets, now + LOAN_S + DRIFT_S)
+            key: GrantedLoan(key[2], tickets, now + LOAN_S + DRIFT_S)
             for key, tickets in said.items()
             if tickets & self._own_tickets and key not in known
         }
@@ -209,7 +211,7 @@ class Negotiation:
         self._needs.append(rate)
 
     def decide(
-        self, notes: Collection[RateNote], moment: Moment, *, asks: bool = True
+        self, notes: Collection[RateNote], sharing_round: SharingRound, *, asks: bool = True
     ) -> RateNote | None:
         """Lend, take back and ask by what was needed lately; what to say of it.
 
@@ -217,28 +219,32 @@ class Negotiation:
         in `share` from here on, and must not be used any more before the note is written. None:
         there is nothing to say, and what was said last may be dropped.
         """
-        now, need = moment.now, max(self._needs, default=0.0)
+        now, need = sharing_round.now, max(self._needs, default=0.0)
         blocked = union(b.tickets for b in self._blocks_of_others() if b.free_at > now)
         own = self._own_tickets & ~blocked
-        means = self._means(own)
-        if self.is_shared and moment.number >= self._begun + ROUNDS_REMEMBERED:
-            self._lending.lend(self._comparable(notes), own, reserve=reserved(means, need), now=now)
+        ticket_budget = self._ticket_budget(own)
+        if self.is_shared and sharing_round.number >= self._begun + ROUNDS_REMEMBERED:
+            self._lender.lend(
+                self._comparable(notes), own, reserve=reserved(ticket_budget, need), now=now
+            )
         self._held_last = self.share(now).held(now)[0].bit_count()
-        return self._note(borrowing(means, need) if asks and self.is_shared else 0, moment)
+        return self._note(
+            borrowing(ticket_budget, need) if asks and self.is_shared else 0, sharing_round
+        )
 
-    def _means(self, own: int) -> Means:
-        return Means(self._limit, self._partitions, own.bit_count())
+    def _ticket_budget(self, own: int) -> TicketBudget:
+        return TicketBudget(self._limit, self._partitions, own.bit_count())
 
-    def _note(self, wanted: int, moment: Moment) -> RateNote | None:
-        lent, heard = self._lending.loans(moment.now), self._borrowing.heard()
-        if not (wanted or lent or heard):
+    def _note(self, wanted: int, sharing_round: SharingRound) -> RateNote | None:
+        lent, followed = self._lender.loans(sharing_round.now), self._borrower.followed()
+        if not (wanted or lent or followed):
             return None
         return RateNote(
             subscription_id=self._id,
             worker_id=self._worker_id,
             partitions=self._partitions,
-            number=moment.number,
+            number=sharing_round.number,
             wanted=wanted,
             lent=lent,
-            heard=heard,
+            heard=followed,
         )

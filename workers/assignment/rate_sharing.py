@@ -1,8 +1,8 @@
-"""Shares subscriptions' rates with other workers: each second they say what they need and lend.
+"""Shares rates of subscriptions with other workers: each second they note what they need and lend.
 
-One look at what the others say, and one statement with all that we say, for all subscriptions that
-have several workers; without any of those nothing is read or written. Nobody waits for it: whatever
-becomes of the database, each worker has what its partitions give it, less what it has lent.
+One query reads the notes of the others, and one statement writes all of ours, for all subscriptions
+that have several workers; without any of those nothing is read or written. Nobody waits for it:
+whatever becomes of the database, each worker has what its partitions give it, less what it lends.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from workers.assignment.demand import needed
 from workers.assignment.negotiation import Negotiation
-from workers.assignment.sharing_round import Moment
+from workers.assignment.sharing_round import SharingRound
 from workers.delivery.share import Demand, Share
 from workers.delivery.stall_watchdog import StallWatchdog
 
 INTERVAL: Final = timedelta(seconds=1)
-# How often we look whether we live, and whether others have been heard.
+# How often we look whether we live, and whether notes of others could be read.
 WATCH_INTERVAL: Final = timedelta(seconds=0.5)
 # After so long without hearing from others a worker uses only half of its share.
 SILENCE_S: Final = 5.0
@@ -46,7 +46,7 @@ class NoteStore(Protocol):
     async def others(self) -> Collection[RateNote]:
         """The last notes of all others, on everything."""
 
-    async def say(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
+    async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
         """Leave these notes, and take back those on the subscriptions in `drop`."""
 
 
@@ -64,7 +64,7 @@ class SharedConsumers(Protocol):
         """What the consumers that do not rest do with their shares, by subscription id."""
 
 
-class Held(NamedTuple):
+class OwnedSubscription(NamedTuple):
     """A subscription that is delivered here, and the partitions of its topic that are ours."""
 
     subscription: Subscription
@@ -95,13 +95,13 @@ class RateSharing:
         self._read_began = float("-inf")
         self._notes: Mapping[str, list[RateNote]] = {}
         self._number = 0
-        self._said_at: OrderedDict[int, float] = OrderedDict()
+        self._written_at: OrderedDict[int, float] = OrderedDict()
         # The subscriptions that we may have notes on.
-        self._said: set[str] = set()
+        self._noted: set[str] = set()
         # Those that are lent, borrowed or needed, and whether any could be.
-        self._talking: set[str] = set()
+        self._negotiating: set[str] = set()
         self._shared = False
-        self._unheard_since: float | None = None
+        self._unread_since: float | None = None
         self._wake = asyncio.Event()
         self._resting = asyncio.Event()
         self._resting.set()
@@ -119,7 +119,7 @@ class RateSharing:
         for partition in partitions:
             self._assigned_at[partition.topic].pop(partition.index, None)
 
-    def hold(self, held: Iterable[Held]) -> None:
+    def hold(self, held: Iterable[OwnedSubscription]) -> None:
         """Deliver these subscriptions and no others, each at the share that is ours."""
         now = self._clock()
         ids = set()
@@ -132,7 +132,7 @@ class RateSharing:
             negotiation.own({}, verified=self._read_began)
             if negotiation.is_over:
                 del self._negotiations[subscription_id]
-                self._talking.discard(subscription_id)
+                self._negotiating.discard(subscription_id)
         if self._newest > self._read_began:
             self._wake.set()
 
@@ -140,7 +140,7 @@ class RateSharing:
         """Return when what we lent so far can be read by others, or never will be."""
         await self._resting.wait()
 
-    def _hold(self, held: Held, now: float) -> None:
+    def _hold(self, held: OwnedSubscription, now: float) -> None:
         subscription, topic, owned = held
         negotiation = self._negotiations.get(subscription.id)
         if negotiation is None:
@@ -151,45 +151,45 @@ class RateSharing:
         assigned_at = self._assigned_at[topic.name]
         negotiation.own({i: assigned_at[i] for i in owned}, verified=self._read_began)
         if notes := self._notes.get(subscription.id):
-            negotiation.hear_of_loans(notes, now)
+            negotiation.read_loans(notes, now)
         self._consumers.share(subscription.id, negotiation.share(now))
         self._shared = self._shared or negotiation.is_shared
 
-    # ---- talking --------------------------------------------------------------------------------
+    # ---- rounds ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Talk each second, and at once when partitions came, until cancelled."""
         while True:
             await self._next_round()
-            await self.talk()
+            await self.run_round()
 
     async def watch(self) -> None:
-        """Look each half a second whether we live and hear, until cancelled."""
+        """Call `look` each half a second until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
 
-    async def talk(self) -> None:
-        """One round, if there is somebody to talk to; none soon after this process stalled."""
+    async def run_round(self) -> None:
+        """One round, if there is anything to share; none soon after this process stalled."""
         if not self._has_reason():
-            self._unheard_since = None
+            self._unread_since = None
             return
         began = self._clock()
         if self._consumers.watchdog.wait(began) > 0:
             return  # what it believes to own may be another's by now, and must not be lent
-        if self._unheard_since is None:
-            self._unheard_since = began
+        if self._unread_since is None:
+            self._unread_since = began
         try:
             notes = by_subscription(await self._store.others())
             self._resting.clear()
-            await self._say(await self._decided(notes, began))
+            await self._leave_notes(await self._decided(notes, began))
         except UnavailableError as exc:
             _log.warning("rates_not_shared", error=exc.message)
         finally:
             self._resting.set()
 
     def look(self) -> None:
-        """Say that we live, and notice when others are not heard."""
+        """Report that we live, and notice when notes of others cannot be read."""
         now = self._clock()
         if self._consumers.watchdog.beat(now):
             _log.warning("worker_hung")
@@ -206,19 +206,19 @@ class RateSharing:
 
     def _has_reason(self) -> bool:
         waiting = self._newest > self._read_began
-        return bool(self._shared or self._talking or self._said or waiting)
+        return bool(self._shared or self._negotiating or self._noted or waiting)
 
     async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
         """Hear all, and act on it at once: what we lend is not used when it is said to be lent."""
         now = self._clock()
         all_new = self._newest > self._read_began or self._was_silent(now)
-        self._read_began, self._notes, self._unheard_since = began, notes, None
+        self._read_began, self._notes, self._unread_since = began, notes, None
         self._number += 1
-        moment = Moment(self._number, now, self._said_at)
+        sharing_round = SharingRound(self._number, now, self._written_at)
         demands = self._consumers.demands()
         # Else nothing has changed that concerns the others, which are most.
         concerned = list(
-            self._negotiations if all_new else self._talking | notes.keys() | demands.keys()
+            self._negotiations if all_new else self._negotiating | notes.keys() | demands.keys()
         )
         said: list[RateNote] = []
         for number, subscription_id in enumerate(concerned):
@@ -227,49 +227,51 @@ class RateSharing:
             asks = len(said) < ASKING_MAX
             demand = demands.get(subscription_id)
             if self._need(subscription_id, demand) or all_new or subscription_id in notes:
-                note = self._decide(subscription_id, moment, asks=asks)
+                note = self._decide(subscription_id, sharing_round, asks=asks)
                 said += [note] if note else []
         return said
 
     def _need(self, subscription_id: str, demand: Demand | None) -> bool:
-        """Learn what it needs; whether that is to be talked about, or was."""
+        """Learn what it needs; whether that is to be negotiated, or was."""
         negotiation = self._negotiations.get(subscription_id)
         if negotiation is None:
             return False
         negotiation.need(needed(demand) if demand and negotiation.is_shared else 0.0)
-        return not negotiation.is_idle or subscription_id in self._talking
+        return not negotiation.is_idle or subscription_id in self._negotiating
 
-    def _decide(self, subscription_id: str, moment: Moment, *, asks: bool) -> RateNote | None:
+    def _decide(
+        self, subscription_id: str, sharing_round: SharingRound, *, asks: bool
+    ) -> RateNote | None:
         negotiation = self._negotiations.get(subscription_id)
         if negotiation is None:
             return None
-        heard = self._notes.get(subscription_id, ())
-        negotiation.hear(heard, moment, verified=self._read_began)
-        note = negotiation.decide(heard, moment, asks=asks)
-        self._consumers.share(subscription_id, negotiation.share(moment.now))
+        notes = self._notes.get(subscription_id, ())
+        negotiation.read_notes(notes, sharing_round, verified=self._read_began)
+        note = negotiation.decide(notes, sharing_round, asks=asks)
+        self._consumers.share(subscription_id, negotiation.share(sharing_round.now))
         if negotiation.is_idle:
-            self._talking.discard(subscription_id)
+            self._negotiating.discard(subscription_id)
         else:
-            self._talking.add(subscription_id)
+            self._negotiating.add(subscription_id)
         if negotiation.is_over:
             del self._negotiations[subscription_id]
         return note
 
-    async def _say(self, notes: Collection[RateNote]) -> None:
+    async def _leave_notes(self, notes: Collection[RateNote]) -> None:
         saying = {note.subscription_id for note in notes}
-        drop = self._said - saying
+        drop = self._noted - saying
         if not (notes or drop):
             return
-        self._said_at[self._number] = self._clock()
-        while len(self._said_at) > ROUNDS_REMEMBERED:
-            self._said_at.popitem(last=False)
+        self._written_at[self._number] = self._clock()
+        while len(self._written_at) > ROUNDS_REMEMBERED:
+            self._written_at.popitem(last=False)
         # Until we know better, all of them may be there.
-        self._said |= saying
-        await self._store.say(notes, drop)
-        self._said = saying
+        self._noted |= saying
+        await self._store.leave_notes(notes, drop)
+        self._noted = saying
 
     def _was_silent(self, now: float) -> bool:
-        return self._unheard_since is not None and now - self._unheard_since >= SILENCE_S
+        return self._unread_since is not None and now - self._unread_since >= SILENCE_S
 
     def _fall_silent(self, now: float) -> None:
         for subscription_id, negotiation in self._negotiations.items():

@@ -1,15 +1,15 @@
-"""When workers talk of their shares."""
+"""A round in which workers share their rates."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Moment(NamedTuple):
-    """A round of talks: its number, its time, and when those before it were said, by number.
+class SharingRound(NamedTuple):
+    """A round: its number, its time, and when the notes of those before it were written, by number.
 
     `now` (monotonic seconds) is after the notes of others were read, and before ours are written.
     """
 
     number: int
     now: float
-    said_at: Mapping[int, float]
+    written_at: Mapping[int, float]

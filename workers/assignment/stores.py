@@ -139,7 +139,7 @@ class DatabaseNotes:
         async with self._database.transaction() as session:
             return await RateNoteRepository(session).others(self._worker_id)
 
-    async def say(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
+    async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
         """Leave these notes, and take back those on the subscriptions in `drop`."""
         async with self._database.transaction() as session:
             repository = RateNoteRepository(session)

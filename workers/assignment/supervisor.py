@@ -21,7 +21,7 @@ from app.domain.feed import Changes
 from app.domain.message import Partition
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
-from workers.assignment.rate_sharing import Held, RateSharing
+from workers.assignment.rate_sharing import OwnedSubscription, RateSharing
 from workers.assignment.registry import Registry
 from workers.assignment.retractions import Unsettled
 from workers.assignment.start_positions import Starts, Wanted
@@ -323,7 +323,7 @@ class Supervisor:
             subscription = self.registry.get(subscription_id)
             topic = self.registry.topics.get(subscription.topic) if subscription else None
             if subscription and topic:
-                held.append(Held(subscription, topic, owned[topic.name]))
+                held.append(OwnedSubscription(subscription, topic, owned[topic.name]))
         self._rates.hold(held)
 
 

@@ -43,7 +43,7 @@ async def ask_and_answer(parts: Supervised, subscription: Subscription, *, numbe
         number=number,
         wanted=50,
     )
-    await parts.rates.talk()
+    await parts.rates.run_round()
 
 
 def lent(parts: Supervised, subscription: Subscription) -> Loan | None:
@@ -55,14 +55,14 @@ class HeldWrites:
     """Makes writing notes take as long as `go_on` says."""
 
     def __init__(self, parts: Supervised) -> None:
-        self._say = parts.database.say
+        self._leave_notes = parts.database.leave_notes
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
-        parts.database.say = self  # type: ignore[method-assign]
+        parts.database.leave_notes = self  # type: ignore[method-assign]
 
     async def __call__(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
         self.begun.set()
         await self.go_on.wait()
-        await self._say(notes, drop)
+        await self._leave_notes(notes, drop)
 
 
 async def test_a_revoked_partition_is_let_go_when_others_can_read_what_is_lent_of_it() -> None:

@@ -2,7 +2,7 @@
 
 from app.domain.sharing import RateNote
 from workers.assignment.negotiation import OVER_S, Negotiation
-from workers.assignment.sharing_round import Moment
+from workers.assignment.sharing_round import SharingRound
 from workers.delivery.rate import WINDOW_S
 from workers.delivery.tickets import lowest, tickets_of
 
@@ -19,7 +19,7 @@ class Worker:
     def __init__(self, name: str, owned: set[int], *, need: float = 0.0) -> None:
         self.name = name
         self.need = need
-        self.said_at: dict[int, float] = {}
+        self.written_at: dict[int, float] = {}
         self.read_at = 0.0
         self.assigned_at: dict[int, float] = {}
         self.negotiation = Negotiation("s", name)
@@ -31,15 +31,15 @@ class Worker:
         self.assigned_at = {index: self.assigned_at.get(index, now) for index in indexes}
         self.negotiation.own(self.assigned_at, verified=self.read_at)
 
-    def talk(self, notes: dict[str, RateNote], now: float) -> None:
+    def run_round(self, notes: dict[str, RateNote], now: float) -> None:
         """A round that takes no time."""
         others = [note for note in notes.values() if note.worker_id != self.name]
         self.read_at = now
-        moment = Moment(len(self.said_at) + 1, now, self.said_at)
-        self.negotiation.hear(others, moment, verified=now)
+        sharing_round = SharingRound(len(self.written_at) + 1, now, self.written_at)
+        self.negotiation.read_notes(others, sharing_round, verified=now)
         self.negotiation.need(self.need)
-        note = self.negotiation.decide(others, moment)
-        self.said_at[moment.number] = now
+        note = self.negotiation.decide(others, sharing_round)
+        self.written_at[sharing_round.number] = now
         notes.pop(self.name, None)
         notes |= {self.name: note} if note else {}
 
@@ -52,7 +52,7 @@ def talk_in_turn(workers: list[Worker], notes: dict[str, RateNote], *, until: in
     """A round of all in each second before `until`, in this order."""
     for second in range(until):
         for late, worker in enumerate(workers):
-            worker.talk(notes, second + late / 10)
+            worker.run_round(notes, second + late / 10)
 
 
 def test_a_new_owner_leaves_alone_what_was_given_back_less_than_a_second_ago() -> None:
@@ -64,13 +64,13 @@ def test_a_new_owner_leaves_alone_what_was_given_back_less_than_a_second_ago() -
 
     before.own({0}, 10)
     after.own({1, 3}, 10)
-    borrower.talk(notes, 10.1)
-    before.talk(notes, 10.2)
+    borrower.run_round(notes, 10.1)
+    before.run_round(notes, 10.2)
     # Hears that it has less, and says so; what it had is free, but not before a second is over.
-    borrower.talk(notes, 10.9)
-    before.talk(notes, 11.0)
+    borrower.run_round(notes, 10.9)
+    before.run_round(notes, 11.0)
     assert not borrower.uses_moved(10.9)
-    after.talk(notes, 11.1)
+    after.run_round(notes, 11.1)
     assert not after.uses_moved(10.9 + WINDOW_S - 0.01)
     assert after.uses_moved(11.1 + OVER_S)
 
@@ -81,23 +81,23 @@ def test_what_nobody_could_read_is_not_lent_by_who_owns_it_no_more() -> None:
     before, after = Worker("before", {0, 1}), Worker("after", {3})
     talk_in_turn([borrower, after], notes, until=10)
     for tenth in range(3):
-        before.talk({}, 10 + tenth / 10)
+        before.run_round({}, 10 + tenth / 10)
     # Its write fails, and so others do not hear that it lends.
-    before.talk(dict(notes), 10.3)
+    before.run_round(dict(notes), 10.3)
     assert not before.uses_moved(10.3)
 
     before.own({0}, 10.4)
     after.own({1, 3}, 10.4)
-    after.talk(notes, 10.5)
+    after.run_round(notes, 10.5)
     assert after.uses_moved(11.5)
-    before.talk(notes, 11.5)
-    borrower.talk(notes, 11.6)
+    before.run_round(notes, 11.5)
+    borrower.run_round(notes, 11.6)
     assert not borrower.uses_moved(11.6 + WINDOW_S)
     # Nor when it owns it again.
     after.own({3}, 11.7)
     before.own({0, 1}, 11.7)
-    before.talk(notes, 11.8)
-    borrower.talk(notes, 11.9)
+    before.run_round(notes, 11.8)
+    borrower.run_round(notes, 11.9)
     assert not borrower.uses_moved(11.9 + WINDOW_S)
 
 
@@ -111,13 +111,13 @@ def test_a_loan_of_what_one_owned_since_does_not_go_on_when_it_is_owned_no_more(
     heir.own({1, 2}, 10)
     heir.need, next_heir.need = 0.0, LIMIT
     for tenth in range(3):
-        heir.talk(notes, 10.1 + tenth / 10)
-    next_heir.talk(notes, 10.4)
+        heir.run_round(notes, 10.1 + tenth / 10)
+    next_heir.run_round(notes, 10.4)
     assert heir.uses_moved(11.1)
     # Lends them to the next, who could use them in a second.
-    heir.talk(notes, 11.2)
+    heir.run_round(notes, 11.2)
     assert not heir.uses_moved(11.2)
-    next_heir.talk(notes, 11.3)
+    next_heir.run_round(notes, 11.3)
     assert next_heir.uses_moved(12.4)
     heir.own({2}, 11.4)
     assert not heir.uses_moved(11.4)
@@ -130,7 +130,7 @@ def test_a_loan_that_is_heard_of_by_its_owner_is_of_no_use_later_either() -> Non
     talk_in_turn([heir, dead, Worker("next", {3})], notes, until=9)
     heir.own({1, 2}, 9)
     # What the dead one said last is heard only now.
-    heir.talk(notes, 9.1)
+    heir.run_round(notes, 9.1)
     heir.own({2}, 9.2)
     assert not heir.uses_moved(9.2)
     assert not heir.uses_moved(10.2)

@@ -10,7 +10,7 @@ from app.domain.sharing import Loan, RateNote
 from app.domain.subscription import DeliveryPolicy, Subscription
 from app.domain.topic import Topic
 from workers.assignment.negotiation import OVER_S
-from workers.assignment.rate_sharing import SILENCE_S, Held, RateSharing
+from workers.assignment.rate_sharing import SILENCE_S, OwnedSubscription, RateSharing
 from workers.delivery.share import Demand, Share
 from workers.delivery.stall_watchdog import QUIET_S, STALL_S, StallWatchdog
 from workers.delivery.tickets import tickets_of
@@ -44,7 +44,7 @@ class Notes:
         self.reads += 1
         return self.of_others
 
-    async def say(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
+    async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
         del drop
         self.said.append(notes)
 
@@ -72,7 +72,7 @@ class One:
         self.sharing = RateSharing("me", self.consumers, self.notes, clock=self.clock)
         self.sharing.assigned([Partition(TOPIC.name, index) for index in owned])
         self.sharing.hold(
-            Held(a_subscription(f"s{number}"), TOPIC, frozenset(owned))
+            OwnedSubscription(a_subscription(f"s{number}"), TOPIC, frozenset(owned))
             for number in range(subscriptions)
         )
 
@@ -85,7 +85,7 @@ class One:
         for _ in range(seconds):
             self.clock.now += 1
             self.sharing.look()
-            await self.sharing.talk()
+            await self.sharing.run_round()
 
 
 def a_subscription(new_id: str) -> Subscription:
@@ -198,26 +198,26 @@ async def test_who_was_stopped_for_long_lends_nothing_before_it_can_know_what_it
     await one.pass_time(4)
     one.notes.of_others = [asking(number=1)]
     one.clock.now += STALL_S
-    await one.sharing.talk()
+    await one.sharing.run_round()
     assert (one.rate(), one.notes.said) == (LIMIT / 2, [])
     one.sharing.look()
     one.clock.now += QUIET_S - 0.1
-    await one.sharing.talk()
+    await one.sharing.run_round()
     assert (one.rate(), one.notes.said) == (LIMIT / 2, [])
     one.clock.now += 0.2
     one.sharing.look()
-    await one.sharing.talk()
+    await one.sharing.run_round()
     assert one.rate() < LIMIT / 4
 
 
-@pytest.mark.parametrize(("partitions", "heard"), [(4, True), (5, False)])
-async def test_what_is_lent_is_not_used_when_it_is_said(partitions: int, *, heard: bool) -> None:
+@pytest.mark.parametrize(("partitions", "are_read"), [(4, True), (5, False)])
+async def test_what_is_lent_is_not_used_when_it_is_said(partitions: int, *, are_read: bool) -> None:
     one = One(owned={0, 1})
     one.consumers.busy["s0"] = IDLE
     await one.pass_time(3)
     one.notes.of_others = [asking(number=1, partitions=partitions)]
     await one.pass_time(1)
-    assert (one.rate() < LIMIT / 4) is heard
+    assert (one.rate() < LIMIT / 4) is are_read
     lent = sum(
         loan.tickets.bit_count()
         for notes in one.notes.said
