@@ -39,24 +39,24 @@ class CircuitTalk:
 
     async def read(self, names: Collection[str]) -> list[SharedCircuit]:
         self._plane.answer()
-        told = [self._plane.circuits[name] for name in names if name in self._plane.circuits]
+        published = [self._plane.circuits[name] for name in names if name in self._plane.circuits]
         now = time.monotonic()
         return [
             replace(
                 each.circuit, opens_in=each.circuit.opens_in - timedelta(seconds=now - each.told_at)
             )
-            for each in told
+            for each in published
         ]
 
-    async def tell(self, circuit: SharedCircuit) -> int | None:
+    async def publish(self, circuit: SharedCircuit) -> int | None:
         self._plane.answer()
         known = self._plane.circuits.get(circuit.name)
         if known is not None and known.circuit.number != circuit.number:
             return None
-        told = replace(circuit, number=circuit.number + 1)
-        self._plane.circuits[circuit.name] = ToldCircuit(told, time.monotonic())
+        published = replace(circuit, number=circuit.number + 1)
+        self._plane.circuits[circuit.name] = ToldCircuit(published, time.monotonic())
         self._plane.changed.send()
-        return told.number
+        return published.number
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
         self._plane.answer()

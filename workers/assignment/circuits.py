@@ -1,4 +1,4 @@
-"""Circuits that other workers share, too: what turns one here is told to them, and theirs is heard.
+"""Circuits that workers share: each publishes its changes, and reads those of the others.
 
 Nobody waits for the database to open or close a circuit. Half open, one worker at a time has leave
 to send the one message; while the database is down each gives leave to itself.
@@ -24,12 +24,12 @@ _log = structlog.get_logger()
 
 
 class CircuitStore(Protocol):
-    """Where workers tell each other; all but `wait` raise UnavailableError."""
+    """Where workers share circuits; all but `wait` raise UnavailableError."""
 
     async def read(self, names: Collection[str]) -> Collection[SharedCircuit]:
-        """The circuits of these names that anybody told of."""
+        """The circuits of these names that any worker published."""
 
-    async def tell(self, circuit: SharedCircuit) -> int | None:
+    async def publish(self, circuit: SharedCircuit) -> int | None:
         """It is so now; returns the number of this change, or None: another one was quicker."""
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
@@ -39,11 +39,11 @@ class CircuitStore(Protocol):
         """This worker does not send its one message."""
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when somebody told something, or after `at_most`."""
+        """Return when somebody published something, or after `at_most`."""
 
 
 class CircuitSharing:
-    """The only one who talks to other workers about circuits. Without shared ones it rests."""
+    """The only one who shares circuits with other workers. Without shared ones it rests."""
 
     def __init__(
         self, circuits: Circuits, store: CircuitStore, *, lease: timedelta = LEASE
@@ -55,7 +55,7 @@ class CircuitSharing:
         self._leased: set[str] = set()
 
     async def run(self) -> None:
-        """Tell and ask what there is to tell and ask, until cancelled."""
+        """Publish and read what there is, until cancelled."""
         work = self._circuits.work
         while True:
             await work.wait()
@@ -63,7 +63,7 @@ class CircuitSharing:
             await self._try_exchange()
 
     async def listen(self) -> None:
-        """Look at what others told as soon as they did, until cancelled."""
+        """Read what others published as soon as they did, until cancelled."""
         while True:
             await self._circuits.any_shared.wait()
             await self._store.wait(POLL_INTERVAL)
@@ -84,24 +84,24 @@ class CircuitSharing:
 
     async def _exchange(self, circuits: Collection[LiveCircuit]) -> None:
         for circuit in circuits:
-            if circuit.untold:
-                await self._tell(circuit)
+            if circuit.unpublished:
+                await self._publish(circuit)
             await self._see_to_leave(circuit)
-        said = {each.name: each for each in await self._store.read([c.name for c in circuits])}
+        shared = {each.name: each for each in await self._store.read([c.name for c in circuits])}
         now = time.monotonic()
         for circuit in circuits:
-            if circuit.name in said:
-                circuit.hear(said[circuit.name], now)
+            if circuit.name in shared:
+                circuit.adopt(shared[circuit.name], now)
             else:
-                circuit.unheard_of(now)
+                circuit.unknown_to_others(now)
 
-    async def _tell(self, circuit: LiveCircuit) -> None:
-        turns = circuit.turns
-        number = await self._store.tell(circuit.shown(time.monotonic()))
+    async def _publish(self, circuit: LiveCircuit) -> None:
+        changes = circuit.changes
+        number = await self._store.publish(circuit.shown(time.monotonic()))
         if number is None:
             circuit.overtaken()
         else:
-            circuit.told(turns, number)
+            circuit.published(changes, number)
 
     async def _see_to_leave(self, circuit: LiveCircuit) -> None:
         """Get leave for who waits for it, keep it while it is used, give back what is not."""

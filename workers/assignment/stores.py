@@ -106,7 +106,7 @@ class DatabaseCircuits:
         async with self._database.transaction() as session:
             return await CircuitRepository(session).read(names)
 
-    async def tell(self, circuit: SharedCircuit) -> int | None:
+    async def publish(self, circuit: SharedCircuit) -> int | None:
         """It is so now; returns the number of this change, or None: another one was quicker."""
         async with self._database.transaction() as session:
             return await CircuitRepository(session).tell(circuit)

@@ -177,7 +177,7 @@ class Circuit:
         """It may not, for now: who still wants to will ask again."""
         self.wanted = False
 
-    def heard_closed(self, now: float) -> bool:
+    def adopt_closed(self, now: float) -> bool:
         """It is closed; whether that is news."""
         unknown = now < self._unknown_until
         self._unknown_until = now
@@ -187,7 +187,7 @@ class Circuit:
         self._close(now)
         return True
 
-    def heard_open(self, *, since: float, opens_at: float, reason: str, now: float) -> None:
+    def adopt_open(self, *, since: float, opens_at: float, reason: str, now: float) -> None:
         """It was opened."""
         self._unknown_until = self._tripped_at = now
         self._open(since=since, opens_at=opens_at, reason=reason)

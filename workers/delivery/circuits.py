@@ -17,18 +17,18 @@ _log = structlog.get_logger()
 class CircuitMember(Protocol):
     """Who sends through a circuit."""
 
-    def turned(self, circuit: Circuit) -> None:
+    def on_change(self, circuit: Circuit) -> None:
         """It was opened or closed, or its one message may be sent: see what may leave now."""
 
 
 class LiveCircuit:
-    """A circuit with all of this worker who send through it, and how far others know of it.
+    """A circuit with all of this worker that send through it, and which change others know.
 
-    Without a name it is nobody else's.
+    Without a name it belongs to one subscription alone.
 
-    `number` is that of the last change which all workers know, 0 before the first. Those of this
-    worker that are to be told to others are counted, so that one which comes while the one before
-    is being told is not forgotten.
+    `number` is that of the last change which all workers know, 0 before the first. Changes by
+    this worker are counted, so that one which comes while the one before is being published is not
+    forgotten.
     """
 
     def __init__(self, name: str, work: asyncio.Event) -> None:
@@ -40,8 +40,8 @@ class LiveCircuit:
         # Who sent its one message last.
         self._tried_by = ""
         # How often it was opened or closed here.
-        self.turns = 0
-        self._told = 0
+        self.changes = 0
+        self._published = 0
 
     # ---- for those who send ---------------------------------------------------------------------
 
@@ -63,17 +63,17 @@ class LiveCircuit:
     def report(
         self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
     ) -> None:
-        """As `Circuit.report`, for a message of `by`; all hear of it when this turned it."""
+        """As `Circuit.report`, for a message of `by`; members are notified if this changed it."""
         circuit = self.circuit
         if not circuit.report(outcome, rule, sent_at=sent_at, now=now):
             return
         if self.name and not circuit.closed:
             circuit.reason = f"{by}: {circuit.reason}"
-        _log.info("circuit_turned", circuit=self.name, by=by, closed=circuit.closed)
-        self._turn()
+        _log.info("circuit_changed", circuit=self.name, by=by, closed=circuit.closed)
+        self._changed()
 
     def part(self, member: CircuitMember, *, by: str) -> None:
-        """`member` says nothing any more, also not of messages of `by` that are in flight."""
+        """`member` reports nothing any more, also not of messages of `by` that are in flight."""
         self.members.discard(member)
         if self.circuit.probing and self._tried_by == by:
             self.circuit.withdraw()
@@ -82,32 +82,32 @@ class LiveCircuit:
     def retime(self, rule: CircuitBreaker) -> None:
         """As `Circuit.retime`."""
         if self.circuit.retime(rule):
-            self._turn()
+            self._changed()
 
     def reading(self, now: float) -> CircuitReading:
         """Its state for people to see; `now` is monotonic."""
         circuit = self.circuit
         since = datetime.now(UTC) - timedelta(seconds=now - circuit.since)
         state = circuit.state(now)
-        # To the second: it is told again and again.
+        # To the second: it is reported again and again.
         return CircuitReading(
             state=state, since=since.replace(microsecond=0), reason=circuit.reason
         )
 
-    # ---- for those who tell other workers -------------------------------------------------------
+    # ---- for sharing with other workers ---------------------------------------------------------
 
     @property
-    def untold(self) -> bool:
+    def unpublished(self) -> bool:
         """Whether others do not know yet how it is."""
-        return self.turns != self._told
+        return self.changes != self._published
 
-    def told(self, turns: int, number: int) -> None:
-        """Others know it as it was after so many turns; that is the change `number`."""
-        self._told, self.number = turns, number
+    def published(self, changes: int, number: int) -> None:
+        """Others know it as it was after so many changes; that is the change `number`."""
+        self._published, self.number = changes, number
 
     def overtaken(self) -> None:
-        """Someone else was quicker: what they say counts."""
-        self._told = self.turns
+        """Another worker was quicker: its change counts."""
+        self._published = self.changes
 
     def shown(self, now: float) -> SharedCircuit:
         """It as others are to know it."""
@@ -121,27 +121,27 @@ class LiveCircuit:
             reason=circuit.reason,
         )
 
-    def hear(self, said: SharedCircuit, now: float) -> None:
-        """Take over what others say of it."""
-        if self.untold or said.number == self.number:
+    def adopt(self, shared: SharedCircuit, now: float) -> None:
+        """Take over its state from another worker."""
+        if self.unpublished or shared.number == self.number:
             return
-        self.number = said.number
-        if said.open:
-            since = now - (datetime.now(UTC) - said.since).total_seconds()
-            opens_at = now + said.opens_in.total_seconds()
-            self.circuit.heard_open(since=since, opens_at=opens_at, reason=said.reason, now=now)
+        self.number = shared.number
+        if shared.open:
+            since = now - (datetime.now(UTC) - shared.since).total_seconds()
+            opens_at = now + shared.opens_in.total_seconds()
+            self.circuit.adopt_open(since=since, opens_at=opens_at, reason=shared.reason, now=now)
             self._notify()
-        elif self.circuit.heard_closed(now):
+        elif self.circuit.adopt_closed(now):
             self._notify()
 
-    def unheard_of(self, now: float) -> None:
-        """Nobody else knows it; an open one is told again, so that leave can be had for it."""
+    def unknown_to_others(self, now: float) -> None:
+        """Nobody else knows it; an open one is published again, so that leave can be had for it."""
         if self.circuit.closed:
-            if self.circuit.heard_closed(now):
+            if self.circuit.adopt_closed(now):
                 self._notify()
-        elif not self.untold:
+        elif not self.unpublished:
             self.number = 0
-            self.turns += 1
+            self.changes += 1
             self._work.set()
 
     def grant(self, now: float) -> None:
@@ -149,15 +149,15 @@ class LiveCircuit:
         self.circuit.grant(now)
         self._notify()
 
-    def _turn(self) -> None:
-        self.turns += 1
+    def _changed(self) -> None:
+        self.changes += 1
         if self.name:
             self._work.set()
         self._notify()
 
     def _notify(self) -> None:
         for member in tuple(self.members):
-            member.turned(self.circuit)
+            member.on_change(self.circuit)
 
 
 class Circuits:
@@ -165,7 +165,7 @@ class Circuits:
 
     def __init__(self) -> None:
         self._shared: dict[str, LiveCircuit] = {}
-        # Something is to be told to other workers, or asked.
+        # Something is to be published to other workers, or read.
         self.work = asyncio.Event()
         self.any_shared = asyncio.Event()
 

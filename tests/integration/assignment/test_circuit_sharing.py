@@ -42,7 +42,7 @@ class OneWorker:
     def circuit(self) -> Circuit:
         return self.live.circuit
 
-    def turned(self, circuit: Circuit) -> None:
+    def on_change(self, circuit: Circuit) -> None:
         del circuit
         self.changed.set()
 
@@ -172,7 +172,7 @@ async def test_a_worker_that_starts_finds_it_as_it_is(
 ) -> None:
     async with a_worker(database, postgres_url, "w1") as first:
         first.send(DOWN, LONG)
-        await first.until(lambda: not first.live.untold)
+        await first.until(lambda: not first.live.unpublished)
     async with a_worker(database, postgres_url, "w2") as second:
         assert second.circuit.state(time.monotonic()) is CircuitState.OPEN
 
@@ -182,7 +182,7 @@ async def test_one_that_was_dropped_is_told_again_by_who_still_has_it_open(
 ) -> None:
     async with a_worker(database, postgres_url, "w1") as first:
         first.send(DOWN)
-        await first.until(lambda: not first.live.untold)
+        await first.until(lambda: not first.live.unpublished)
         async with database.transaction() as session:
             await CircuitRepository(session).prune(timedelta(days=-1))
         await first.until(first.may_send)

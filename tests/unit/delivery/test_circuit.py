@@ -29,7 +29,7 @@ def reported(circuit: Circuit, outcome: Outcome, at: float, *, rule: CircuitBrea
 def a_circuit(*outcomes: Outcome, shared: bool = False) -> Circuit:
     """One through which messages were sent, one each second from 1 on, with these outcomes."""
     circuit = Circuit(0, shared=shared)
-    circuit.heard_closed(0)
+    circuit.adopt_closed(0)
     for second, outcome in enumerate(outcomes, start=1):
         reported(circuit, outcome, second)
     return circuit
@@ -177,9 +177,9 @@ def test_a_shared_one_sends_nothing_before_it_was_heard_how_it_is() -> None:
     circuit = Circuit(0, shared=True)
     assert circuit.wait(0.5) > 0
     assert circuit.wait(UNKNOWN_S) == 0
-    assert circuit.heard_closed(0.5)
+    assert circuit.adopt_closed(0.5)
     assert circuit.wait(0.5) == 0
-    assert not circuit.heard_closed(1)
+    assert not circuit.adopt_closed(1)
 
 
 def test_a_shared_one_needs_leave_for_its_one_message() -> None:
@@ -207,10 +207,10 @@ def test_leave_that_is_not_used_soon_is_gone() -> None:
 
 def test_what_others_say_of_a_shared_one_counts() -> None:
     circuit = a_circuit(shared=True)
-    circuit.heard_open(since=-5, opens_at=20, reason="theirs", now=10)
+    circuit.adopt_open(since=-5, opens_at=20, reason="theirs", now=10)
     assert (circuit.state(19), circuit.wait(19)) == (OPEN, 1)
     assert (circuit.since, circuit.reason) == (-5, "theirs")
-    assert circuit.heard_closed(19)
+    assert circuit.adopt_closed(19)
     assert (circuit.state(19), circuit.reason) == (CLOSED, "")
 
 
@@ -218,7 +218,7 @@ def test_others_may_open_it_again_while_its_one_message_is_in_the_air() -> None:
     circuit = an_open_circuit(shared=True)
     circuit.grant(13)
     circuit.sent(13)
-    circuit.heard_open(since=3, opens_at=30, reason="theirs", now=14)
+    circuit.adopt_open(since=3, opens_at=30, reason="theirs", now=14)
     assert not circuit.report(OK, RULE, sent_at=13, now=15)
     assert circuit.state(29) is OPEN
 

@@ -20,7 +20,7 @@ RULE = CircuitBreaker(errors_threshold=100, trip_timeout=5)
 
 
 class Nobody:
-    def turned(self, circuit: object) -> None:
+    def on_change(self, circuit: object) -> None:
         del circuit
 
 

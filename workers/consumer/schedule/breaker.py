@@ -52,7 +52,7 @@ class Breaker:
             self._circuit.retime(rule)
         # Only now: an error above leaves it to be done again.
         self._rule = rule
-        self.turned(self._circuit.circuit)
+        self.on_change(self._circuit.circuit)
         return GuardedPace(pace, self._circuit, rule=rule, by=subscription.group)
 
     def rest(self) -> None:
@@ -60,7 +60,7 @@ class Breaker:
         if self._circuit is not None and self._circuit.name:
             self._part()
 
-    def turned(self, circuit: Circuit) -> None:
+    def on_change(self, circuit: Circuit) -> None:
         """It was opened or closed, or its one message may be sent."""
         now = time.monotonic()
         if circuit.closed:
