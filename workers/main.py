@@ -62,7 +62,7 @@ from workers.delivery.sender import Sender
 from workers.lifecycle import stop_signals
 from workers.reading.reader import Reader
 from workers.reading.registered_schemas import RegistryLookup
-from workers.recorder.backlog import TELL_EVERY, Backlog, WaitingStore
+from workers.recorder.backlog import BACKLOG_INTERVAL, Backlog, WaitingStore
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
 from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces, missed
@@ -146,7 +146,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
         pinger = Pinger(sender, worker=worker_id)
         pings = PingDesk(worker_id, pinger, DatabasePongs(database))
         notices = await stack.enter_async_context(
-            listen(database_url, [CHANGES, PINGS], hear=pings.hear)
+            listen(database_url, [CHANGES, PINGS], hear=pings.receive)
         )
         # Few subscriptions share circuits.
         turns = await stack.enter_async_context(listen(database_url, [CIRCUITS], at_once=False))
@@ -291,7 +291,7 @@ class Worker:
         await parts.receipts.flush()
         await parts.traces.finish(LAST_TRACES_MAX)
         try:
-            await parts.backlog.tell_last()
+            await parts.backlog.report_last()
             await parts.reporter.write(cursors)
         except UnavailableError as exc:
             # The log has the positions and the counts; the next worker reports them.
@@ -358,7 +358,7 @@ class _Parts:
             self.undelivered_recorder.run(),
             self.trace_recorder.run(),
             repeat(self.trace_store.keep, every=KEEP_EVERY, name="keep_traces"),
-            repeat(self.backlog.tell, every=TELL_EVERY, name="tell_waiting_traces"),
+            repeat(self.backlog.report, every=BACKLOG_INTERVAL, name="report_waiting_traces"),
             self.supervisor.run(),
             self.rates.run(),
             self.rates.watch(),

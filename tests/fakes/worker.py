@@ -238,7 +238,7 @@ class WorkerDatabase:
         self._plane.put(stored.in_state(State.SUSPENDED, reason=reason))
         return True
 
-    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+    async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
         self._plane.answer()
         for waiter, given in receipts.items():
             self._plane.receipts.setdefault(waiter, []).extend(given)
@@ -301,7 +301,7 @@ class Unpinged:
     async def ping(self, subscription: Subscription) -> Pong:
         raise AssertionError(subscription.group)
 
-    async def tell(self, ping: Ping, pong: Pong) -> None:
+    async def post(self, ping: Ping, pong: Pong) -> None:
         raise AssertionError(ping, pong)
 
 

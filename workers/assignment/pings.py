@@ -25,33 +25,33 @@ class Pinging(Protocol):
 
 
 class PongBoard(Protocol):
-    """Where those who asked look."""
+    """Where those who requested a ping look."""
 
-    async def tell(self, ping: Ping, pong: Pong) -> None:
-        """Tell who asked; raises UnavailableError."""
+    async def post(self, ping: Ping, pong: Pong) -> None:
+        """Post the result to who requested it; raises UnavailableError."""
 
 
 class PingDesk:
-    """Takes what one worker is asked for: `hear` is called with what is notified."""
+    """Takes the pings that are requested of one worker: `receive` is called with each notice."""
 
     def __init__(self, worker_id: str, pinging: Pinging, board: PongBoard) -> None:
         self._worker_id = worker_id
         self._pinging = pinging
         self._board = board
-        self._asked: asyncio.Queue[Ping] = asyncio.Queue(WAITING_MAX)
+        self._requests: asyncio.Queue[Ping] = asyncio.Queue(WAITING_MAX)
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
 
-    def hear(self, payload: str) -> None:
+    def receive(self, payload: str) -> None:
         """Something was notified; what is not for this worker, or too much, is passed over."""
         ping = ping_in(payload) if payload else None
-        if ping is not None and ping.worker == self._worker_id and not self._asked.full():
-            self._asked.put_nowait(ping)
+        if ping is not None and ping.worker == self._worker_id and not self._requests.full():
+            self._requests.put_nowait(ping)
 
     async def run(self, known: Callable[[str], Subscription | None]) -> None:
         """Send what is asked for until cancelled; `known` finds subscriptions by their ids."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                ping = await self._asked.get()
+                ping = await self._requests.get()
                 subscription = known(ping.subscription_id)
                 if subscription is not None:
                     await self._free.acquire()
@@ -60,9 +60,9 @@ class PingDesk:
     async def _answer(self, ping: Ping, subscription: Subscription) -> None:
         try:
             pong = await self._pinging.ping(subscription)
-            await self._board.tell(ping, pong)
+            await self._board.post(ping, pong)
         except UnavailableError as exc:
-            _log.warning("pong_not_told", subscription=subscription.group, error=exc.message)
+            _log.warning("pong_not_posted", subscription=subscription.group, error=exc.message)
         except Exception:  # noqa: BLE001 - a test message is not to end a worker
             _log.exception("ping_broke", subscription=subscription.group)
         finally:

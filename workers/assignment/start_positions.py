@@ -94,10 +94,10 @@ class Starts:
         found: dict[str, Mapping[Partition, Committed]] = {}
         left = iter(groups.items())
         while some := dict(islice(left, GROUPS_PER_CALL)):
-            found.update(await self._asked(some))
+            found.update(await self._fetched(some))
         return found
 
-    async def _asked(
+    async def _fetched(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
         while True:

@@ -82,7 +82,7 @@ class DatabaseStatus:
         async with self._database.transaction() as session:
             return await StatusRepository(session).cursors(subscription_id)
 
-    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+    async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
         """Tell the processes that wait for these."""
         async with self._database.transaction() as session:
             await notify_receipts(session, receipts)
@@ -154,7 +154,7 @@ class DatabasePongs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def tell(self, ping: Ping, pong: Pong) -> None:
+    async def post(self, ping: Ping, pong: Pong) -> None:
         """Tell who asked."""
         async with self._database.transaction() as session:
             await notify_pong(session, ping, pong)

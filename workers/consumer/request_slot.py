@@ -24,9 +24,9 @@ class SlotOwner(Protocol):
         """What it means for a message that an attempt at it failed by a defect of ours."""
 
     def on_response(
-        self, job: DeliveryJob, outcome: Outcome, asked: Subscription
+        self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded."""
+        """Decide what becomes of a job, and return what is to be recorded, if anything is."""
 
     def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
         """As `on_response`, which raised `error`."""
@@ -55,11 +55,11 @@ class RequestSlot:
     backlog costs no task per message, and an idle subscription costs none at all.
     """
 
-    __slots__ = ("_asked", "_job", "_owner")
+    __slots__ = ("_job", "_owner", "_sent_as")
 
     def __init__(self, owner: SlotOwner) -> None:
         self._owner = owner
-        self._asked = owner.subscription
+        self._sent_as = owner.subscription
         self._job: DeliveryJob | None = None
 
     def carry(self, job: DeliveryJob) -> None:
@@ -95,7 +95,7 @@ class RequestSlot:
         if job.refused is not None:
             return False
         owner = self._owner
-        self._job, self._asked = job, owner.subscription
+        self._job, self._sent_as = job, owner.subscription
         try:
             job.request = owner.endpoint.begin(job.message, job.attempts, self)
         except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
@@ -108,7 +108,7 @@ class RequestSlot:
 
     def _go_on(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
-        discard = self._decided(job, outcome, self._asked)
+        discard = self._decided(job, outcome, self._sent_as)
         # It may wait long for its next attempt: it keeps no request, whose body may be large.
         job.request = None
         if discard is not None:
@@ -148,12 +148,12 @@ class RequestSlot:
     async def _discarded(self, job: DeliveryJob) -> Discard | None:
         if job.refused is not None:
             return Discard(job, job.refused)
-        asked = self._owner.subscription
-        return self._decided(job, await self._owner.attempt(job), asked)
+        sent_as = self._owner.subscription
+        return self._decided(job, await self._owner.attempt(job), sent_as)
 
-    def _decided(self, job: DeliveryJob, outcome: Outcome, asked: Subscription) -> Discard | None:
+    def _decided(self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription) -> Discard | None:
         """As `SlotOwner.on_response`, whatever goes wrong in it."""
         try:
-            return self._owner.on_response(job, outcome, asked)
+            return self._owner.on_response(job, outcome, sent_as)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
             return self._owner.broken(exc, job)

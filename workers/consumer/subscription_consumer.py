@@ -336,9 +336,11 @@ class SubscriptionConsumer:
         self._free.append(slot)
 
     def on_response(
-        self, job: DeliveryJob, outcome: Outcome, asked: Subscription
+        self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what becomes of a job that was sent as `asked`; returns what is to be recorded.
+        """Decide what becomes of a job, with the settings that it was `sent_as`.
+
+        Returns what is to be recorded.
 
         It never waits: nothing is begun between an outcome and what it means for the others.
         """
@@ -366,7 +368,7 @@ class SubscriptionConsumer:
                 return self._fate.retry(job, outcome)
             case Discarded():
                 if outcome.suspension is not None:
-                    self._suspension.suspend(asked, outcome.suspension)
+                    self._suspension.suspend(sent_as, outcome.suspension)
                 return Discard(job, outcome)
         assert_never(outcome)
 

@@ -104,7 +104,7 @@ class BroadcastDestination:
         }
         outcomes = {each: done.get(each) or answered[each] for each in addresses}
         outcome = together(outcomes, again)
-        _tell(posts, told_at(outcomes, again))
+        _report_connection(posts, reported_address(outcomes, again))
         match outcome:
             case Delivered():
                 return outcome
@@ -175,31 +175,31 @@ class UnfinishedAddresses:
         self._progress.pop((message.partition, message.offset), None)
 
 
-def together(outcomes: Mapping[Address, Outcome], first_told: int = NO_STATUS) -> Outcome:
+def together(outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS) -> Outcome:
     """What the outcomes at all addresses come to for the message.
 
     It is tried again while any of them may take it yet, and not before each of these wants it; else
-    it is discarded if any has refused it. A failure with the status `first_told` is told before
+    it is discarded if any has refused it. A failure with the status `first_reported` is told before
     others.
     """
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     retries = [each for each in failures.values() if isinstance(each, Retry)]
     if not failures:
         return next(iter(outcomes.values()))
-    address = _told(failures, first_told)
-    told = failures[address]
-    reason = told.reason
+    address = _reported(failures, first_reported)
+    reported = failures[address]
+    reason = reported.reason
     if len(outcomes) > 1:
         reason += f" (at {address}; {len(failures)} of {len(outcomes)} addresses have failed)"
     if not retries:
         suspensions = (each.suspension for each in failures.values() if isinstance(each, Discarded))
         suspension = next((each for each in suspensions if each), None)
-        return Discarded(reason=reason, status=told.status, suspension=suspension)
+        return Discarded(reason=reason, status=reported.status, suspension=suspension)
     return Retry(
         reason=reason,
-        status=told.status,
+        status=reported.status,
         retry_after=max((each.retry_after for each in retries if each.retry_after), default=None),
-        error=told.error if isinstance(told, Retry) else None,
+        error=reported.error if isinstance(reported, Retry) else None,
         blameless=all(each.blameless for each in retries),
     )
 
@@ -215,30 +215,32 @@ def _others_well(
     return False if len(answered) < len(addresses) else None
 
 
-def told_at(outcomes: Mapping[Address, Outcome], first_told: int = NO_STATUS) -> Address | None:
+def reported_address(
+    outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS
+) -> Address | None:
     """The address of whose outcome `together` tells; None: all took it."""
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
-    return _told(failures, first_told) if failures else None
+    return _reported(failures, first_reported) if failures else None
 
 
-def _told(failures: Mapping[Address, Retry | Discarded], first_told: int) -> Address:
+def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int) -> Address:
     """Whose failure speaks for all: those that go on before those that are over."""
     return min(
         failures,
-        key=lambda at: (failures[at].status != first_told, isinstance(failures[at], Discarded)),
+        key=lambda at: (failures[at].status != first_reported, isinstance(failures[at], Discarded)),
     )
 
 
-def _tell(posts: Mapping[Address, _Post], told: Address | None) -> None:
+def _report_connection(posts: Mapping[Address, _Post], reported: Address | None) -> None:
     """Whoever wants to know of the attempt's connection hears of the one of whose end is told."""
     opening = OPENING.get()
     if opening is None:
         return
     opening.forget()  # a connection for its token
-    if told is None and len(posts) == 1:
-        told = next(iter(posts))
-    if told is not None and told in posts:
-        opening.take(posts[told].opening)
+    if reported is None and len(posts) == 1:
+        reported = next(iter(posts))
+    if reported is not None and reported in posts:
+        opening.take(posts[reported].opening)
 
 
 def _too_many(addresses: Sequence[Address]) -> Retry:

@@ -37,11 +37,11 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
         return Discarded(reason=status_reason(status), status=status, suspension=GONE)
     if _is_final(status, subscription):
         return Discarded(reason=status_reason(status), status=status)
-    asked = asked_for(answer, now)
+    asked = requested_delay(answer, now)
     return Retry(reason=status_reason(status), status=status, retry_after=asked)
 
 
-def asked_for(answer: Answered, now: datetime) -> timedelta | None:
+def requested_delay(answer: Answered, now: datetime) -> timedelta | None:
     """For how long the subscriber is to get nothing, if it asks for that."""
     return retry_after(answer.headers.get("retry-after", ""), now)
 

@@ -37,11 +37,11 @@ class Deferral:
     """
 
     __slots__ = (
-        "_asked_at",
-        "_asked_until",
         "_next_at",
         "_quiet_until",
         "_refused_rate",
+        "_requested_at",
+        "_requested_until",
         "_since",
         "_stepped_at",
         "_taken",
@@ -64,9 +64,9 @@ class Deferral:
         self.refusals = 0
         # In requests per second.
         self.rate = self._refused_rate = inf
-        self._quiet_until = self._asked_at = self._next_at = -inf
+        self._quiet_until = self._requested_at = self._next_at = -inf
         # The end of the quiet that the subscriber asked for: there is quiet for other reasons.
-        self._asked_until = -inf
+        self._requested_until = -inf
         self._trying = False
         # Requests that were taken since it began to take some again, and since the last step.
         self._since = self._stepped_at = -inf
@@ -95,7 +95,7 @@ class Deferral:
 
     def seen(self, output: Output, now: float) -> Output:
         """What leaves at most, and why: `output`, as far as this lets it."""
-        quiet = now < self._asked_until
+        quiet = now < self._requested_until
         if output.mode is not RateMode.NORMAL or not (
             quiet or self.waits or self.rate < output.rate
         ):
@@ -123,20 +123,20 @@ class Deferral:
         Returns whether it was the one that tried: it left alone, when it was asked for.
         """
         self.hush(seconds, now)
-        self._asked_until = max(self._asked_until, now + seconds)
-        if sent_at < self._asked_at:
+        self._requested_until = max(self._requested_until, now + seconds)
+        if sent_at < self._requested_at:
             return False  # it left before the subscriber had asked
         tried, self._trying = self.waits, False
         if not tried and self.learns:
             self._slow_down(min(rate, self.rate))
         self.waits = True
         self.refusals += 1
-        self._asked_at = now
+        self._requested_at = now
         return tried
 
     def taken(self, *, sent_at: float, now: float, limit: float) -> None:
         """The subscriber took a request; `limit`: more than that is never sent."""
-        if sent_at < self._asked_at:
+        if sent_at < self._requested_at:
             return
         if self.waits:
             self.waits = self._trying = False
@@ -151,7 +151,7 @@ class Deferral:
 
     def failed(self, *, sent_at: float) -> None:
         """A request is over, and says nothing of how fast others may follow."""
-        if sent_at >= self._asked_at:
+        if sent_at >= self._requested_at:
             self._trying = False
 
     def _slow_down(self, refused: float) -> None:

@@ -9,7 +9,7 @@ from app.domain.delivery import Answer, Answered, Outcome, Retry, Unanswered, fa
 from app.domain.errors import ValidationFailedError
 from app.domain.subscription import Subscription
 from app.expressions import AnswerCondition, EvaluationError
-from workers.delivery.classification import asked_for, classify
+from workers.delivery.classification import classify, requested_delay
 
 _log = structlog.get_logger()
 
@@ -45,7 +45,7 @@ class Judge:
             return Retry(
                 reason=reason,
                 status=answer.status,
-                retry_after=asked_for(answer, now),
+                retry_after=requested_delay(answer, now),
                 error=ErrorType.EXPRESSION,
             )
         return outcome

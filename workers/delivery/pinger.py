@@ -63,7 +63,7 @@ class Pinger:
             seconds = time.monotonic() - begun
         finally:
             await transport.aclose()
-        return _told(replace(pong, seconds=seconds), outcome, transport)
+        return _pong_of(replace(pong, seconds=seconds), outcome, transport)
 
 
 class _Way(NamedTuple):
@@ -141,7 +141,7 @@ def _batch_of(message: Message, subscription: Subscription) -> Message:
     )
 
 
-def _told(pong: Pong, outcome: Outcome, transport: _SeenTransport) -> Pong:
+def _pong_of(pong: Pong, outcome: Outcome, transport: _SeenTransport) -> Pong:
     delivered = isinstance(outcome, Delivered)
     answer = transport.answer
     headers = answer.headers if answer is not None else []

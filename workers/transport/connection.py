@@ -159,13 +159,13 @@ class Connection(asyncio.Protocol):
     def _finish(self, exchange: Exchanged) -> None:
         answer = self._answer.take()
         self._exchange = None
-        if self._answer.reusable and self._said_all():
+        if self._answer.reusable and self._is_sent():
             self._owner.release(self)
         else:
             self.abort()
         exchange.succeed(answer)
 
-    def _said_all(self) -> bool:
+    def _is_sent(self) -> bool:
         """Whether the whole request has left: an early answer may leave the rest of it behind."""
         transport = cast("asyncio.Transport", self._transport)
         return not transport.get_write_buffer_size() and not transport.is_closing()

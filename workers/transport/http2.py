@@ -74,7 +74,7 @@ class Http2Connection(asyncio.Protocol):
         self._budget = FrameBudget(self._loop.time())
         self._goodbyes = Goodbyes(self._budget)
         self._streams: dict[int, Stream] = {}
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._retired = False
         self._gone = False
         self._paused = False
@@ -176,7 +176,7 @@ class Http2Connection(asyncio.Protocol):
 
     def expire_stream(self, stream: Stream) -> None:
         """End a request that is over its deadline."""
-        if self._heard_at < stream.begun_at:
+        if self._received_at < stream.begun_at:
             # Not a sign of life since: whoever sends by it next would wait for nothing, too.
             self._retired = True
         self._reset(stream, httpx.ReadTimeout("the answer was not complete in time"))
@@ -213,8 +213,8 @@ class Http2Connection(asyncio.Protocol):
         """Read what has come, and answer what h2 answers."""
         if self._gone:
             return
-        self._heard_at = self._loop.time()
-        self._budget.refill(self._heard_at)
+        self._received_at = self._loop.time()
+        self._budget.refill(self._received_at)
         try:
             for part in self._goodbyes.parts(data):
                 self._read(part)

@@ -18,7 +18,7 @@ KEPT_S: Final = 30.0
 FAILURE_KEPT_S: Final = 1.0
 HOSTS_MAX: Final = 10_000
 # A refusal that goes on is told again: whoever reads yesterday's log finds it there, too.
-TOLD_AGAIN_S: Final = 3_600.0
+LOG_AGAIN_S: Final = 3_600.0
 # A look-up can hang for long in the system's resolver, and holds a thread as long.
 LOOKUPS_MAX: Final = 32
 
@@ -60,19 +60,19 @@ class Resolver:
         kept_s: float = KEPT_S,
         failure_kept_s: float = FAILURE_KEPT_S,
         hosts_max: int = HOSTS_MAX,
-        told_again_s: float = TOLD_AGAIN_S,
+        log_again_s: float = LOG_AGAIN_S,
     ) -> None:
         self._policy = policy
         self._threads: ThreadPoolExecutor | None = None
-        self._look_up = look_up or self._asked
+        self._look_up = look_up or self._system_found
         self._kept_s = kept_s
         self._failure_kept_s = failure_kept_s
         self._hosts_max = hosts_max
         self._loop = asyncio.get_running_loop()
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._told_again_s = told_again_s
+        self._log_again_s = log_again_s
         # When each was told last: an endpoint with a backlog would fill the log with it.
-        self._told: OrderedDict[tuple[str, Address], float] = OrderedDict()
+        self._logged: OrderedDict[tuple[str, Address], float] = OrderedDict()
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
         """The addresses to dial, the preferred ones first; OSError, RefusedAddressError."""
@@ -81,7 +81,7 @@ class Resolver:
         for address in found:
             problem = self._policy.problem(address, port)
             if problem is not None:
-                self._tell(host, address, problem)
+                self._log_problem(host, address, problem)
                 raise RefusedAddressError(problem)
         return found
 
@@ -127,18 +127,18 @@ class Resolver:
             _, dropped = self._known.popitem(last=False)
             dropped.found.cancel()
 
-    def _tell(self, host: str, address: Address, problem: str) -> None:
+    def _log_problem(self, host: str, address: Address, problem: str) -> None:
         key = (host, address)
-        now, last = self._loop.time(), self._told.get(key)
-        if last is not None and now - last < self._told_again_s:
+        now, last = self._loop.time(), self._logged.get(key)
+        if last is not None and now - last < self._log_again_s:
             return
-        self._told[key] = now
-        self._told.move_to_end(key)
-        while len(self._told) > self._hosts_max:
-            self._told.popitem(last=False)
+        self._logged[key] = now
+        self._logged.move_to_end(key)
+        while len(self._logged) > self._hosts_max:
+            self._logged.popitem(last=False)
         _log.warning("egress_refused", host=host, address=str(address), reason=problem)
 
-    def _asked(self, host: str) -> Found:
+    def _system_found(self, host: str) -> Found:
         if self._threads is None:
             # Of its own: whoever else uses threads need not wait for a name server.
             self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="resolver")

@@ -20,7 +20,7 @@ _HEAD_MAX: Final = 16 * 1024
 # Addresses of one host that are asked for, one after the other.
 _ADDRESSES_MAX: Final = 4
 # A proxy that fails fails all: its operator is told so often at most.
-_TOLD_EVERY_S: Final = 10.0
+_LOG_INTERVAL_S: Final = 10.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?\r\n")
 _INTERIM, _SUCCESS, _SERVER_ERROR = 1, 2, 5
@@ -46,7 +46,7 @@ class Tunneler:
         self._proxy = proxy
         self._resolver = Resolver(_ANYWHERE)
         self._loop = asyncio.get_running_loop()
-        self._told_at = -_TOLD_EVERY_S
+        self._logged_at = -_LOG_INTERVAL_S
 
     def leads_to(self, addresses: Sequence[Address]) -> bool:
         """Whether a host with these addresses is reached through the proxy."""
@@ -65,7 +65,7 @@ class Tunneler:
             try:
                 return await self._to(address, port, deadline)
             except httpx.ProxyError as exc:
-                self._tell(str(exc))
+                self._log_problem(str(exc))
                 raise
             except httpx.ConnectError as exc:
                 problem = exc
@@ -130,10 +130,10 @@ class Tunneler:
                 return status
         raise httpx.ProxyError("its answer has no end")
 
-    def _tell(self, problem: str) -> None:
+    def _log_problem(self, problem: str) -> None:
         now = self._loop.time()
-        if now - self._told_at >= _TOLD_EVERY_S:
-            self._told_at = now
+        if now - self._logged_at >= _LOG_INTERVAL_S:
+            self._logged_at = now
             proxy = f"{self._proxy.host}:{self._proxy.port}"
             _log.warning("egress_proxy_failed", proxy=proxy, reason=problem)
 

@@ -75,7 +75,7 @@ async def test_a_name_with_one_private_address_is_refused_and_told_once() -> Non
 
 
 async def test_a_refusal_that_goes_on_is_told_again_after_a_while() -> None:
-    async with a_resolver(Names(["169.254.169.254"]), told_again_s=0) as resolver:
+    async with a_resolver(Names(["169.254.169.254"]), log_again_s=0) as resolver:
         with capture_logs() as logs:
             for _ in range(3):
                 with pytest.raises(RefusedAddressError):

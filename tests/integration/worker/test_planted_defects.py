@@ -162,7 +162,7 @@ class Desk:
     async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
         raise AssertionError(retransmission_id, positions)
 
-    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+    async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
         del receipts
 
 
@@ -173,12 +173,12 @@ class Told(Receipts):
         super().__init__(desk)
         self._desk = desk
 
-    def give(
+    def add(
         self, header: bytes, subscription_id: str, fate: Fate, *, why: Discarded | None = None
     ) -> None:
         if subscription_id == "broken":
             self._desk.call("receipt")
-        super().give(header, subscription_id, fate, why=why)
+        super().add(header, subscription_id, fate, why=why)
 
 
 @asynccontextmanager

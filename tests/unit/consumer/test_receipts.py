@@ -39,18 +39,18 @@ class Board:
     """Remembers what it is told, unless it is down."""
 
     def __init__(self) -> None:
-        self.told: dict[str, list[Receipt]] = {}
+        self.posted: dict[str, list[Receipt]] = {}
         self.calls = 0
         self.down = False
         self.changed = Signal()
 
-    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+    async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
         self.calls += 1
         self.changed.send()
         if self.down:
             raise StorageUnavailableError("the board is down")
         for waiter, those in receipts.items():
-            self.told.setdefault(waiter, []).extend(those)
+            self.posted.setdefault(waiter, []).extend(those)
 
 
 def a_header(number: int = 1, *, in_ms: int = 5_000, waiter: str = WAITER) -> bytes:
@@ -58,7 +58,7 @@ def a_header(number: int = 1, *, in_ms: int = 5_000, waiter: str = WAITER) -> by
 
 
 @asynccontextmanager
-async def telling(board: Board) -> AsyncIterator[Receipts]:
+async def posting(board: Board) -> AsyncIterator[Receipts]:
     given = Receipts(board)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(given.run())
@@ -116,11 +116,11 @@ def test_a_long_reason_is_cut() -> None:
 async def test_tells_each_waiter_its_own() -> None:
     board, other = Board(), "f" * 32
     receipts = Receipts(board)
-    receipts.give(a_header(1), "s1", Fate.DELIVERED)
-    receipts.give(a_header(2, waiter=other), "s1", Fate.FILTERED)
-    receipts.give(a_header(1), "s2", Fate.DISCARDED, why=Discarded(reason="refused", status=400))
+    receipts.add(a_header(1), "s1", Fate.DELIVERED)
+    receipts.add(a_header(2, waiter=other), "s1", Fate.FILTERED)
+    receipts.add(a_header(1), "s2", Fate.DISCARDED, why=Discarded(reason="refused", status=400))
     assert await receipts.flush()
-    assert board.told == {
+    assert board.posted == {
         WAITER: [
             Receipt(1, "s1", Fate.DELIVERED),
             Receipt(1, "s2", Fate.DISCARDED, 400, "refused"),
@@ -132,8 +132,8 @@ async def test_tells_each_waiter_its_own() -> None:
 async def test_tells_nothing_when_nobody_can_wait_any_more() -> None:
     board = Board()
     receipts = Receipts(board)
-    receipts.give(a_header(in_ms=-61_000), "s", Fate.DELIVERED)
-    receipts.give(b"foreign", "s", Fate.DELIVERED)
+    receipts.add(a_header(in_ms=-61_000), "s", Fate.DELIVERED)
+    receipts.add(b"foreign", "s", Fate.DELIVERED)
     assert await receipts.flush()
     assert board.calls == 0
 
@@ -141,27 +141,27 @@ async def test_tells_nothing_when_nobody_can_wait_any_more() -> None:
 async def test_what_could_not_be_told_is_told_later_in_its_order() -> None:
     board = Board()
     board.down = True
-    async with telling(board) as receipts:
-        receipts.give(a_header(1), "s", Fate.DELIVERED)
+    async with posting(board) as receipts:
+        receipts.add(a_header(1), "s", Fate.DELIVERED)
         await board.changed.wait(5)
-        assert board.told == {}
-        receipts.give(a_header(2), "s", Fate.DELIVERED)
+        assert board.posted == {}
+        receipts.add(a_header(2), "s", Fate.DELIVERED)
         board.down = False
         assert await receipts.flush()
-    assert [each.number for each in board.told[WAITER]] == [1, 2]
+    assert [each.number for each in board.posted[WAITER]] == [1, 2]
 
 
 async def test_the_oldest_of_too_many_are_dropped() -> None:
     board = Board()
     board.down = True
     receipts = Receipts(board)
-    receipts.give(a_header(0), "s", Fate.DELIVERED)
+    receipts.add(a_header(0), "s", Fate.DELIVERED)
     assert not await receipts.flush()
     for number in range(1, WAITING_MAX + 1):
-        receipts.give(a_header(number), "s", Fate.DELIVERED)
+        receipts.add(a_header(number), "s", Fate.DELIVERED)
     assert not await receipts.flush()
-    receipts.give(a_header(WAITING_MAX + 1), "s", Fate.DELIVERED)
+    receipts.add(a_header(WAITING_MAX + 1), "s", Fate.DELIVERED)
     board.down = False
     assert await receipts.flush()
-    numbers = [each.number for each in board.told[WAITER]]
+    numbers = [each.number for each in board.posted[WAITER]]
     assert numbers == [*range(2, WAITING_MAX + 2)]

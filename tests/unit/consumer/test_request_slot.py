@@ -72,9 +72,9 @@ class SlotOwner:
         raise error
 
     def on_response(
-        self, job: DeliveryJob, outcome: Outcome, asked: Subscription
+        self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        del job, asked
+        del job, sent_as
         self.outcomes.append(outcome)
         return None
 

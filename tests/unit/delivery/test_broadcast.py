@@ -128,18 +128,18 @@ async def test_a_trace_names_the_address_of_which_it_tells() -> None:
         return opening.address, outcome
 
     destination = broadcast(replicas := Replicas(b=BUSY))
-    told = [await shown(destination.attempt(a_message(), retry_count=0))]
-    told.append(await shown(destination.attempt(a_message(), retry_count=1)))
+    reported = [await shown(destination.attempt(a_message(), retry_count=0))]
+    reported.append(await shown(destination.attempt(a_message(), retry_count=1)))
     replicas.then()
-    told.append(await shown(destination.attempt(a_message(), retry_count=2)))
-    told.append(await shown(destination.attempt(a_message(), retry_count=0)))
+    reported.append(await shown(destination.attempt(a_message(), retry_count=2)))
+    reported.append(await shown(destination.attempt(a_message(), retry_count=0)))
     replicas.then(a=NO, b=BUSY)
-    told.append(await shown(destination.attempt(a_message(), retry_count=0)))
+    reported.append(await shown(destination.attempt(a_message(), retry_count=0)))
     replicas.then()
-    told.append(await shown(destination.attempt(a_message(), retry_count=1)))
+    reported.append(await shown(destination.attempt(a_message(), retry_count=1)))
     # Where all took it no one of them is meant, nor one that refused it before and is not asked.
     asked = ["10.0.0.2:80", "10.0.0.2:80", "10.0.0.2:80", "", "10.0.0.2:80", ""]
-    assert [address for address, _ in told] == asked
+    assert [address for address, _ in reported] == asked
 
 
 async def test_messages_are_told_apart() -> None:
@@ -333,26 +333,26 @@ def at(*outcomes: Outcome) -> Mapping[Address, Outcome]:
 
 S = timedelta(seconds=1)
 TOGETHER: Mapping[str, tuple[Mapping[Address, Outcome], Callable[[Outcome], bool]]] = {
-    "one alone is told as it is": (at(BUSY), lambda told: told == BUSY),
+    "one alone is told as it is": (at(BUSY), lambda reported: reported == BUSY),
     "not before each of them wants it": (
         at(Retry(reason="r", retry_after=3 * S), TOOK, Retry(reason="r", retry_after=9 * S)),
-        lambda told: isinstance(told, Retry) and told.retry_after == 9 * S,
+        lambda reported: isinstance(reported, Retry) and reported.retry_after == 9 * S,
     ),
     "blame is for those that have some": (
         at(Retry(reason="r", blameless=True), Retry(reason="r")),
-        lambda told: isinstance(told, Retry) and not told.blameless,
+        lambda reported: isinstance(reported, Retry) and not reported.blameless,
     ),
     "no blame if none has any": (
         at(Retry(reason="r", blameless=True), TOOK),
-        lambda told: isinstance(told, Retry) and told.blameless,
+        lambda reported: isinstance(reported, Retry) and reported.blameless,
     ),
     "one that is gone suspends, once the others are through": (
         at(TOOK, Discarded(reason="gone", status=410, suspension="gone"), NO),
-        lambda told: isinstance(told, Discarded) and told.suspension == "gone",
+        lambda reported: isinstance(reported, Discarded) and reported.suspension == "gone",
     ),
     "who has no time is told so": (
         at(Retry(reason="late", error=ErrorType.TIMEOUT), NO),
-        lambda told: isinstance(told, Retry) and told.timed_out,
+        lambda reported: isinstance(reported, Retry) and reported.timed_out,
     ),
 }
 

@@ -83,7 +83,7 @@ class Counter:
             raise KeyError("a defect")
         return PONG
 
-    async def tell(self, ping: Ping, pong: Pong) -> None:
+    async def post(self, ping: Ping, pong: Pong) -> None:
         assert pong is PONG
         if self.down:
             raise StorageUnavailableError("down")
@@ -122,11 +122,11 @@ def desk(counter: Counter) -> PingDesk:
 async def test_a_worker_sends_what_it_is_asked_for_and_nothing_else(
     desk: PingDesk, counter: Counter
 ) -> None:
-    desk.hear("")
-    desk.hear("garbage")
-    desk.hear(PING._replace(worker="w2").text())
-    desk.hear(PING._replace(subscription_id="gone").text())
-    desk.hear(PING.text())
+    desk.receive("")
+    desk.receive("garbage")
+    desk.receive(PING._replace(worker="w2").text())
+    desk.receive(PING._replace(subscription_id="gone").text())
+    desk.receive(PING.text())
     await known(desk, counter, told=1)
     assert (counter.begun, counter.told) == (1, [7])
 
@@ -136,7 +136,7 @@ async def test_few_are_under_way_at_once_and_too_many_are_passed_over(
 ) -> None:
     counter.gate.clear()
     for number in range(2 * WAITING_MAX):
-        desk.hear(PING._replace(number=number).text())
+        desk.receive(PING._replace(number=number).text())
     async with asyncio.TaskGroup() as tasks:
         working = tasks.create_task(known(desk, counter, told=WAITING_MAX))
         async with asyncio.timeout(5):
@@ -157,7 +157,7 @@ async def test_a_ping_that_breaks_ends_no_worker(
 ) -> None:
     setattr(counter, defect, True)
     counter.gate.clear()
-    desk.hear(PING.text())
+    desk.receive(PING.text())
     async with asyncio.TaskGroup() as tasks:
         working = tasks.create_task(known(desk, counter, told=1))
         async with asyncio.timeout(5):
@@ -166,6 +166,6 @@ async def test_a_ping_that_breaks_ends_no_worker(
         for _ in range(5):
             await asyncio.sleep(0)
         setattr(counter, defect, False)
-        desk.hear(PING._replace(number=8).text())
+        desk.receive(PING._replace(number=8).text())
         await working
     assert counter.told == [8]

@@ -167,7 +167,7 @@ class Committer:
                 cursor.commit_failed()
             else:
                 cursor.commit_done(progress)
-        _say_failed(failed)
+        _log_failed(failed)
 
     async def _write(
         self, written: Mapping[tuple[str, Partition], Progress]
@@ -182,7 +182,7 @@ class Committer:
             return dict.fromkeys(written, exc.message)
 
 
-def _say_failed(failed: Mapping[tuple[str, Partition], str]) -> None:
+def _log_failed(failed: Mapping[tuple[str, Partition], str]) -> None:
     """In one line for each reason: thousands may fail by it, several times a second."""
     counts = Counter(failed.values())
     for (group, partition), reason in failed.items():

@@ -1,4 +1,4 @@
-"""Receipts for publishers who wait: told soon, and never waited for."""
+"""Receipts for publishers who wait: posted soon, and never waited for."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from app.domain.delivery import Discarded
 from app.domain.errors import UnavailableError
 from app.domain.receipt import Fate, Receipt, address_of
 
-# Of more that wait to be told, the oldest are dropped: their publishers wait longest already.
+# Of more that wait to be posted, the oldest are dropped: their publishers wait longest already.
 WAITING_MAX: Final = 10_000
 RETRY_PAUSE: Final = timedelta(seconds=1)
 # Clocks of processes differ by less.
@@ -25,22 +25,22 @@ _log = structlog.get_logger()
 class ReceiptBoard(Protocol):
     """Where waiting processes look."""
 
-    async def tell(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-        """Tell each process, by its name, its receipts; raises UnavailableError."""
+    async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+        """Post to each process, by its name, its receipts; raises UnavailableError."""
 
 
 class Receipts:
-    """Collects receipts and tells them, many at a time, while the last ones are being told."""
+    """Collects receipts and posts them, many at a time, while the last ones are being posted."""
 
     def __init__(self, board: ReceiptBoard) -> None:
         self._board = board
         self._waiting: deque[tuple[str, Receipt]] = deque(maxlen=WAITING_MAX)
-        self._given = asyncio.Event()
+        self._added = asyncio.Event()
 
-    def give(
+    def add(
         self, header: bytes, subscription_id: str, fate: Fate, *, why: Discarded | None = None
     ) -> None:
-        """Tell who is named in the header of a message, if he may still wait."""
+        """Post it to the publisher that the header of a message names, if it may still wait."""
         address = address_of(header)
         if address is None or address.until_ms + _CLOCK_SKEW_MS < time.time_ns() // 1_000_000:
             return
@@ -48,34 +48,34 @@ class Receipts:
         if why is not None:
             receipt = receipt._replace(status=why.status, reason=why.reason)
         self._waiting.append((address.waiter, receipt))
-        self._given.set()
+        self._added.set()
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Post until cancelled."""
         while True:
-            await self._given.wait()
+            await self._added.wait()
             if not await self.flush():
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
     async def flush(self) -> bool:
-        """Tell all that wait now; whether they are told."""
-        self._given.clear()
-        told = list(self._waiting)
+        """Post all that wait now; whether they are posted."""
+        self._added.clear()
+        posted = list(self._waiting)
         self._waiting.clear()
         by_waiter: dict[str, list[Receipt]] = defaultdict(list)
-        for waiter, receipt in told:
+        for waiter, receipt in posted:
             by_waiter[waiter].append(receipt)
         try:
             if by_waiter:
-                await self._board.tell(by_waiter)
+                await self._board.post(by_waiter)
         except UnavailableError as exc:
-            _log.warning("receipts_not_told", receipts=len(told), error=exc.message)
-            self._keep(told)
+            _log.warning("receipts_not_posted", receipts=len(posted), error=exc.message)
+            self._keep(posted)
             return False
         return True
 
-    def _keep(self, untold: Sequence[tuple[str, Receipt]]) -> None:
-        for each in reversed(untold):
+    def _keep(self, unposted: Sequence[tuple[str, Receipt]]) -> None:
+        for each in reversed(unposted):
             if len(self._waiting) < WAITING_MAX:
                 self._waiting.appendleft(each)
-        self._given.set()
+        self._added.set()

@@ -197,15 +197,17 @@ class DiscardHandler:
 
     async def _lettered(self, job: DeliveryJob, discarded: Discarded, record: Undelivered) -> bool:
         """Whether its dead-letter topic has it; without one the subscription is suspended."""
-        asked = self.subscription
-        if asked.dead_letter is None:
+        subscription = self.subscription
+        if subscription.dead_letter is None:
             return True
         try:
-            await self._parts.dead_letters.append(job.message, record, asked.dead_letter.topic)
+            await self._parts.dead_letters.append(
+                job.message, record, subscription.dead_letter.topic
+            )
         except TopicNotFoundError:
             # It stays unfinished, so nothing is lost, and its owner is told. Who gives another
             # topic meanwhile overtakes the suspension: then it is discarded again.
-            self._suspension.suspend(asked, DEAD_LETTER_TOPIC_GONE)
+            self._suspension.suspend(subscription, DEAD_LETTER_TOPIC_GONE)
             job.refused = discarded
             if not job.cursor.closing:
                 self._retry_queue.add(job, time.monotonic() + RETRY_PAUSE.total_seconds())

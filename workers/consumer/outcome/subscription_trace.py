@@ -28,7 +28,7 @@ _FILTERED: Final = TraceStatus.FILTERED.value
 SPAN_MAX: Final = 1 << 52
 
 # Of what an attempt leaves: when, status, status code, reason, how long it took.
-_Said = tuple[int, str, int | None, str, int | None]
+_Ended = tuple[int, str, int | None, str, int | None]
 
 
 class SubscriptionTrace:
@@ -71,12 +71,12 @@ class SubscriptionTrace:
         if not isinstance(outcome, Delivered):
             status, reason = _FAILED, outcome.reason[:TEXT_LENGTH_MAX]
         at, took = int((now + self._buffer.wall) * 1e6), int((now - job.sent_at) * 1e6)
-        said = (at, status, outcome.status, reason, took)
+        ended = (at, status, outcome.status, reason, took)
         message = job.message
         if message.__class__ is Message:
-            self._say(job, message, said)
+            self._write(job, message, ended)
         else:
-            self._say_all(job, said)
+            self._write_all(job, ended)
         job.ended_at, job.opening = now, None
 
     def still(self, attempt: DeliveryJob, before: float) -> bool:
@@ -84,28 +84,28 @@ class SubscriptionTrace:
         if attempt.sent_at >= before:
             return False
         at = int((attempt.sent_at + self._buffer.wall) * 1e6)
-        self._say_all(attempt, (at, _INFLIGHT, None, "", None))
+        self._write_all(attempt, (at, _INFLIGHT, None, "", None))
         return True
 
     def discarded(self, job: DeliveryJob, discarded: Discarded) -> None:
         """Its message is durable among the undelivered."""
         reason = discarded.reason[:TEXT_LENGTH_MAX]
-        self._say_fate(job.message, _DISCARDED, (job.attempts, discarded.status, reason))
+        self._write_decision(job.message, _DISCARDED, (job.attempts, discarded.status, reason))
 
     def filtered(self, message: Message, why: str) -> None:
         """The subscription does not want it; `why`: it could not be judged."""
-        self._say_fate(message, _FILTERED, (0, None, why[:TEXT_LENGTH_MAX]))
+        self._write_decision(message, _FILTERED, (0, None, why[:TEXT_LENGTH_MAX]))
 
-    def _say_all(self, job: DeliveryJob, said: _Said) -> None:
+    def _write_all(self, job: DeliveryJob, ended: _Ended) -> None:
         message = job.message
         if not isinstance(message, MessageBatch):
-            self._say(job, message, said)
+            self._write(job, message, ended)
             return
         for each in message.messages:
-            self._say(job, each, said)
+            self._write(job, each, ended)
 
-    def _say(self, job: DeliveryJob, message: Message, said: _Said) -> None:
-        at, status, code, reason, took = said
+    def _write(self, job: DeliveryJob, message: Message, ended: _Ended) -> None:
+        at, status, code, reason, took = ended
         queued, attempts, whole = None, job.attempts, job.message
         if job.ended_at:
             waited = int((job.sent_at - job.ended_at) * 1e6)
@@ -144,7 +144,9 @@ class SubscriptionTrace:
             )
         )
 
-    def _say_fate(self, message: Message, status: str, why: tuple[int, int | None, str]) -> None:
+    def _write_decision(
+        self, message: Message, status: str, why: tuple[int, int | None, str]
+    ) -> None:
         attempts, code, reason = why
         self._buffer.add(
             (

@@ -33,10 +33,10 @@ class Suspension:
         # Its cursors are closed right after it is told, and must not begin anything in between.
         self.holds = subscription.rests or self._change == subscription.change
 
-    def suspend(self, asked: Subscription, reason: str) -> None:
-        """Begin nothing more, once for what was `asked`; one that was changed since goes on."""
-        if asked.change != self._subscription.change or self._change == asked.change:
+    def suspend(self, sent_as: Subscription, reason: str) -> None:
+        """Begin nothing more, unless it was changed since the message was `sent_as` that."""
+        if sent_as.change != self._subscription.change or self._change == sent_as.change:
             return
-        self._change = asked.change
+        self._change = sent_as.change
         self.holds = True
-        self._suspensions.suspend(asked, reason)
+        self._suspensions.suspend(sent_as, reason)

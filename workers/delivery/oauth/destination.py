@@ -101,7 +101,7 @@ class AuthorizedDestination:
     async def _awaited(self) -> AccessToken | None:
         """The token that has been asked for, if it comes in time."""
         source = self.bearer.source
-        if source.asking_since is None:
+        if source.requesting_since is None:
             return None
         try:
             async with asyncio.timeout(self._token_timeout_s):

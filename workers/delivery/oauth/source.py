@@ -42,7 +42,7 @@ class TokenSource:
         self._waiting: set[Callable[[], object]] = set()
         self.current: AccessToken | None = None
         # Since when a request is under way; None: there is none.
-        self.asking_since: float | None = None
+        self.requesting_since: float | None = None
         # No request is made before this.
         self.paused_until = NEVER
         # Why the last one was in vain.
@@ -55,12 +55,12 @@ class TokenSource:
 
     def renew(self, now: float) -> None:
         """Ask for another token, unless that is under way or it is too early after a failure."""
-        if self.asking_since is None and now >= self.paused_until:
-            self.asking_since = now
+        if self.requesting_since is None and now >= self.paused_until:
+            self.requesting_since = now
             self._settled.clear()
             self._spawn(self._ask())
 
-    def tell(self, wake: Callable[[], object]) -> None:
+    def notify(self, wake: Callable[[], object]) -> None:
         """Call `wake` when the request that is under way is over."""
         self._waiting.add(wake)
 
@@ -103,7 +103,7 @@ class TokenSource:
         )
 
     def _over(self) -> None:
-        self.asking_since = None
+        self.requesting_since = None
         self._settled.set()
         waiting, self._waiting = self._waiting, set()
         for wake in waiting:

@@ -59,9 +59,9 @@ class TokenPace:
         if self._bearer.usable(now) is not None:
             return 0.0
         source = self._bearer.source
-        since = source.asking_since
+        since = source.requesting_since
         # Not for longer than an answer may take, however many wait to be asked for theirs.
         if since is None or now >= since + source.provider.timeout.total_seconds():
             return 0.0
-        source.tell(self._wake)
+        source.notify(self._wake)
         return LOOK_AGAIN_S

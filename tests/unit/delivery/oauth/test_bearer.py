@@ -35,7 +35,7 @@ class Issuing:
         self.source.current = access_token(
             Issued("t", lifetime_s), serial=before.serial + 1 if before else 1, now=now, dice=0.5
         )
-        self.source.asking_since = None
+        self.source.requesting_since = None
         return self.source.current
 
     def _spawn(self, request: Coroutine[Any, Any, None]) -> None:
@@ -122,7 +122,7 @@ def test_messages_that_nobody_may_send_do_not_have_tokens_issued_all_the_time(
         now = NOW + n / 100
         bearer.accepted(token, a_message(1000 + n))
         assert bearer.refused(token, a_message(n), now)
-        if issuing.source.asking_since is not None:
+        if issuing.source.requesting_since is not None:
             token = issuing.issue(now)
     assert issuing.asked == 1
 

@@ -248,7 +248,7 @@ async def test_who_waits_is_woken_once_whatever_comes_of_it(
     source = tokens.source(a_provider(), POLICY)
     woken: list[str] = []
     await asked(answers, source)
-    source.tell(lambda: woken.append("failed"))
+    source.notify(lambda: woken.append("failed"))
     answers.answer(b"", 500)
     await over(source)
     assert woken == ["failed"]
