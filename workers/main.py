@@ -41,7 +41,7 @@ from workers.assignment.rate_sharing import NoteStore, RateSharing
 from workers.assignment.renewal import Renewal
 from workers.assignment.reporter import INTERVAL as REPORT_INTERVAL
 from workers.assignment.reporter import Reporter, StatusStore
-from workers.assignment.start_positions import CursorCopies, Starts
+from workers.assignment.start_positions import CursorCopies, StartFinder
 from workers.assignment.stores import (
     DatabaseChanges,
     DatabaseCircuits,
@@ -66,12 +66,12 @@ from workers.recorder.backlog import BACKLOG_INTERVAL, Backlog, WaitingStore
 from workers.recorder.recorder import Recorder, Recorders, StreamStore
 from workers.recorder.store import DatabaseUndelivered
 from workers.recorder.traces import KEEP_EVERY, LINGER, PACKS_MAX, DatabaseTraces, missed
-from workers.retransmission.feeder import Feeder
-from workers.retransmission.store import DatabaseSending, SendingStore
+from workers.retransmission.feeder import RetransmissionFeeder
+from workers.retransmission.store import DatabaseRetransmissions, RetransmissionStore
 from workers.telemetry.export import Exported
-from workers.telemetry.observer import Observer
+from workers.telemetry.observer import WorkerObserver
 from workers.telemetry.status_page import Address, StatusPage, served
-from workers.telemetry.worker_metrics import Connections, WorkerFigures
+from workers.telemetry.worker_metrics import Connections, WorkerMetrics
 
 # Of what a worker that stops has to say, the traces come last, and may be lost.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
@@ -116,12 +116,12 @@ class Seams:
     traces: TraceStore
     endpoints: Endpoints
     pings: PingDesk
-    sending: SendingStore
+    sending: RetransmissionStore
     report_interval: timedelta = REPORT_INTERVAL
     trace_linger: timedelta = LINGER
     commit_hold_max: timedelta = HOLD_MAX
     connections: Connections | None = None
-    observers: Collection[Observer] = ()
+    observers: Collection[WorkerObserver] = ()
     metrics_names_max: int = 1_000
     spans: SpanBuffer | None = None
     registry: RegistryLookup | None = None
@@ -166,7 +166,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
             ),
             endpoints=await stack.enter_async_context(sender),
             pings=pings,
-            sending=DatabaseSending(database, worker_id),
+            sending=DatabaseRetransmissions(database, worker_id),
             connections=sender.transport,
             observers=observers,
             metrics_names_max=settings.metrics_names_max,
@@ -178,7 +178,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
 
 async def _observers(
     settings: Settings, otlp: Otlp | None, stack: AsyncExitStack, *, number: int
-) -> Collection[Observer]:
+) -> Collection[WorkerObserver]:
     """Who looks at the worker: an OTLP endpoint, and its page, where they are asked for."""
     exported = () if otlp is None else (Exported(otlp),)
     if settings.worker_address is None:
@@ -258,7 +258,7 @@ class Worker:
         rates = RateSharing(self.id, consumers, self._seams.notes)
         supervisor = Supervisor(
             consumers=consumers,
-            starts=Starts(log, status),
+            starts=StartFinder(log, status),
             ownership=await stack.enter_async_context(log.ownership(member=self.id)),
             rates=rates,
             recorder=Recorders(
@@ -367,15 +367,15 @@ class _Parts:
             self.sharing.listen(),
             self.reporter.run(self),
             self.pings.run(self.supervisor.registry.get),
-            Feeder(log, self.seams.sending).run(),
+            RetransmissionFeeder(log, self.seams.sending).run(),
             Renewal(log, self.supervisor, self.consumers).run(),
             self.streams.make(log),
             *(observer.watch(figures) for observer in self.seams.observers),
         ):
             tasks.create_task(loop)
 
-    def _figures(self) -> WorkerFigures:
-        return WorkerFigures(
+    def _figures(self) -> WorkerMetrics:
+        return WorkerMetrics(
             state=self,
             consumers=self.consumers,
             log=self.seams.log,

@@ -10,7 +10,7 @@ from app.metrics.exposition import exposition
 from tests.benchmarks.figures import Report
 from tests.fakes.worker import World
 from workers.consumer.outcome.latency import Latency
-from workers.telemetry.observer import Observed
+from workers.telemetry.observer import ObservedWorker
 
 SUBSCRIPTIONS: Final = 1_000
 PARTITIONS: Final = 8
@@ -26,7 +26,7 @@ class Seen:
     def __init__(self) -> None:
         self.observed = asyncio.get_running_loop().create_future()
 
-    async def watch(self, observed: Observed) -> None:
+    async def watch(self, observed: ObservedWorker) -> None:
         self.observed.set_result(observed)
         await asyncio.get_running_loop().create_future()
 
@@ -44,7 +44,7 @@ def turns(work: Coroutine[Any, None, T], made: list[T]) -> Iterator[float]:
             yield (time.thread_time() - began) * 1000
 
 
-def scrape(observed: Observed) -> dict[str, float]:
+def scrape(observed: ObservedWorker) -> dict[str, float]:
     """One scrape, all but its way through the network."""
     readings, text = list[Any](), list[bytes]()
     taken = [*turns(observed.read(), readings), *turns(exposition(readings[0]), text)]

@@ -13,7 +13,7 @@ from app.tracing.buffer import TraceBuffer
 from tests.fakes.worker import PATIENCE_S, WorkerDatabase, World
 from workers.assignment.rate_sharing import RateSharing
 from workers.assignment.reporter import Reporter
-from workers.assignment.start_positions import Starts
+from workers.assignment.start_positions import StartFinder
 from workers.assignment.supervisor import Supervisor
 from workers.assignment.suspensions import Suspender
 from workers.consumer.commit.committer import Committer
@@ -92,7 +92,7 @@ class Supervised:
         self.rates = RateSharing("w1", self.consumers, database)
         self.supervisor = Supervisor(
             consumers=self.consumers,
-            starts=Starts(world.log, database),
+            starts=StartFinder(world.log, database),
             ownership=self.ownership,
             rates=self.rates,
             recorder=self.streams,

@@ -37,7 +37,7 @@ from workers.delivery.in_flight import ResponseListener
 from workers.main import Seams, Worker
 from workers.reading.registered_schemas import RegistryLookup  # noqa: TC001 - hidden types help nobody
 from workers.recorder.traces import StoredStats
-from workers.telemetry.observer import Observer  # noqa: TC001 - the same
+from workers.telemetry.observer import WorkerObserver  # noqa: TC001 - the same
 from workers.telemetry.worker_metrics import Connections  # noqa: TC001 - hidden types help nobody
 
 # Nothing takes so long, except on a machine that is busy with other things.
@@ -320,7 +320,7 @@ class World:
         self._sender = sender
         self._circuits = circuits
         # By the name of the worker that they look at.
-        self.observers: dict[str, Collection[Observer]] = {}
+        self.observers: dict[str, Collection[WorkerObserver]] = {}
         self.connections: Connections | None = None
         self.metrics_names_max = 100
         self.spans: SpanBuffer | None = None

@@ -40,7 +40,7 @@ class CursorCopies(Protocol):
         """The subscription's cursors as last reported."""
 
 
-class Starts:
+class StartFinder:
     """Finds the progress to start from; waits while the log, or the database it needs, is down."""
 
     def __init__(self, log: MessageLog, copies: CursorCopies) -> None:

@@ -24,7 +24,7 @@ from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
 from workers.assignment.rate_sharing import OwnedSubscription, RateSharing
 from workers.assignment.registry import Registry
 from workers.assignment.retractions import Unsettled
-from workers.assignment.start_positions import Starts, Wanted
+from workers.assignment.start_positions import StartFinder, Wanted
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
@@ -54,7 +54,7 @@ class Supervisor:
         self,
         *,
         consumers: SubscriptionConsumers,
-        starts: Starts,
+        starts: StartFinder,
         ownership: Ownership,
         rates: RateSharing,
         recorder: StreamOwner,

@@ -20,7 +20,7 @@ from workers.consumer.endpoint import BrokenEndpoint, Endpoint
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.discard_handler import Discard, DiscardHandler
 from workers.consumer.outcome.latency import Latency
-from workers.consumer.outcome.subscription_trace import SubscriptionTrace, Tracks
+from workers.consumer.outcome.subscription_trace import SubscriptionTrace, SubscriptionTraces
 from workers.consumer.request_slot import RequestSlot
 from workers.consumer.schedule.breaker import Breaker
 from workers.consumer.schedule.delivery_job import DeliveryJob
@@ -176,12 +176,12 @@ class SubscriptionConsumer:
         return self._deferral.seen(output, now) if self._deferral.active else output
 
     def _traced(self, subscription: Subscription) -> None:
-        tracks = Tracks(self._parts.traces, subscription)
-        self._trace = self._source.trace = tracks.attempts
-        self._fate.trace = tracks.discards
+        traces = SubscriptionTraces(self._parts.traces, subscription)
+        self._trace = self._source.trace = traces.attempts
+        self._fate.trace = traces.discards
         for cursor in self._cursors:
             # What was said of it before is to be said, too.
-            cursor.traced = cursor.traced or tracks.discards is not None
+            cursor.traced = cursor.traced or traces.discards is not None
 
     def _paced(self) -> Pacing:
         """The pace, as circuit breaker and tokens let it."""

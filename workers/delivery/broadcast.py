@@ -13,7 +13,7 @@ from app.domain.message import Message, Partition
 from workers.delivery.in_flight import ResponseListener
 from workers.delivery.oauth.destination import Header
 from workers.transport.dialer import ConnectionOrigin
-from workers.transport.used_connection import OPENING, Opening
+from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 
 # Whoever owns the name says how many there are, and each costs a connection and a request for every
 # message in flight.
@@ -132,16 +132,16 @@ class BroadcastDestination:
 
     async def _post(self, request: bytes, way: Way) -> "_Post":
         """In a task of its own: other connections are opened meanwhile."""
-        opening = None if OPENING.get() is None else Opening()
-        OPENING.set(opening)
-        return _Post(await self._inner.post(request, way), opening)
+        used_connection = None if USED_CONNECTION.get() is None else UsedConnection()
+        USED_CONNECTION.set(used_connection)
+        return _Post(await self._inner.post(request, way), used_connection)
 
 
 class _Post(NamedTuple):
     """What came of one request, and what is known of its connection if somebody wants to know."""
 
     outcome: Outcome
-    opening: Opening | None
+    used_connection: UsedConnection | None
 
 
 class AddressOutcomes(dict[Address, Outcome]):
@@ -233,14 +233,14 @@ def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int
 
 def _report_connection(posts: Mapping[Address, _Post], reported: Address | None) -> None:
     """Whoever wants to know of the attempt's connection hears of the one of whose end is told."""
-    opening = OPENING.get()
-    if opening is None:
+    used_connection = USED_CONNECTION.get()
+    if used_connection is None:
         return
-    opening.forget()  # a connection for its token
+    used_connection.forget()  # a connection for its token
     if reported is None and len(posts) == 1:
         reported = next(iter(posts))
     if reported is not None and reported in posts:
-        opening.take(posts[reported].opening)
+        used_connection.take(posts[reported].used_connection)
 
 
 def _too_many(addresses: Sequence[Address]) -> Retry:

@@ -42,7 +42,7 @@ from workers.transport.limits import TransportLimits
 from workers.transport.resolver import RefusedAddressError
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
-from workers.transport.used_connection import OPENING
+from workers.transport.used_connection import USED_CONNECTION
 from workers.transport.wire import request_start, whole_request
 
 Clock = Callable[[], datetime]
@@ -50,7 +50,7 @@ Clock = Callable[[], datetime]
 _log = structlog.get_logger()
 
 
-class LateHeaders(Mapping[str, str]):
+class LazyHeaders(Mapping[str, str]):
     """The headers of an answer by their lower-case names, read when one is asked for: few are."""
 
     __slots__ = ("_raw", "_read")
@@ -154,8 +154,8 @@ class Destination:
         request = self.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return request
-        if (opening := OPENING.get()) is not None:
-            opening.forget()  # a connection for its token
+        if (used_connection := USED_CONNECTION.get()) is not None:
+            used_connection.forget()  # a connection for its token
         try:
             answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
         except httpx.TransportError as exc:
@@ -207,7 +207,7 @@ class Destination:
         if 200 <= status < 300 and not self._reads_bodies:  # noqa: PLR2004 - the 2xx class
             return delivered(status)
         body = answer.body if self._reads_bodies else b""
-        read = Answered(status, LateHeaders(answer.headers), body)
+        read = Answered(status, LazyHeaders(answer.headers), body)
         return self._judge.outcome(read, self._clock())
 
     def unanswered(self, error: httpx.TransportError) -> Outcome:

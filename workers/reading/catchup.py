@@ -22,21 +22,21 @@ KEPT_CHUNKS: Final = 32
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
 
-class Fed(Protocol):
+class BatchListener(Protocol):
     """Takes what was read; `gap`: the log goes on only at the batch's `next_offset`."""
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
         """Take `batch`."""
 
 
-class _Wish:
-    """Who waits for a chunk, and how soon the first of them wants a read repeated that failed."""
+class _ChunkRequest:
+    """Who waits for a chunk, and how soon the first of them wants a failed read repeated."""
 
     __slots__ = ("pause", "waiting")
 
     def __init__(self, pause: timedelta) -> None:
         self.pause = pause
-        self.waiting: list[Fed] = []
+        self.waiting: list[BatchListener] = []
 
 
 _log = structlog.get_logger()
@@ -45,7 +45,7 @@ _log = structlog.get_logger()
 class CatchUp:
     """A queue of wanted chunks, first come first served, one entry however many wait for it.
 
-    A cursor has at most one wish open, so the queue is as long as there are laggards, and each
+    A cursor has at most one request open, so the queue is as long as there are laggards, and each
     gets its turn.
     """
 
@@ -60,24 +60,29 @@ class CatchUp:
         self._log = log
         self._decoder = Decoder(formats or TopicFormats(), versions or VersionWait())
         self._retry_pause = retry_pause
-        self._wanted: dict[tuple[Partition, int], _Wish] = {}
+        self._wanted: dict[tuple[Partition, int], _ChunkRequest] = {}
         self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()
         self._kept: OrderedDict[tuple[Partition, int], Batch] = OrderedDict()
 
-    def want(
-        self, partition: Partition, offset: int, fed: Fed, *, pause: timedelta | None = None
+    def fetch(
+        self,
+        partition: Partition,
+        offset: int,
+        on_batch: BatchListener,
+        *,
+        pause: timedelta | None = None,
     ) -> None:
-        """Call `fed(batch, gap)` with what the log has at `offset`; never from within this call.
+        """Call `on_batch(batch, gap)` with what the log has at `offset`, and not within this call.
 
         `pause`: how long to wait before it is asked again, when it fails or has nothing there.
         """
         pause = self._retry_pause if pause is None else pause
-        wish = self._wanted.get((partition, offset))
-        if wish is None:
-            wish = self._wanted[partition, offset] = _Wish(pause)
+        request = self._wanted.get((partition, offset))
+        if request is None:
+            request = self._wanted[partition, offset] = _ChunkRequest(pause)
             self._queue.put_nowait((partition, offset))
-        wish.pause = min(wish.pause, pause)
-        wish.waiting.append(fed)
+        request.pause = min(request.pause, pause)
+        request.waiting.append(on_batch)
 
     def forget(self, partition: Partition) -> None:
         """Nobody reads it any more; when somebody does, its topic may be another of that name."""
@@ -95,8 +100,8 @@ class CatchUp:
     async def _serve(self) -> None:
         while True:
             partition, offset = await self._queue.get()
-            wish = self._wanted.get((partition, offset))
-            if wish is None:
+            request = self._wanted.get((partition, offset))
+            if request is None:
                 continue  # forgotten since
             batch = self._recall(partition, offset)
             if batch is not None:
@@ -107,7 +112,7 @@ class CatchUp:
             except AngeliaError as exc:
                 self._ask_again(partition, offset, exc.message)
             else:
-                if self._wanted.get((partition, offset)) is wish:
+                if self._wanted.get((partition, offset)) is request:
                     self._take(offset, chunk)
 
     def _take(self, offset: int, chunk: Chunk) -> None:
@@ -122,14 +127,14 @@ class CatchUp:
             self._feed(chunk.partition, offset, batch, gap=chunk.gap)
 
     def _feed(self, partition: Partition, offset: int, batch: Batch, *, gap: bool) -> None:
-        for fed in self._wanted.pop((partition, offset)).waiting:
-            fed(batch, gap)
+        for on_batch in self._wanted.pop((partition, offset)).waiting:
+            on_batch(batch, gap)
 
     def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
         """Later, and behind the others: the partition's broker may be down while theirs is not."""
         _log.warning("catch_up_read_failed", partition=partition, error=error)
-        wish = self._wanted.get((partition, offset))
-        pause = (wish.pause if wish else self._retry_pause).total_seconds()
+        request = self._wanted.get((partition, offset))
+        pause = (request.pause if request else self._retry_pause).total_seconds()
         asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, (partition, offset))
 
     def _recall(self, partition: Partition, offset: int) -> Batch | None:

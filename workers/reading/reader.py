@@ -10,7 +10,7 @@ import structlog
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog, Tail
 from app.schemata.formats import TopicFormats
-from workers.reading.catchup import RETRY_PAUSE, CatchUp, Fed
+from workers.reading.catchup import RETRY_PAUSE, BatchListener, CatchUp
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Feed, TailReader
 from workers.reading.known_changes import KnownChanges
@@ -82,9 +82,11 @@ class Reader:
             self._tail.unfollow(partition)
             self._catch_up.forget(partition)
 
-    def want(self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta = RETRY_PAUSE) -> None:
+    def fetch(
+        self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta = RETRY_PAUSE
+    ) -> None:
         """Read what lies before the feed; after `pause` again, when it fails."""
-        self._catch_up.want(feed.partition, offset, fed, pause=pause)
+        self._catch_up.fetch(feed.partition, offset, on_batch, pause=pause)
 
     def resume(self, feed: Feed) -> None:
         """Read a held tail on, if its fastest reader needs more."""

@@ -62,7 +62,7 @@ class RegisteredSchemas:
         # Versions that are no schemas here: asked for once.
         self._unusable: dict[str, set[int]] = {}
 
-    def want(self, topic: str) -> None:
+    def fetch(self, topic: str) -> None:
         """Have the registry asked about the topic, unless it just was."""
         looked = self._looked.get(topic)
         is_due = looked is None or self._clock() - looked >= LOOK_EVERY_S

@@ -72,7 +72,7 @@ class VersionWait:
         else:
             waits &= not self._registered.denies(topic, since)
         if waits:
-            self._registered.want(topic)
+            self._registered.fetch(topic)
         return waits
 
     def _first_read(self, kind: tuple[str, bool], version: bytes, now: float) -> float | None:

@@ -19,8 +19,8 @@ from app.domain.retransmission import (
 from app.domain.retransmission_sending import RetransmissionPace, Sending
 from app.domain.subscription import State, Subscription
 from app.log.interface import MessageLog
-from workers.retransmission.source import Pick, Source
-from workers.retransmission.store import SendingStore
+from workers.retransmission.source import ChosenMessage, ChosenMessages
+from workers.retransmission.store import RetransmissionStore
 
 LEASE: Final = timedelta(seconds=15)
 TICK: Final = timedelta(milliseconds=100)
@@ -40,18 +40,18 @@ READ_BACK_BYTES: Final = 1024 * 1024
 _log = structlog.get_logger()
 
 
-class FeedLostError(Exception):
+class RetransmissionLostError(Exception):
     """The retransmission has ended, or is another worker's: nothing more is to be done here."""
 
 
-class ResendingFeed:
+class RetransmissionFeed:
     """Appends its messages at their pace, until all are finished.
 
     What was appended and not recorded, by a worker that died, is read back from the log first, so
     that each message is appended once.
     """
 
-    def __init__(self, log: MessageLog, store: SendingStore, sending: Sending) -> None:
+    def __init__(self, log: MessageLog, store: RetransmissionStore, sending: Sending) -> None:
         self._log = log
         self._store = store
         self._sending = sending
@@ -68,7 +68,7 @@ class ResendingFeed:
         await self._read_back()
         await self._remember(subscription)
         positions = await self._store.sources(self._sending)
-        source = Source(self._log, self._store, self._sending, positions=positions)
+        source = ChosenMessages(self._log, self._store, self._sending, positions=positions)
         exhausted = False
         while not (exhausted and not any(self._ahead.values())):
             subscription = await self._current(subscription)
@@ -80,7 +80,7 @@ class ResendingFeed:
         await self._store.end(self._sending, RetransmissionState.DONE)
         _log.info("retransmitted", retransmission=self._sending.id, messages=self._written)
 
-    async def _fed(self, source: Source, subscription: Subscription) -> bool:
+    async def _fed(self, source: ChosenMessages, subscription: Subscription) -> bool:
         """Append what may be appended by now; whether there is nothing more."""
         now = time.monotonic()
         if subscription.state is State.SUSPENDED:
@@ -91,36 +91,36 @@ class ResendingFeed:
         if not allowed:
             return False
         piece = self._pace.piece(rate=subscription.policy.rate, every=PIECE_EVERY)
-        picks = await source.next(min(allowed, BATCH_MAX, piece * PIECES_MAX))
-        if picks:
-            await self._append_all(picks, piece)
-        return not picks
+        chosen = await source.next(min(allowed, BATCH_MAX, piece * PIECES_MAX))
+        if chosen:
+            await self._append_all(chosen, piece)
+        return not chosen
 
-    async def _append_all(self, picks: Sequence[Pick], piece: int) -> None:
+    async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
         """Append them, `piece` at a time, and say so: what dies before that reads them back."""
         sent: list[Sent] = []
         due = time.monotonic()
-        for first in range(0, len(picks), piece):
+        for first in range(0, len(chosen), piece):
             await asyncio.sleep(due - time.monotonic())
-            sent += await self._append(picks[first : first + piece])
+            sent += await self._append(chosen[first : first + piece])
             due = max(due, time.monotonic() - LATE_MAX) + PIECE_EVERY.total_seconds()
         await self._record(sent)
         self._pace.appended(len(sent))
 
-    async def _append(self, picks: Sequence[Pick]) -> Sequence[Sent]:
+    async def _append(self, chosen: Sequence[ChosenMessage]) -> Sequence[Sent]:
         if time.monotonic() + APPEND_MAX.total_seconds() > self._kept_until:
             await self._look()
-        records = [pick.record for pick in picks]
+        records = [pick.record for pick in chosen]
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
             positions = await self._log.append(self._sending.topic, records)
         return [
             Sent(pick.partition, pick.offset, position.partition.index, position.offset)
-            for pick, position in zip(picks, positions, strict=True)
+            for pick, position in zip(chosen, positions, strict=True)
         ]
 
     async def _record(self, sent: Sequence[Sent]) -> None:
         if not await self._store.record(self._sending, sent):
-            raise FeedLostError
+            raise RetransmissionLostError
         self._written += len(sent)
         for each in sent:
             self._ahead.setdefault(each.partition, []).append(each.offset)
@@ -136,7 +136,7 @@ class ResendingFeed:
         began = time.monotonic()
         finished = self._written - sum(map(len, self._ahead.values()))
         if not await self._store.keep(self._sending, finished, LEASE):
-            raise FeedLostError
+            raise RetransmissionLostError
         self._kept_until = began + LEASE.total_seconds()
         self._looked_at = began
         subscription = await self._store.subscription(self._sending)
@@ -144,7 +144,7 @@ class ResendingFeed:
             await self._store.end(
                 self._sending, RetransmissionState.FAILED, "Its subscription is deleted"
             )
-            raise FeedLostError
+            raise RetransmissionLostError
         return subscription
 
     async def _land(self, subscription: Subscription) -> None:

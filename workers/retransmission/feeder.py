@@ -10,8 +10,8 @@ from app.domain.errors import NotFoundError, UnavailableError
 from app.domain.retransmission import RetransmissionState
 from app.domain.retransmission_sending import Sending
 from app.log.interface import MessageLog
-from workers.retransmission.feed import LEASE, FeedLostError, ResendingFeed
-from workers.retransmission.store import SendingStore
+from workers.retransmission.feed import LEASE, RetransmissionFeed, RetransmissionLostError
+from workers.retransmission.store import RetransmissionStore
 
 TAKE_EVERY: Final = timedelta(seconds=1)
 FEEDS_MAX: Final = 20
@@ -19,10 +19,10 @@ FEEDS_MAX: Final = 20
 _log = structlog.get_logger()
 
 
-class Feeder:
+class RetransmissionFeeder:
     """Sends retransmissions until it is cancelled; other workers then go on with them."""
 
-    def __init__(self, log: MessageLog, store: SendingStore) -> None:
+    def __init__(self, log: MessageLog, store: RetransmissionStore) -> None:
         self._log = log
         self._store = store
 
@@ -50,8 +50,8 @@ class Feeder:
     async def _feed(self, sending: Sending) -> None:
         _log.info("retransmitting", retransmission=sending.id, messages=sending.matched)
         try:
-            await ResendingFeed(self._log, self._store, sending).run()
-        except FeedLostError:
+            await RetransmissionFeed(self._log, self._store, sending).run()
+        except RetransmissionLostError:
             _log.info("retransmission_left", retransmission=sending.id)
         except (UnavailableError, TimeoutError) as exc:
             # What was appended is not known: whoever takes it next reads it back.

@@ -11,7 +11,7 @@ from app.domain.redrive import redrive_record
 from app.domain.retransmission import HEADER_SOURCE, MessageRun, sent_again
 from app.domain.retransmission_sending import Sending
 from app.log.interface import Chunk, MessageLog
-from workers.retransmission.store import SendingStore
+from workers.retransmission.store import RetransmissionStore
 
 RUNS_MAX: Final = 500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
@@ -20,7 +20,7 @@ _NEAR: Final = 200
 _SPARSE_BYTES_MAX: Final = 64 * 1024
 
 
-class Pick(NamedTuple):
+class ChosenMessage(NamedTuple):
     """A message to append, and where it was."""
 
     partition: int
@@ -28,7 +28,7 @@ class Pick(NamedTuple):
     record: NewRecord
 
 
-class Source:
+class ChosenMessages:
     """Reads what was chosen; of each partition in its order, and the partitions take turns.
 
     `positions` says where each begins. What the log and the table have no more is passed over.
@@ -37,7 +37,7 @@ class Source:
     def __init__(
         self,
         log: MessageLog,
-        store: SendingStore,
+        store: RetransmissionStore,
         sending: Sending,
         *,
         positions: Mapping[int, int],
@@ -50,7 +50,7 @@ class Source:
         self._runs: dict[int, deque[MessageRun]] = {}
         self._chunks: dict[int, Chunk] = {}
 
-    async def next(self, at_most: int) -> Sequence[Pick]:
+    async def next(self, at_most: int) -> Sequence[ChosenMessage]:
         """Up to so many messages, of one partition; none when there are no more.
 
         LogUnavailableError, TopicNotFoundError, StorageUnavailableError.
@@ -61,10 +61,10 @@ class Source:
                 self._turns.popleft()
                 self._chunks.pop(partition, None)
                 continue
-            picks = await self._picked(partition, at_most)
-            if picks:
+            chosen = await self._picked(partition, at_most)
+            if chosen:
                 self._turns.rotate(-1)
-                return picks
+                return chosen
         return ()
 
     async def _has_runs(self, partition: int) -> bool:
@@ -76,7 +76,7 @@ class Source:
             known.extend(await self._store.runs(self._sending, partition, position, limit=RUNS_MAX))
         return bool(known)
 
-    async def _picked(self, partition: int, at_most: int) -> Sequence[Pick]:
+    async def _picked(self, partition: int, at_most: int) -> Sequence[ChosenMessage]:
         run = self._runs[partition][0]
         if run.undelivered is not None:
             return await self._from_discards(partition, at_most)
@@ -84,27 +84,27 @@ class Source:
             return await self._from_archive(run, at_most)
         return await self._from_log(run, at_most)
 
-    async def _from_discards(self, partition: int, at_most: int) -> Sequence[Pick]:
+    async def _from_discards(self, partition: int, at_most: int) -> Sequence[ChosenMessage]:
         runs = list(takewhile(lambda run: run.undelivered is not None, self._runs[partition]))
         runs = runs[:at_most]
         discards = await self._store.discards([run.undelivered or 0 for run in runs])
         self._positions[partition] = runs[-1].end
         addressed, now_ms = self._sending.addressed, time.time_ns() // 1_000_000
-        picks = []
+        chosen = []
         for run in runs:
             if (discard := discards.get(run.undelivered or 0)) is not None:
                 record = redrive_record(discard, addressed, now_ms=now_ms)
                 record.headers += ((HEADER_SOURCE, b"%d/%d" % (partition, run.start)),)
-                picks.append(Pick(partition, run.start, record))
-        return picks
+                chosen.append(ChosenMessage(partition, run.start, record))
+        return chosen
 
-    async def _from_archive(self, run: MessageRun, at_most: int) -> Sequence[Pick]:
+    async def _from_archive(self, run: MessageRun, at_most: int) -> Sequence[ChosenMessage]:
         first = max(run.start, self._positions[run.partition])
         found = await self._store.archived(self._sending, run, first=first, limit=at_most)
         self._positions[run.partition] = found[-1].offset + 1 if found else run.end
         return [self._pick(run.partition, record) for record in found]
 
-    async def _from_log(self, run: MessageRun, at_most: int) -> Sequence[Pick]:
+    async def _from_log(self, run: MessageRun, at_most: int) -> Sequence[ChosenMessage]:
         first = max(run.start, self._positions[run.partition])
         chunk = await self._chunk(run, first)
         found = [each for each in chunk.records if first <= each.offset < run.end][:at_most]
@@ -129,8 +129,8 @@ class Source:
         self._chunks[run.partition] = chunk
         return chunk
 
-    def _pick(self, partition: int, record: Record) -> Pick:
+    def _pick(self, partition: int, record: Record) -> ChosenMessage:
         source = Partition(self._sending.topic, partition)
         now_ms = time.time_ns() // 1_000_000
         again = sent_again(record, source, self._sending.addressed, now_ms=now_ms)
-        return Pick(partition, record.offset, again)
+        return ChosenMessage(partition, record.offset, again)

@@ -13,8 +13,8 @@ from app.storage.database import Database
 from app.storage.replay.sending import SendingRepository
 
 
-class SendingStore(Protocol):
-    """Retransmissions for one worker; see `DatabaseSending`."""
+class RetransmissionStore(Protocol):
+    """Retransmissions for one worker; see `DatabaseRetransmissions`."""
 
     async def take(self, lease: timedelta) -> Sending | None: ...  # noqa: D102 - documented there
     async def keep(  # noqa: D102 - the same
@@ -44,7 +44,7 @@ class SendingStore(Protocol):
     ) -> None: ...
 
 
-class DatabaseSending:
+class DatabaseRetransmissions:
     """The database as that place. Every method raises StorageUnavailableError."""
 
     def __init__(self, database: Database, worker: str) -> None:

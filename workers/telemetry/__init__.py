@@ -1,1 +1,1 @@
-"""What a worker tells of itself: its figures, and whether it lives and is ready."""
+"""What a worker shows of itself: its metrics, and whether it lives and is ready."""

@@ -1,7 +1,7 @@
 """A worker's metrics and spans, sent to an OTLP endpoint."""
 
 from app.otlp.exporter import Otlp
-from workers.telemetry.observer import Observed
+from workers.telemetry.observer import ObservedWorker
 
 
 class Exported:
@@ -10,6 +10,6 @@ class Exported:
     def __init__(self, otlp: Otlp) -> None:
         self._otlp = otlp
 
-    async def watch(self, observed: Observed) -> None:
+    async def watch(self, observed: ObservedWorker) -> None:
         """Export it until cancelled."""
         await self._otlp.run(observed.read)

@@ -6,7 +6,7 @@ from typing import Protocol
 from app.metrics.readings import Readings
 
 
-class Observed(Protocol):
+class ObservedWorker(Protocol):
     """A worker that runs."""
 
     async def read(self) -> Readings:
@@ -16,8 +16,8 @@ class Observed(Protocol):
         """Per part that it needs what is waited for, within a second; nothing where it is there."""
 
 
-class Observer(Protocol):
+class WorkerObserver(Protocol):
     """Who looks at a worker while it runs."""
 
-    async def watch(self, observed: Observed) -> None:
+    async def watch(self, observed: ObservedWorker) -> None:
         """Look at it until cancelled."""

@@ -13,7 +13,7 @@ import uvicorn
 
 from app.accepted import prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
-from workers.telemetry.observer import Observed
+from workers.telemetry.observer import ObservedWorker
 
 # Collectors and probes are few: who comes when so many are there is told to come later.
 CONNECTIONS_MAX: Final = 32
@@ -54,9 +54,9 @@ class StatusPage:
     """
 
     def __init__(self) -> None:
-        self._observed: Observed | None = None
+        self._observed: ObservedWorker | None = None
 
-    async def watch(self, observed: Observed) -> None:
+    async def watch(self, observed: ObservedWorker) -> None:
         """Show it until cancelled."""
         self._observed = observed
         try:

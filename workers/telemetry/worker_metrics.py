@@ -1,4 +1,4 @@
-"""A worker's figures, from the counts that it has: nothing is counted for them."""
+"""A worker's metrics, from the counts that it has: nothing is counted for them."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -77,8 +77,8 @@ class DeliveryState(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerFigures:
-    """The figures of one worker; see `Observed`. Subscriptions beyond `cap` are summed up."""
+class WorkerMetrics:
+    """The metrics of one worker; see `ObservedWorker`. Subscriptions beyond `cap` are summed up."""
 
     state: DeliveryState
     consumers: KnownConsumers

@@ -9,7 +9,7 @@ import httpx
 
 from workers.transport.answer import AnswerReader, UsualAnswer
 from workers.transport.deadline_timer import DeadlineTimer
-from workers.transport.exchange import Exchanged
+from workers.transport.exchange import PendingExchange
 from workers.transport.tls import tls_problem
 from workers.transport.used_connection import peer_of
 
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._deadline_timer = deadline_timer
         self._answer = AnswerReader(usual)
         self._transport: asyncio.Transport | None = None
-        self._exchange: Exchanged | None = None
+        self._exchange: PendingExchange | None = None
         self._gone = False
         self._watched = False
         self.deadline = inf
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
             and not transport.is_closing()
         )
 
-    def start(self, exchange: Exchanged) -> None:
+    def start(self, exchange: PendingExchange) -> None:
         """Write the request. From here on its answer decides; it is never written again."""
         self._exchange = exchange
         exchange.carrier = self
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._deadline_timer.discard(self)
         self._answer.close()
 
-    def _finish(self, exchange: Exchanged) -> None:
+    def _finish(self, exchange: PendingExchange) -> None:
         answer = self._answer.take()
         self._exchange = None
         if self._answer.reusable and self._is_sent():

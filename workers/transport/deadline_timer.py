@@ -8,7 +8,7 @@ from typing import Final, Protocol
 GRAIN_S: Final = 0.020
 
 
-class Timed(Protocol):
+class HasDeadline(Protocol):
     """Something with a deadline on the loop's clock; infinite when it has none at the moment."""
 
     @property
@@ -29,7 +29,7 @@ class DeadlineTimer:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._timed: set[Timed] = set()
+        self._timed: set[HasDeadline] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._at = inf
         self._drained: asyncio.Future[None] | None = None
@@ -37,12 +37,12 @@ class DeadlineTimer:
     def __len__(self) -> int:
         return len(self._timed)
 
-    def add(self, timed: Timed) -> None:
+    def add(self, timed: HasDeadline) -> None:
         """Watch `timed` until it is discarded."""
         self._timed.add(timed)
         self.notice(timed.deadline)
 
-    def discard(self, timed: Timed) -> None:
+    def discard(self, timed: HasDeadline) -> None:
         """Watch it no longer; nothing happens when it was not watched."""
         self._timed.discard(timed)
         if not self._timed:

@@ -15,7 +15,7 @@ from workers.transport.routes import HasRoute, has_route, of_reachable_kinds
 from workers.transport.sockets import connected_to
 from workers.transport.tls import PLAIN, Credentials, TlsContexts, tls_problem
 from workers.transport.tunneler import Tunneler
-from workers.transport.used_connection import OPENING
+from workers.transport.used_connection import USED_CONNECTION
 
 _PORT_MAX: Final = 65_535
 # How long a polite end of TLS may take before the socket is closed without it.
@@ -92,7 +92,7 @@ class Dialer:
                 raise
             if self._watch is not None:
                 self._watch(made)
-            if (opening := OPENING.get()) is not None:
+            if (opening := USED_CONNECTION.get()) is not None:
                 opening.opened(made)
         except (OSError, ValueError) as exc:
             raise _unconnected(exc, origin) from exc

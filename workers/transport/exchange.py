@@ -22,7 +22,7 @@ class Carrier(Protocol):
         """Close at once, with no answer."""
 
 
-class Exchanged(Protocol):
+class PendingExchange(Protocol):
     """A request as a connection sees it, whoever waits for its answer, and however."""
 
     payload: bytes

@@ -26,8 +26,8 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.exceptions import HyperframeError
 
 from workers.transport.deadline_timer import DeadlineTimer
-from workers.transport.exchange import Exchanged
-from workers.transport.http2_frames import FloodError, FrameBudget, Goodbye, Goodbyes
+from workers.transport.exchange import PendingExchange
+from workers.transport.http2_frames import FloodError, FrameBudget, GoAway, GoAways
 from workers.transport.http2_stream import NotProcessedError, Stream
 from workers.transport.limits import (
     BODY_MAX,
@@ -72,7 +72,7 @@ class Http2Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._http2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
         self._budget = FrameBudget(self._loop.time())
-        self._goodbyes = Goodbyes(self._budget)
+        self._goodbyes = GoAways(self._budget)
         self._streams: dict[int, Stream] = {}
         self._received_at = 0.0
         self._retired = False
@@ -108,7 +108,7 @@ class Http2Connection(asyncio.Protocol):
         """Whether it carries no request."""
         return not self._streams
 
-    def start(self, exchange: Exchanged) -> None:
+    def start(self, exchange: PendingExchange) -> None:
         """Send the request; there must be room for it.
 
         Raises httpx.LocalProtocolError when it cannot be said by HTTP/2.
@@ -257,8 +257,8 @@ class Http2Connection(asyncio.Protocol):
             self.fail(httpx.RemoteProtocolError("the connection was closed within the answer"))
         self._deadline_timer.discard(self)
 
-    def _read(self, part: bytes | Goodbye) -> None:
-        if isinstance(part, Goodbye):
+    def _read(self, part: bytes | GoAway) -> None:
+        if isinstance(part, GoAway):
             self._on_goodbye(part)
             return
         for event in self._http2.receive_data(part):
@@ -348,7 +348,7 @@ class Http2Connection(asyncio.Protocol):
         if self.room:
             self._owner.released(self)
 
-    def _on_goodbye(self, goodbye: Goodbye) -> None:
+    def _on_goodbye(self, goodbye: GoAway) -> None:
         self._retired = True
         message = f"the connection was ended: {_spelled(goodbye.code)}"
         for stream in [each for each in self._streams.values() if each.id > goodbye.last_stream]:

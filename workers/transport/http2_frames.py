@@ -22,7 +22,7 @@ _GOAWAY_MIN: Final = 8
 _STREAM_BITS: Final = 0x7FFF_FFFF
 
 
-class Goodbye(NamedTuple):
+class GoAway(NamedTuple):
     """A GOAWAY: of requests after `last_stream` nothing was or will be done, for `code`."""
 
     last_stream: int
@@ -72,7 +72,7 @@ class FrameBudget:
         self._left = max(self._left, min(SMALL_FRAMES_MAX, self._left + count))
 
 
-class Goodbyes:
+class GoAways:
     """Takes GOAWAY frames out of what h2 is to read, and counts small frames.
 
     It takes them for the end of the connection, while the requests before `last_stream` are still
@@ -86,7 +86,7 @@ class Goodbyes:
         self._held = b""
         self._rest = 0
 
-    def parts(self, data: bytes) -> Iterator[bytes | Goodbye]:
+    def parts(self, data: bytes) -> Iterator[bytes | GoAway]:
         """What h2 is to read, and goodbyes, in their order. Holds back less than two frames.
 
         Raises:
@@ -131,6 +131,6 @@ class Goodbyes:
         return _HEAD + length
 
 
-def _goodbye(data: bytes, start: int) -> Goodbye:
+def _goodbye(data: bytes, start: int) -> GoAway:
     last = int.from_bytes(data[start : start + 4], "big") & _STREAM_BITS
-    return Goodbye(last, int.from_bytes(data[start + 4 : start + 8], "big"))
+    return GoAway(last, int.from_bytes(data[start + 4 : start + 8], "big"))

@@ -12,7 +12,7 @@ import httpx
 from workers.transport.answer import RawAnswer
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
-from workers.transport.exchange import Exchange, Exchanged
+from workers.transport.exchange import Exchange, PendingExchange
 from workers.transport.http2 import Http2Connection
 from workers.transport.http2_stream import NotProcessedError
 from workers.transport.limits import TransportLimits
@@ -99,7 +99,7 @@ class Http2Pool:
         """Number of requests that wait for a connection."""
         return len(self._queue) + self._http1.waiting
 
-    def begin(self, exchange: Exchanged) -> bool:
+    def begin(self, exchange: PendingExchange) -> bool:
         """Whether it has been written; never by HTTP/2, where it may have to be sent again."""
         return self._choices.is_http1(self._origin) and self._http1.begin(exchange)
 

@@ -5,7 +5,7 @@ from typing import Protocol
 import httpx
 
 from workers.transport.answer import RawAnswer
-from workers.transport.exchange import Exchanged
+from workers.transport.exchange import PendingExchange
 
 
 class NotProcessedError(httpx.RemoteProtocolError):
@@ -41,7 +41,7 @@ class Stream:
     )
 
     def __init__(
-        self, owner: StreamConnection, exchange: Exchanged, *, number: int, begun_at: float
+        self, owner: StreamConnection, exchange: PendingExchange, *, number: int, begun_at: float
     ) -> None:
         self._owner = owner
         self.exchange = exchange

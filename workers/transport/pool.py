@@ -12,7 +12,7 @@ from workers.transport.answer import RawAnswer, UsualAnswer
 from workers.transport.connection import Connection
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer
-from workers.transport.exchange import Exchange, Exchanged
+from workers.transport.exchange import Exchange, PendingExchange
 from workers.transport.limits import TransportLimits
 from workers.transport.used_connection import goes_by
 
@@ -108,7 +108,7 @@ class OriginPool:
             del exchange
             raise error.with_traceback(None)  # noqa: B904 - it is the same
 
-    def begin(self, exchange: Exchanged) -> bool:
+    def begin(self, exchange: PendingExchange) -> bool:
         """Write it to an idle connection, if there is one: whether it has been written."""
         connection = self._take_idle()
         if connection is None:

@@ -1,4 +1,4 @@
-"""httpx's response, for who looks at little of it."""
+"""A lazily parsed `httpx.Response`."""
 
 from typing import Final, Self
 
@@ -9,7 +9,7 @@ from workers.transport.answer import RawAnswer, RawHeaders
 _NO_BODY: Final = httpx.ByteStream(b"")
 
 
-class LateResponse(httpx.Response):
+class LazyResponse(httpx.Response):
     """A complete response; its extension `truncated` says whether there was more body.
 
     Headers are read when they are asked for: it takes longer than all else of it, and few are.
@@ -48,6 +48,6 @@ class LateResponse(httpx.Response):
 
 _ALIKE: Final = {
     name: value
-    for name, value in vars(LateResponse(200, stream=_NO_BODY)).items()
-    if name not in vars(LateResponse)
+    for name, value in vars(LazyResponse(200, stream=_NO_BODY)).items()
+    if name not in vars(LazyResponse)
 }

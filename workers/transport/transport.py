@@ -13,12 +13,12 @@ from app.domain.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer, Watch
-from workers.transport.exchange import Exchanged
+from workers.transport.exchange import PendingExchange
 from workers.transport.http2_pool import Choices, Http2Pool
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.resolver import Resolver
-from workers.transport.response import LateResponse
+from workers.transport.response import LazyResponse
 from workers.transport.tunneler import Tunneler
 from workers.transport.wire import one_request
 
@@ -103,7 +103,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         except httpx.TransportError as exc:
             exc.request = request
             raise
-        return LateResponse.of(answer, request)
+        return LazyResponse.of(answer, request)
 
     async def aclose(self) -> None:
         """Take no more requests, let those in flight finish for `close_grace`, then end them."""
@@ -140,7 +140,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         """All that its host stands for and that may be dialled, within `total_s`; as all else."""
         return await self._dialer.addresses(origin, deadline=self._loop.time() + total_s)
 
-    def begin(self, origin: ConnectionOrigin, exchange: Exchanged) -> bool:
+    def begin(self, origin: ConnectionOrigin, exchange: PendingExchange) -> bool:
         """Send it, if that takes no waiting: whether it has been sent, and will have an end.
 
         For who needs no future. Whoever begins without waiting takes nobody's turn: while a request

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Final
 
 
-class Opening:
+class UsedConnection:
     """`address` of the connection, once there is one, and `opened_at` if it was opened for it.
 
     That is monotonic seconds.
@@ -22,7 +22,7 @@ class Opening:
         """What there was so far was for something else."""
         self.address, self.opened_at = "", None
 
-    def take(self, other: "Opening | None") -> None:
+    def take(self, other: "UsedConnection | None") -> None:
         """The connection is that of `other`, as far as anybody knows."""
         if other is not None:
             self.address, self.opened_at = other.address, other.opened_at
@@ -42,11 +42,11 @@ def peer_of(transport: asyncio.BaseTransport) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-OPENING: Final[ContextVar[Opening | None]] = ContextVar("opening", default=None)
+USED_CONNECTION: Final[ContextVar[UsedConnection | None]] = ContextVar("opening", default=None)
 """Of the request that is sent in this context: set it before, and look at it after."""
 
 
 def goes_by(peer: str) -> None:
     """The request that is sent in this context goes to `peer`, by a connection that was open."""
-    if (opening := OPENING.get()) is not None:
+    if (opening := USED_CONNECTION.get()) is not None:
         opening.address = peer

@@ -14,23 +14,23 @@ from workers.transport.dialer import ConnectionOrigin
 from workers.transport.limits import TransportLimits
 from workers.transport.tls import Credentials
 from workers.transport.transport import DeliveryTransport
-from workers.transport.used_connection import OPENING, Opening
+from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 from workers.transport.wire import request_start, whole_request
 
 Send = Callable[[], Awaitable[object]]
 
 
-async def watched(send: Send) -> Opening:
+async def watched(send: Send) -> UsedConnection:
     """What is known of the connection that `send` goes by."""
-    opening = Opening()
+    used_connection = UsedConnection()
 
     async def sent() -> None:
-        OPENING.set(opening)
+        USED_CONNECTION.set(used_connection)
         await send()
 
     # In a context of its own, as an attempt is.
     await asyncio.create_task(sent())
-    return opening
+    return used_connection
 
 
 def post(transport: DeliveryTransport, url: str, *, http2: bool = False) -> Send:

@@ -13,7 +13,7 @@ from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Committed
 from workers.assignment.registry import Registry
-from workers.assignment.start_positions import GROUPS_PER_CALL, Starts
+from workers.assignment.start_positions import GROUPS_PER_CALL, StartFinder
 from workers.consumer.subscription_consumers import CursorKey
 from workers.delivery.share import Share
 
@@ -108,8 +108,8 @@ class Copies:
         return [copy for copy in self._copies if copy.subscription_id == subscription_id]
 
 
-def starts(found: Mapping[Partition, Committed], *copies: CursorStatus) -> Starts:
-    return Starts(Commits(found), Copies(*copies))  # type: ignore[arg-type]
+def starts(found: Mapping[Partition, Committed], *copies: CursorStatus) -> StartFinder:
+    return StartFinder(Commits(found), Copies(*copies))  # type: ignore[arg-type]
 
 
 async def test_starts_from_a_commit_of_its_own() -> None:

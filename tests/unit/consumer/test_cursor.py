@@ -7,7 +7,7 @@ import pytest
 from app.domain.commit import Progress
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader, a_batch
 from workers.consumer.commit.cursor import LIVE_MESSAGES_MAX, Cursor
-from workers.reading.catchup import Fed
+from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed
 from workers.reading.reader import Reader
 
@@ -31,11 +31,11 @@ class Owner:
 class Feeding:
     """Feeds one cursor."""
 
-    def __init__(self, fed: Fed) -> None:
-        self._fed = fed
+    def __init__(self, on_batch: BatchListener) -> None:
+        self._on_batch = on_batch
 
     def __call__(self, batch: Batch, *, gap: bool) -> None:
-        self._fed(batch, gap)
+        self._on_batch(batch, gap)
 
 
 class Wishes(Reader):
@@ -45,9 +45,11 @@ class Wishes(Reader):
         super().__init__(ScriptedFetches(), ScriptedTail())  # type: ignore[arg-type]
         self.wanted: list[tuple[int, Feeding]] = []
 
-    def want(self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta = timedelta(0)) -> None:
+    def fetch(
+        self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta = timedelta(0)
+    ) -> None:
         del feed, pause
-        self.wanted.append((offset, Feeding(fed)))
+        self.wanted.append((offset, Feeding(on_batch)))
 
 
 class Scene:
@@ -114,13 +116,13 @@ def test_a_cursor_before_the_feed_reads_for_itself_and_then_joins_it() -> None:
     scene.feed.put(a_batch(10, 12))
     assert scene.taken() == []
     assert scene.cursor.lagging
-    ((offset, fed),) = scene.reader.wanted
+    ((offset, on_batch),) = scene.reader.wanted
     assert offset == 0
     scene.cursor.wake()
     assert scene.taken() == []
     assert len(scene.reader.wanted) == 1  # one wish at a time
     before, _ = scene.told()
-    fed(a_batch(0, 11), gap=False)
+    on_batch(a_batch(0, 11), gap=False)
     assert scene.told()[0] == before + 1
     assert scene.taken() == list(range(12))
     assert not scene.cursor.lagging
@@ -159,8 +161,8 @@ def test_what_retention_took_is_passed_over_and_committed() -> None:
     scene = Scene()
     scene.feed.restart(10)
     assert scene.taken() == []
-    ((_, fed),) = scene.reader.wanted
-    fed(a_batch(0, 6, holes=range(6)), gap=True)
+    ((_, on_batch),) = scene.reader.wanted
+    on_batch(a_batch(0, 6, holes=range(6)), gap=True)
     assert scene.cursor.commit_begins().offset == 6
     assert scene.taken() == []
     assert [offset for offset, _ in scene.reader.wanted] == [0, 6]
@@ -180,12 +182,12 @@ def test_what_was_asked_for_before_a_rewind_is_not_taken(*, gap: bool) -> None:
     scene = Scene(50)
     scene.feed.restart(200)
     assert scene.taken() == []
-    ((_, fed),) = scene.reader.wanted
+    ((_, on_batch),) = scene.reader.wanted
     scene.cursor.rewind(0)
     scene.feed.restart(0)
     scene.feed.put(a_batch(0, 2))
     assert scene.taken() == []
-    fed(a_batch(50, 60), gap=gap)
+    on_batch(a_batch(50, 60), gap=gap)
     assert scene.taken() == [0, 1]
 
 

@@ -6,7 +6,7 @@ from app.domain.fetch import FetchPolicy
 from app.domain.message import Partition
 from tests.fakes.reading import StandingReader, a_batch
 from workers.consumer.source.fetches import Fetches
-from workers.reading.catchup import Fed
+from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader
 
 SOON = timedelta(milliseconds=100)
@@ -17,14 +17,14 @@ class Asked:
     """A reader that only remembers what it was asked for."""
 
     def __init__(self) -> None:
-        self.wanted: dict[int, Fed] = {}
+        self.wanted: dict[int, BatchListener] = {}
         self.pauses: list[timedelta] = []
         self.left: list[int] = []
         self.changed = asyncio.Event()
 
-    def want(self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta) -> None:
+    def fetch(self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta) -> None:
         del offset
-        self.wanted[feed.partition.index] = fed
+        self.wanted[feed.partition.index] = on_batch
         self.pauses.append(pause)
         self.changed.set()
 
@@ -54,7 +54,7 @@ def asked_for(partitions: int, timeout: timedelta = LATE) -> tuple[Fetches, Aske
     reader = Asked()
     fetches = Fetches(reader, FetchPolicy(fetch_timeout=timeout, frequency=timedelta(seconds=7)))
     for index in range(partitions):
-        fetches.want(a_feed(index), 0, nobody)
+        fetches.fetch(a_feed(index), 0, nobody)
     return fetches, reader
 
 
@@ -71,7 +71,7 @@ async def test_three_are_read_at_once_and_the_others_in_their_turn() -> None:
 async def test_what_was_read_goes_to_whom_it_is_for() -> None:
     fetches, reader = asked_for(0)
     got: list[tuple[int, bool]] = []
-    fetches.want(a_feed(0), 0, lambda batch, gap: got.append((batch.next_offset, gap)))
+    fetches.fetch(a_feed(0), 0, lambda batch, gap: got.append((batch.next_offset, gap)))
     assert fetches.busy
     reader.wanted[0](a_batch(0, 3), True)  # noqa: FBT003 - a callback's shape
     assert got == [(3, True)]
@@ -80,7 +80,7 @@ async def test_what_was_read_goes_to_whom_it_is_for() -> None:
 
 async def test_a_read_that_takes_too_long_makes_room() -> None:
     fetches, reader = asked_for(4, SOON)
-    fetches.want(a_feed(4), 0, nobody)
+    fetches.fetch(a_feed(4), 0, nobody)
     await reader.until(lambda: len(reader.wanted) == 5)
     assert list(reader.wanted) == [0, 1, 2, 3, 4]
 
@@ -101,5 +101,5 @@ async def test_who_leaves_makes_room_and_is_not_read_for() -> None:
 async def test_the_frequency_is_that_of_the_settings_when_a_read_begins() -> None:
     fetches, reader = asked_for(0)
     fetches.configure(FetchPolicy(frequency=timedelta(seconds=30)))
-    fetches.want(a_feed(0), 0, nobody)
+    fetches.fetch(a_feed(0), 0, nobody)
     assert reader.pauses == [timedelta(seconds=30)]

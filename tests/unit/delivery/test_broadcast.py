@@ -24,7 +24,7 @@ from workers.delivery.circuit import Circuit
 from workers.delivery.oauth.destination import Header
 from workers.delivery.pace import EndedRequest, Pace
 from workers.transport.dialer import ConnectionOrigin
-from workers.transport.used_connection import OPENING, Opening, goes_by
+from workers.transport.used_connection import USED_CONNECTION, UsedConnection, goes_by
 
 A, B, C = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
 TOOK = Delivered(status=200)
@@ -123,9 +123,9 @@ async def test_a_message_of_which_no_request_can_be_made_is_discarded_and_sent_t
 
 async def test_a_trace_names_the_address_of_which_it_tells() -> None:
     async def shown(attempt: Awaitable[Outcome]) -> tuple[str, Outcome]:
-        OPENING.set(opening := Opening())
+        USED_CONNECTION.set(used_connection := UsedConnection())
         outcome = await attempt
-        return opening.address, outcome
+        return used_connection.address, outcome
 
     destination = broadcast(replicas := Replicas(b=BUSY))
     reported = [await shown(destination.attempt(a_message(), retry_count=0))]

@@ -16,7 +16,7 @@ from workers.reading.feed import Batch
 OTHER = Partition("shop.orders", 1)
 
 
-class Fed(list[tuple[int, int, bool]]):
+class BatchListener(list[tuple[int, int, bool]]):
     """What a laggard was fed: offset, next offset, gap."""
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
@@ -37,9 +37,9 @@ async def catching_up() -> AsyncIterator[tuple[CatchUp, ScriptedFetches]]:
 
 async def test_all_who_want_a_chunk_get_it_of_one_read() -> None:
     async with catching_up() as (catch_up, log):
-        several = [Fed() for _ in range(5)]
-        for fed in several:
-            catch_up.want(ORDERS, 0, fed)
+        several = [BatchListener() for _ in range(5)]
+        for on_batch in several:
+            catch_up.fetch(ORDERS, 0, on_batch)
         await until(lambda: bool(log.asked))
         log.answer(a_chunk(0, 10))
         await until(lambda: all(several))
@@ -49,12 +49,12 @@ async def test_all_who_want_a_chunk_get_it_of_one_read() -> None:
 
 async def test_a_kept_chunk_is_not_read_again() -> None:
     async with catching_up() as (catch_up, log):
-        first, second = Fed(), Fed()
-        catch_up.want(ORDERS, 0, first)
+        first, second = BatchListener(), BatchListener()
+        catch_up.fetch(ORDERS, 0, first)
         await until(lambda: bool(log.asked))
         log.answer(a_chunk(0, 10))
         await until(lambda: bool(first))
-        catch_up.want(ORDERS, 7, second)
+        catch_up.fetch(ORDERS, 7, second)
         await until(lambda: bool(second))
     assert second == [(0, 10, False)]
     assert log.asked_in_all == 1
@@ -62,32 +62,32 @@ async def test_a_kept_chunk_is_not_read_again() -> None:
 
 async def test_what_was_used_longest_ago_is_forgotten_first() -> None:
     async with catching_up() as (catch_up, log):
-        fed = Fed()
+        on_batch = BatchListener()
 
-        async def want(offset: int) -> None:
-            count = len(fed)
-            catch_up.want(ORDERS, offset, fed)
-            await until(lambda: bool(log.asked) or len(fed) > count)
+        async def fetch(offset: int) -> None:
+            count = len(on_batch)
+            catch_up.fetch(ORDERS, offset, on_batch)
+            await until(lambda: bool(log.asked) or len(on_batch) > count)
             if log.asked:
                 log.answer(a_chunk(offset, offset + 10))
-                await until(lambda: len(fed) > count)
+                await until(lambda: len(on_batch) > count)
 
         for offset in range(0, KEPT_CHUNKS * 10, 10):
-            await want(offset)
-        await want(0)  # used again
-        await want(KEPT_CHUNKS * 10)  # one too many
+            await fetch(offset)
+        await fetch(0)  # used again
+        await fetch(KEPT_CHUNKS * 10)  # one too many
         read = log.asked_in_all
-        await want(0)
+        await fetch(0)
         assert log.asked_in_all == read
-        await want(10)
+        await fetch(10)
         assert log.asked_in_all == read + 1
 
 
 async def test_so_many_read_at_once_and_the_others_follow_in_turn() -> None:
     async with catching_up() as (catch_up, log):
-        fed = Fed()
+        on_batch = BatchListener()
         for index in range(READERS + 2):
-            catch_up.want(Partition("t", index), 0, fed)
+            catch_up.fetch(Partition("t", index), 0, on_batch)
         await until(lambda: len(log.asked) == READERS)
         assert [partition.index for partition, _ in log.asked] == list(range(READERS))
         log.answer(a_chunk(0, 1, partition=Partition("t", 0)))
@@ -96,14 +96,14 @@ async def test_so_many_read_at_once_and_the_others_follow_in_turn() -> None:
 
 async def test_a_gap_is_told_and_not_kept() -> None:
     async with catching_up() as (catch_up, log):
-        fed = Fed()
+        on_batch = BatchListener()
         for _ in range(2):
-            catch_up.want(ORDERS, 3, fed)
+            catch_up.fetch(ORDERS, 3, on_batch)
             await until(lambda: bool(log.asked))
             log.answer(a_gap(3, 8))
             await until(lambda: not log.asked)
             await asyncio.sleep(0)
-    assert fed == [(3, 8, True)] * 2
+    assert on_batch == [(3, 8, True)] * 2
 
 
 @pytest.mark.parametrize("nothing", ["an error", "an empty chunk"])
@@ -111,33 +111,33 @@ async def test_a_read_that_brought_nothing_is_repeated_after_a_pause_behind_the_
     nothing: str,
 ) -> None:
     async with catching_up() as (catch_up, log):
-        fed, others = Fed(), Fed()
-        catch_up.want(ORDERS, 0, fed)
+        on_batch, others = BatchListener(), BatchListener()
+        catch_up.fetch(ORDERS, 0, on_batch)
         await until(lambda: bool(log.asked))
         if nothing == "an error":
             log.fail()
         else:
             log.answer(a_chunk(0, 0))
-        catch_up.want(OTHER, 0, others)
+        catch_up.fetch(OTHER, 0, others)
         await until(lambda: len(log.asked) == 2)
         assert [partition for partition, _ in log.asked] == [OTHER, ORDERS]
-        assert fed == []
+        assert on_batch == []
         log.answer(a_chunk(0, 1, partition=OTHER))
         log.answer(a_chunk(0, 1))
-        await until(lambda: bool(fed and others))
+        await until(lambda: bool(on_batch and others))
 
 
 async def test_nothing_is_read_for_a_partition_that_nobody_reads_any_more() -> None:
     async with catching_up() as (catch_up, log):
-        fed = Fed()
-        catch_up.want(ORDERS, 0, fed)
-        catch_up.want(OTHER, 0, fed)
+        on_batch = BatchListener()
+        catch_up.fetch(ORDERS, 0, on_batch)
+        catch_up.fetch(OTHER, 0, on_batch)
         catch_up.forget(ORDERS)
         await until(lambda: bool(log.asked))
         assert list(log.asked) == [(OTHER, 0)]
         log.fail()
         catch_up.forget(OTHER)
-        catch_up.want(ORDERS, 5, fed)
+        catch_up.fetch(ORDERS, 5, on_batch)
         await until(lambda: bool(log.asked))
         assert list(log.asked) == [(ORDERS, 5)]
     assert log.asked_in_all == 2
@@ -145,11 +145,11 @@ async def test_nothing_is_read_for_a_partition_that_nobody_reads_any_more() -> N
 
 async def test_what_was_read_for_a_forgotten_partition_is_not_fed_to_its_next_reader() -> None:
     async with catching_up() as (catch_up, log):
-        old, new = Fed(), Fed()
-        catch_up.want(ORDERS, 0, old)
+        old, new = BatchListener(), BatchListener()
+        catch_up.fetch(ORDERS, 0, old)
         await until(lambda: bool(log.asked))
         catch_up.forget(ORDERS)
-        catch_up.want(ORDERS, 0, new)
+        catch_up.fetch(ORDERS, 0, new)
         await until(lambda: len(log.asked) == 2)
         log.answer(a_chunk(0, 99))
         log.answer(a_chunk(0, 2))

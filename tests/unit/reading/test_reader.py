@@ -164,16 +164,16 @@ async def test_a_gap_from_before_the_tail_was_moved_changes_nothing() -> None:
 async def test_nothing_of_a_topic_is_kept_when_nobody_reads_it() -> None:
     """It may be another one of the same name when somebody does."""
     async with reading() as parts:
-        fed: list[Batch] = []
+        on_batch: list[Batch] = []
         feed = parts.reader.join(ORDERS, [reader := StandingReader(FAR)])
-        parts.reader.want(feed, 0, lambda batch, _: fed.append(batch))
+        parts.reader.fetch(feed, 0, lambda batch, _: on_batch.append(batch))
         await until(lambda: bool(parts.log.asked))
         parts.log.answer(a_chunk(0, 5))
-        await until(lambda: len(fed) == 1)
+        await until(lambda: len(on_batch) == 1)
         parts.reader.leave(ORDERS, reader)
         feed = parts.reader.join(ORDERS, [reader])
-        parts.reader.want(feed, 0, lambda batch, _: fed.append(batch))
+        parts.reader.fetch(feed, 0, lambda batch, _: on_batch.append(batch))
         await until(lambda: bool(parts.log.asked))
         parts.log.answer(a_chunk(0, 2))
-        await until(lambda: len(fed) == 2)
-    assert fed[1].next_offset == 2
+        await until(lambda: len(on_batch) == 2)
+    assert on_batch[1].next_offset == 2

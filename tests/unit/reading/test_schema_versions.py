@@ -67,20 +67,20 @@ async def test_the_tail_waits_for_a_version_and_then_goes_on_where_it_was() -> N
 
 
 async def test_who_catches_up_waits_for_a_version_too() -> None:
-    log, formats, fed = ScriptedFetches(), TopicFormats(), list[Batch]()
+    log, formats, on_batch = ScriptedFetches(), TopicFormats(), list[Batch]()
     formats.apply(known(1))
     catch_up = CatchUp(log, formats, retry_pause=SOON)  # type: ignore[arg-type]
     running = asyncio.get_running_loop().create_task(catch_up.run())
     try:
-        catch_up.want(ORDERS, 0, lambda batch, _: fed.append(batch))
+        catch_up.fetch(ORDERS, 0, lambda batch, _: on_batch.append(batch))
         await until(lambda: bool(log.asked))
         log.answer(written_by(2))
         await until(lambda: log.asked_in_all > 1)
-        assert fed == []
+        assert on_batch == []
         formats.apply(known(1, 2))
         log.answer(written_by(2))
-        await until(lambda: bool(fed))
-        assert bodies(fed[0]) == [b"7"]
+        await until(lambda: bool(on_batch))
+        assert bodies(on_batch[0]) == [b"7"]
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -22,7 +22,7 @@ from workers.transport.answer import RawAnswer
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.exchange import Exchange
 from workers.transport.http2 import Http2Connection
-from workers.transport.http2_frames import FloodError, FrameBudget, Goodbye, Goodbyes
+from workers.transport.http2_frames import FloodError, FrameBudget, GoAway, GoAways
 from workers.transport.http2_stream import Stream
 from workers.transport.limits import SMALL_FRAMES_MAX, SMALL_FRAMES_PER_S, UNREAD_MAX
 from workers.transport.wire import request_start, whole_request
@@ -327,17 +327,17 @@ def test_goodbyes_are_found_wherever_they_are_cut(
     first, last = b"".join(frames(*before)), b"".join(frames(*after))
     said = first + goodbye + last
     places = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
-    goodbyes = Goodbyes(FrameBudget(0.0))
+    goodbyes = GoAways(FrameBudget(0.0))
     parts = [
         part for start, end in pairwise(places) for part in goodbyes.parts(said[start:end]) if part
     ]
-    at = parts.index(Goodbye(5, 2))
+    at = parts.index(GoAway(5, 2))
     assert b"".join(cast("list[bytes]", parts[:at])) == first
     assert b"".join(cast("list[bytes]", parts[at + 1 :])) == last
 
 
 def test_a_frame_that_is_too_large_is_not_waited_for() -> None:
     with pytest.raises(FrameTooLargeError):
-        list(Goodbyes(FrameBudget(0.0)).parts(b"HTTP/1.1 400"))
+        list(GoAways(FrameBudget(0.0)).parts(b"HTTP/1.1 400"))
     with suppress(FrameTooLargeError):
-        list(Goodbyes(FrameBudget(0.0)).parts(b"\x00\x40\x00" + bytes(6)))
+        list(GoAways(FrameBudget(0.0)).parts(b"\x00\x40\x00" + bytes(6)))

@@ -3,7 +3,7 @@ import gzip
 import httpx
 
 from workers.transport.answer import RawAnswer
-from workers.transport.response import LateResponse
+from workers.transport.response import LazyResponse
 
 REQUEST = httpx.Request("POST", "http://h.test/")
 
@@ -11,7 +11,7 @@ REQUEST = httpx.Request("POST", "http://h.test/")
 def a_response(*, truncated: bool = False) -> httpx.Response:
     headers = [(b"Content-Encoding", b"gzip"), (b"X-A", b"1"), (b"X-A", b"2")]
     body = gzip.compress(b'{"a":1}')
-    return LateResponse.of(RawAnswer(201, headers, body, truncated), REQUEST)
+    return LazyResponse.of(RawAnswer(201, headers, body, truncated), REQUEST)
 
 
 async def test_it_is_httpx_s_response_with_all_that_came() -> None:
@@ -41,7 +41,7 @@ def test_it_has_all_that_httpx_gives_its_own() -> None:
     body = httpx.ByteStream(b"a")
     extensions = {"truncated": False}
     own = vars(httpx.Response(201, stream=body, request=REQUEST, extensions=extensions))
-    ours = vars(LateResponse.of(RawAnswer(201, [], b"a", truncated=False), REQUEST))
+    ours = vars(LazyResponse.of(RawAnswer(201, [], b"a", truncated=False), REQUEST))
     del own["headers"]
     assert {name: value for name, value in own.items() if name != "stream"} == {
         name: value for name, value in ours.items() if name not in {"stream", "raw_headers"}

@@ -16,7 +16,7 @@ from workers.consumer.commit.offsets import OffsetTracker
 from workers.consumer.commit.producer_epoch import ProducerEpoch
 from workers.consumer.commit.receipts import Receipts
 from workers.consumer.commit.tally import Finished
-from workers.reading.catchup import Fed
+from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader
 
 # What arrives together, and is live all the same.
@@ -38,7 +38,7 @@ class CursorOwner(Protocol):
 class CursorReader(Protocol):
     """Who reads for a cursor."""
 
-    def want(self, feed: Feed, offset: int, fed: Fed) -> None:
+    def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
         """Read what lies before the feed."""
 
     def resume(self, feed: Feed) -> None:
@@ -184,9 +184,9 @@ class Cursor:
             reader.resume(feed)
         else:
             self.lagging = self._reading = True
-            reader.want(feed, self.position, self._fed)
+            reader.fetch(feed, self.position, self._on_batch)
 
-    def _fed(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - the shape of a callback
+    def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - the shape of a callback
         self._reading = False
         if batch.offset > self.position:
             pass  # asked for before we were rewound

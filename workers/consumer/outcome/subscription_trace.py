@@ -16,7 +16,7 @@ from app.domain.trace import (
 from app.tracing.buffer import TraceBuffer
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.delivery.batch import MessageBatch
-from workers.transport.used_connection import OPENING, Opening
+from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 
 _INFLIGHT: Final = TraceStatus.INFLIGHT.value
 _SUCCESS: Final = TraceStatus.SUCCESS.value
@@ -60,8 +60,8 @@ class SubscriptionTrace:
 
     def opens(self, job: DeliveryJob) -> None:
         """The attempt is awaited in this context, and may open a connection first."""
-        job.opening = Opening()
-        OPENING.set(job.opening)
+        job.used_connection = UsedConnection()
+        USED_CONNECTION.set(job.used_connection)
 
     def ended(self, job: DeliveryJob, outcome: Outcome) -> None:
         """Its attempt is over, and not counted in `job.attempts` yet."""
@@ -77,7 +77,7 @@ class SubscriptionTrace:
             self._write(job, message, ended)
         else:
             self._write_all(job, ended)
-        job.ended_at, job.opening = now, None
+        job.ended_at, job.used_connection = now, None
 
     def still(self, attempt: DeliveryJob, before: float) -> bool:
         """As `Attempts.still`."""
@@ -116,11 +116,11 @@ class SubscriptionTrace:
             if not 0 <= queued <= SPAN_MAX or waited < 0:
                 # Clocks differ, and foreign producers may say any time.
                 queued, waited = min(max(queued, 0), SPAN_MAX), max(waited, 0)
-        connect, address, opening = None, "", job.opening
-        if opening is not None:
-            address = opening.address
-            if opening.opened_at is not None and took is not None:
-                connect = int((opening.opened_at - job.sent_at) * 1e6)
+        connect, address, used_connection = None, "", job.used_connection
+        if used_connection is not None:
+            address = used_connection.address
+            if used_connection.opened_at is not None and took is not None:
+                connect = int((used_connection.opened_at - job.sent_at) * 1e6)
         elif job.request is not None:
             address = job.request.peer
         self._buffer.add(
@@ -170,7 +170,7 @@ class SubscriptionTrace:
         )
 
 
-class Tracks:
+class SubscriptionTraces:
     """Who is told what of a consumer: None where its subscription wants nothing of it traced."""
 
     __slots__ = ("attempts", "discards")

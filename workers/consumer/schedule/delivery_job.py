@@ -8,7 +8,7 @@ from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.source.collected_batch import CollectedBatch
 from workers.delivery.in_flight import StartedRequest  # noqa: TC001 - hidden types help nobody
-from workers.transport.used_connection import Opening  # noqa: TC001 - hidden types help nobody
+from workers.transport.used_connection import UsedConnection  # noqa: TC001 - hidden types help nobody
 
 
 class Failing:
@@ -31,7 +31,7 @@ class DeliveryJob:
     how often that answered the one request after the time that was asked for. `failing` is the
     circuit breaker's. `opened_ms` (since the epoch) and `ended_at`, when its last attempt was over,
     are the trace's, and so is what is known of the connection of an attempt that is awaited
-    (`opening`). `progress` is kept for its destination: nobody else looks at it.
+    (`used_connection`). `progress` is kept for its destination: nobody else looks at it.
     """
 
     __slots__ = (
@@ -47,13 +47,13 @@ class DeliveryJob:
         "failing",
         "message",
         "opened_ms",
-        "opening",
         "progress",
         "refused",
         "request",
         "sent_at",
         "status",
         "ttl_s",
+        "used_connection",
     )
 
     progress: object
@@ -75,7 +75,7 @@ class DeliveryJob:
         self.request: StartedRequest | None = None
         self.opened_ms = 0
         self.ended_at = 0.0
-        self.opening: Opening | None = None
+        self.used_connection: UsedConnection | None = None
         self.deferred = False
         self.deferred_alone = 0
 

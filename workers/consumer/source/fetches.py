@@ -7,14 +7,14 @@ from typing import Protocol
 
 from app.domain.fetch import FETCHES_MAX, FetchPolicy
 from app.domain.message import Partition
-from workers.reading.catchup import Fed
+from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader
 
 
 class LogReader(Protocol):
     """Who reads for all subscriptions."""
 
-    def want(self, feed: Feed, offset: int, fed: Fed, *, pause: timedelta) -> None:
+    def fetch(self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta) -> None:
         """Read what lies before the feed; after `pause` again, when it fails."""
 
     def resume(self, feed: Feed) -> None:
@@ -27,18 +27,20 @@ class LogReader(Protocol):
 class _Fetch:
     """One read: what is asked for, and who gets it."""
 
-    __slots__ = ("began", "fed", "feed", "fetches", "offset")
+    __slots__ = ("began", "feed", "fetches", "offset", "on_batch")
 
-    def __init__(self, fetches: "Fetches", feed: Feed, *, offset: int, fed: Fed) -> None:
+    def __init__(
+        self, fetches: "Fetches", feed: Feed, *, offset: int, on_batch: BatchListener
+    ) -> None:
         self.fetches = fetches
         self.feed = feed
         self.offset = offset
-        self.fed = fed
+        self.on_batch = on_batch
         self.began = 0.0
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
         self.fetches.over(self)
-        self.fed(batch, gap)
+        self.on_batch(batch, gap)
 
 
 class Fetches:
@@ -53,7 +55,7 @@ class Fetches:
         self._reader = reader
         self._fetch = fetch
         self._running: dict[Partition, _Fetch] = {}
-        # In their turn; a cursor has one wish at most.
+        # In their turn; a cursor has one request at most.
         self._waiting: dict[Partition, _Fetch] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -66,9 +68,9 @@ class Fetches:
         """Read by other settings from the next read on."""
         self._fetch = fetch
 
-    def want(self, feed: Feed, offset: int, fed: Fed) -> None:
-        """Call `fed` with what lies before the feed, when its turn has come."""
-        fetch = _Fetch(self, feed, offset=offset, fed=fed)
+    def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
+        """Call `on_batch` with what lies before the feed, when its turn has come."""
+        fetch = _Fetch(self, feed, offset=offset, on_batch=on_batch)
         if len(self._running) < FETCHES_MAX:
             self._begin(fetch)
         else:
@@ -95,7 +97,7 @@ class Fetches:
     def _begin(self, fetch: _Fetch) -> None:
         fetch.began = time.monotonic()
         self._running[fetch.feed.partition] = fetch
-        self._reader.want(fetch.feed, fetch.offset, fetch, pause=self._fetch.frequency)
+        self._reader.fetch(fetch.feed, fetch.offset, fetch, pause=self._fetch.frequency)
 
     def _begin_waiting(self) -> None:
         while self._waiting and len(self._running) < FETCHES_MAX:
