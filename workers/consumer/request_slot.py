@@ -28,22 +28,19 @@ class SlotOwner(Protocol):
     ) -> Discard | None:
         """Decide what becomes of a job, and return what is to be recorded, if anything is."""
 
-    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
-        """As `on_response`, which raised `error`."""
-
-    def faltered(self, error: Exception) -> None:
+    def recover(self, error: Exception) -> None:
         """Go on in a moment: `error` is of no one message."""
 
     async def record(self, discard: Discard) -> None:
         """Return when it is recorded."""
 
-    def over(self, job: DeliveryJob) -> None:
+    def job_ended(self, job: DeliveryJob) -> None:
         """Nothing more is done for it now."""
 
-    def following(self) -> DeliveryJob | None:
+    def next_job(self) -> DeliveryJob | None:
         """What a slot that is through with a job does next."""
 
-    def freed(self, slot: "RequestSlot") -> None:
+    def slot_freed(self, slot: "RequestSlot") -> None:
         """It has nothing to do."""
 
 
@@ -62,9 +59,9 @@ class RequestSlot:
         self._sent_as = owner.subscription
         self._job: DeliveryJob | None = None
 
-    def carry(self, job: DeliveryJob) -> None:
+    def send(self, job: DeliveryJob) -> None:
         """Begin with `job`."""
-        if not self._begun(job):
+        if not self._sent_at_once(job):
             self._owner.tasks.create_task(self._work(job))
 
     def on_response(self, outcome: Outcome) -> None:
@@ -75,9 +72,9 @@ class RequestSlot:
         try:
             self._go_on(job, outcome)
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
-            self._owner.faltered(exc)
+            self._owner.recover(exc)
             if self._job is None:
-                self._owner.freed(self)
+                self._owner.slot_freed(self)
 
     def on_defect(self, error: Exception) -> None:
         """As `ResponseListener.on_defect`."""
@@ -90,7 +87,7 @@ class RequestSlot:
         if job is not None and job.request is not None:
             job.request.cancel()
 
-    def _begun(self, job: DeliveryJob) -> bool:
+    def _sent_at_once(self, job: DeliveryJob) -> bool:
         """Whether it is in flight, and will be called back."""
         if job.refused is not None:
             return False
@@ -108,34 +105,34 @@ class RequestSlot:
 
     def _go_on(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
-        discard = self._decided(job, outcome, self._sent_as)
+        discard = owner.on_response(job, outcome, self._sent_as)
         # It may wait long for its next attempt: it keeps no request, whose body may be large.
         job.request = None
         if discard is not None:
             owner.tasks.create_task(self._work(job, discard))
             return
-        owner.over(job)
-        following = owner.following()
-        if following is None:
-            owner.freed(self)
-        elif not self._begun(following):
-            owner.tasks.create_task(self._work(following))
+        owner.job_ended(job)
+        next_job = owner.next_job()
+        if next_job is None:
+            owner.slot_freed(self)
+        elif not self._sent_at_once(next_job):
+            owner.tasks.create_task(self._work(next_job))
 
     async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
         """Do what must be waited for; `discard`: what is to be recorded in place of the job."""
         owner, in_flight = self._owner, False
         try:
             while not in_flight:
-                await self._deal_with(job, discard)
-                following, discard = owner.following(), None
-                if following is None:
+                await self._await_end(job, discard)
+                next_job, discard = owner.next_job(), None
+                if next_job is None:
                     break
-                job, in_flight = following, self._begun(following)
+                job, in_flight = next_job, self._sent_at_once(next_job)
         finally:
             if not in_flight:
-                owner.freed(self)
+                owner.slot_freed(self)
 
-    async def _deal_with(self, job: DeliveryJob, discard: Discard | None) -> None:
+    async def _await_end(self, job: DeliveryJob, discard: Discard | None) -> None:
         owner = self._owner
         try:
             if discard is None:
@@ -143,17 +140,10 @@ class RequestSlot:
             if discard is not None:
                 await owner.record(discard)
         finally:
-            owner.over(job)
+            owner.job_ended(job)
 
     async def _discarded(self, job: DeliveryJob) -> Discard | None:
         if job.refused is not None:
             return Discard(job, job.refused)
         sent_as = self._owner.subscription
-        return self._decided(job, await self._owner.attempt(job), sent_as)
-
-    def _decided(self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription) -> Discard | None:
-        """As `SlotOwner.on_response`, whatever goes wrong in it."""
-        try:
-            return self._owner.on_response(job, outcome, sent_as)
-        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
-            return self._owner.broken(exc, job)
+        return self._owner.on_response(job, await self._owner.attempt(job), sent_as)

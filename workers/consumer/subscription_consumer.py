@@ -7,9 +7,9 @@ only attempts and undelivered records are waited for, in slots (`workers.consume
 import asyncio
 import time
 from collections.abc import Set as AbstractSet
-from typing import Final, assert_never
+from typing import Final
 
-from app.domain.delivery import Delivered, Discarded, Outcome, Retry
+from app.domain.delivery import Discarded, Outcome, Retry
 from app.domain.status import Output
 from app.domain.subscription import Subscription
 from workers.consumer.commit.cursor import Cursor
@@ -20,6 +20,7 @@ from workers.consumer.endpoint import BrokenEndpoint, Endpoint
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.discard_handler import Discard, DiscardHandler
 from workers.consumer.outcome.latency import Latency
+from workers.consumer.outcome.response_handler import ResponseHandler
 from workers.consumer.outcome.subscription_trace import SubscriptionTrace, SubscriptionTraces
 from workers.consumer.request_slot import RequestSlot
 from workers.consumer.schedule.breaker import Breaker
@@ -30,10 +31,10 @@ from workers.consumer.schedule.suspension import Suspension
 from workers.consumer.source.fetches import Fetches
 from workers.consumer.source.message_source import MessageSource
 from workers.consumer.wakeup_timer import WakeupTimer
-from workers.delivery.deferral import ANOTHER_AFTER, Deferral
+from workers.delivery.deferral import Deferral
 from workers.delivery.oauth.destination import AuthorizedDestination
 from workers.delivery.oauth.token_pace import TokenPace
-from workers.delivery.pace import EndedRequest, Pace, Pacing
+from workers.delivery.pace import Pace, Pacing
 from workers.delivery.share import Demand, Share
 
 # Taking messages goes on so many seconds after an unexpected error that is of no one message.
@@ -41,7 +42,11 @@ _FALTER_S: Final = 1.0
 
 
 class SubscriptionConsumer:
-    """Delivers what its cursors read: at most at the rate, at most `in_flight_max` in flight."""
+    """Delivers what its cursors read: at most at the rate, at most `in_flight_max` in flight.
+
+    `pump` sends what may be sent, and `on_response` takes what came of it: all else leads to these.
+    Cursors report what they have (`readable`, `moved`); its owner opens, configures and stops it.
+    """
 
     def __init__(
         self, subscription: Subscription, endpoint: Endpoint, parts: ConsumerParts
@@ -66,18 +71,25 @@ class SubscriptionConsumer:
             defects=self.defects,
         )
         self._suspension = Suspension(subscription, parts.suspensions)
-        self._fate = DiscardHandler(
+        self._discards = DiscardHandler(
             parts,
             subscription=subscription,
             source=self._source,
             retry_queue=self._retry_queue,
-            scheduler=self._scheduler,
             suspension=self._suspension,
             defects=self.defects,
         )
+        self._responses = ResponseHandler(
+            subscription,
+            scheduler=self._scheduler,
+            suspension=self._suspension,
+            pace=self._pace,
+            defects=self.defects,
+            wake=self._pump_soon,
+        )
         self._cursors: set[Cursor] = set()
         self._tally = Tally()
-        # Who is told of attempts.
+        # Gets attempts, where they are traced.
         self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
         self._wakeup_timer = WakeupTimer(self._loop, self.pump)
@@ -86,15 +98,23 @@ class SubscriptionConsumer:
         # Why its settings could not be applied; nothing is sent until they are.
         self.unapplied = ""
         self._stopped = False
-        self._pacing = self._paced()
-        self.counts = RecentCounts(time.monotonic())
-        self.latency = Latency()
+        self._pacing = self._responses.pacing = self._paced()
         self._in_flight_max = subscription.policy.in_flight_max
         # Requests under way, and what is to be done after them.
         self.in_flight = 0
         # As many slots as were ever used at once, and those of them that have nothing to do.
         self._slots: list[RequestSlot] = []
         self._free: list[RequestSlot] = []
+
+    @property
+    def counts(self) -> RecentCounts:
+        """Its attempts."""
+        return self._responses.counts
+
+    @property
+    def latency(self) -> Latency:
+        """How long its requests took."""
+        return self._responses.latency
 
     @property
     def waiting_retries(self) -> int:
@@ -130,14 +150,15 @@ class SubscriptionConsumer:
         """Apply new settings from the next attempt on. A stopped consumer goes on."""
         # With only some of the new settings it begins nothing: an error below leaves it so.
         self._stopped = True
-        self.subscription = self._fate.subscription = subscription
+        self.subscription = subscription
+        self._discards.subscription = self._responses.subscription = subscription
         self.endpoint = endpoint
         self._in_flight_max = subscription.policy.in_flight_max
         self._scheduler.configure(subscription.policy)
         self._suspension.configure(subscription)
         self._pace.configure(subscription.policy, time.monotonic())
         self._deferral.learns = subscription.policy.adaptive_rate
-        self._pacing = self._paced()
+        self._pacing = self._responses.pacing = self._paced()
         self._source.configure(subscription)
         self._traced(subscription)
         self._stopped, self.unapplied = False, ""
@@ -177,8 +198,8 @@ class SubscriptionConsumer:
 
     def _traced(self, subscription: Subscription) -> None:
         traces = SubscriptionTraces(self._parts.traces, subscription)
-        self._trace = self._source.trace = traces.attempts
-        self._fate.trace = traces.discards
+        self._trace = self._source.trace = self._responses.trace = traces.attempts
+        self._discards.trace = traces.discards
         for cursor in self._cursors:
             # What was said of it before is to be said, too.
             cursor.traced = cursor.traced or traces.discards is not None
@@ -199,12 +220,12 @@ class SubscriptionConsumer:
             scheduler.breaker = Breaker(self._parts.circuits, self._cursors, self._pump_soon)
         return scheduler.breaker.guarded(self._pace, self.subscription)
 
-    # ---- what cursors say -----------------------------------------------------------------------
+    # ---- for cursors ----------------------------------------------------------------------------
 
     def opened(self, cursor: Cursor) -> None:
         """`cursor` is one of ours from now on."""
         self._cursors.add(cursor)
-        cursor.traced = self._fate.trace is not None
+        cursor.traced = self._discards.trace is not None
         if self._scheduler.breaker is not None:
             self._scheduler.breaker.opened(cursor)
 
@@ -240,7 +261,7 @@ class SubscriptionConsumer:
         for slot in self._slots:
             slot.abandon()
 
-    # ---- deciding -------------------------------------------------------------------------------
+    # ---- sending --------------------------------------------------------------------------------
 
     def pump(self) -> None:
         """Fill free slots with what may be sent now."""
@@ -251,9 +272,9 @@ class SubscriptionConsumer:
                 if job is None:
                     return
                 self.in_flight += 1
-                self._slot().carry(job)
+                self._slot().send(job)
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
-            self.faltered(exc)
+            self.recover(exc)
 
     def _slot(self) -> RequestSlot:
         if self._free:
@@ -301,7 +322,7 @@ class SubscriptionConsumer:
             if self._trace is not None:
                 self._trace.began(job)
 
-    def faltered(self, error: Exception) -> None:
+    def recover(self, error: Exception) -> None:
         """Take messages again in a moment: `error` is of no one message."""
         self.defects.found(error, step="take")
         if not self._stopped:
@@ -315,9 +336,9 @@ class SubscriptionConsumer:
         self._wakeup_timer.set(due, now)
         return True
 
-    # ---- what slots ask and say -----------------------------------------------------------------
+    # ---- for request slots ----------------------------------------------------------------------
 
-    def following(self) -> DeliveryJob | None:
+    def next_job(self) -> DeliveryJob | None:
         """What a slot that is through with a job does next."""
         if self._paced_out or self._stopped or self._source.waits_for_budget:
             return None
@@ -327,10 +348,10 @@ class SubscriptionConsumer:
         try:
             return self._take()
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
-            self.faltered(exc)
+            self.recover(exc)
             return None
 
-    def freed(self, slot: RequestSlot) -> None:
+    def slot_freed(self, slot: RequestSlot) -> None:
         """It has nothing to do."""
         self.in_flight -= 1
         self._free.append(slot)
@@ -338,83 +359,26 @@ class SubscriptionConsumer:
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what becomes of a job, with the settings that it was `sent_as`.
-
-        Returns what is to be recorded.
+        """Decide what becomes of a job; returns what is to be recorded, if anything is.
 
         It never waits: nothing is begun between an outcome and what it means for the others.
         """
-        now, size = time.monotonic(), len(job.message.body or b"")
-        self.latency.add(now - job.sent_at)
-        if job.attempts == 0 and isinstance(outcome, Delivered):
-            self.counts.delivered(size)
-        else:
-            self.counts.add(outcome, size=size, retried=job.attempts > 0)
-        if self._pace.adapts or self._pacing is not self._pace:
-            self._learn(job, outcome, now)
-        if self._trace is not None:
-            self._trace.ended(job, outcome)
-        if self._deferral.active or isinstance(outcome, Retry):
-            self._defer(job, outcome, now)
-        job.attempts += 1
-        job.status = outcome.status
-        match outcome:
-            case Delivered():
-                job.delivered()
-                if self._source.is_ordered:
-                    self._source.finished(job.cursor, job.message)
-                return None
-            case Retry():
-                return self._fate.retry(job, outcome)
-            case Discarded():
-                if outcome.suspension is not None:
-                    self._suspension.suspend(sent_as, outcome.suspension)
-                return Discard(job, outcome)
-        assert_never(outcome)
+        full = self.in_flight >= self._in_flight_max
+        try:
+            return self._responses.on_response(job, outcome, sent_as, full=full)
+        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            return self._responses.on_error(exc, job)
 
     async def record(self, discard: Discard) -> None:
         """Return when it is recorded."""
-        await self._fate.record(discard)
+        await self._discards.record(discard)
 
-    def over(self, job: DeliveryJob) -> None:
+    def job_ended(self, job: DeliveryJob) -> None:
         """Nothing more is done for it now."""
         job.request_ended()
         if self._source.polling is not None and self._source.polling.ended(job.message):
             # The next poll may begin, in more than this slot.
             self._pump_soon()
-
-    def _learn(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
-        full = self.in_flight >= self._in_flight_max
-        ended = EndedRequest(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
-        if self._pacing.learn(ended, now):
-            # Not before this outcome is dealt with: it may ask for quiet.
-            self._pump_soon()
-
-    def _defer(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
-        deferral, waited = self._deferral, self._deferral.waits
-        if isinstance(outcome, Retry):
-            self._defer_message(job, outcome, now)
-        elif outcome.status is None:
-            deferral.failed(sent_at=job.sent_at)
-        else:
-            deferral.taken(sent_at=job.sent_at, now=now, limit=self._pace.part(now))
-        if waited:
-            self._pump_soon()
-
-    def _defer_message(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
-        deferral, job.deferred = self._deferral, False
-        if outcome.retry_after is None:
-            deferral.failed(sent_at=job.sent_at)
-            return
-        seconds = outcome.retry_after.total_seconds()
-        if outcome.blameless:
-            deferral.failed(sent_at=job.sent_at)
-            deferral.hush(seconds, now)
-            return
-        rate = self._pace.rate
-        job.deferred_alone += deferral.later(seconds, sent_at=job.sent_at, now=now, rate=rate)
-        # One that is refused while others are taken is no measure of what the subscriber takes.
-        job.deferred = job.deferred_alone < ANOTHER_AFTER or deferral.refusals > job.deferred_alone
 
     def _pump_soon(self) -> None:
         self._loop.call_soon(self.pump)
@@ -432,14 +396,3 @@ class SubscriptionConsumer:
         """What it means for a message that an attempt at it failed by a defect of ours."""
         # It must not stop other subscriptions; this message is retried, then recorded.
         return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
-
-    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
-        """As `SlotOwner.broken`: the message is recorded, unless it was finished before."""
-        reason = self.defects.found(error, step="outcome", message=job.message)
-        self._deferral.failed(sent_at=job.sent_at)
-        self._retry_queue.remove(lambda waiting_retries: waiting_retries is job)
-        if not job.is_open:
-            # What comes after it in its order must not wait for it.
-            self._source.finished(job.cursor, job.message)
-            return None
-        return Discard(job, Discarded(reason=reason, status=job.status))

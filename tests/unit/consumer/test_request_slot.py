@@ -78,21 +78,17 @@ class SlotOwner:
         self.outcomes.append(outcome)
         return None
 
-    def broken(self, error: Exception, job: DeliveryJob) -> Discard | None:
-        del job
-        raise error
-
-    def faltered(self, error: Exception) -> None:
+    def recover(self, error: Exception) -> None:
         raise error
 
     async def record(self, discard: Discard) -> None: ...
 
-    def over(self, job: DeliveryJob) -> None: ...
+    def job_ended(self, job: DeliveryJob) -> None: ...
 
-    def following(self) -> DeliveryJob | None:
+    def next_job(self) -> DeliveryJob | None:
         return None
 
-    def freed(self, slot: RequestSlot) -> None:
+    def slot_freed(self, slot: RequestSlot) -> None:
         self.freed_slots.append(slot)
 
 
@@ -118,7 +114,7 @@ async def an_owner() -> AsyncIterator[SlotOwner]:
 
 async def test_keeps_nothing_of_a_request_that_has_landed() -> None:
     async with an_owner() as owner:
-        RequestSlot(owner).carry(a_job())
+        RequestSlot(owner).send(a_job())
         listener, request = owner.theirs.listener, owner.theirs.request
         assert listener is not None
         assert request is not None
@@ -132,7 +128,7 @@ async def test_keeps_nothing_of_a_request_that_has_landed() -> None:
 async def test_hears_once_of_a_message_that_is_awaited_because_its_request_broke() -> None:
     async with an_owner() as owner:
         owner.theirs.broken = True
-        RequestSlot(owner).carry(a_job())
+        RequestSlot(owner).send(a_job())
         assert owner.theirs.listener is not None
         owner.theirs.listener.on_response(Delivered(status=204))
     assert owner.outcomes == [Delivered(status=200)]

@@ -1,22 +1,15 @@
-"""What becomes of a message that was not delivered: another attempt, or the undelivered."""
+"""Records messages that are given up: in the dead-letter topic, and among the undelivered."""
 
 import asyncio
-import random
 import time
-from datetime import timedelta
 from typing import NamedTuple, Protocol
 
-from app.domain.backoff import retry_delay
 from app.domain.delivery import (
-    BUFFER_FULL,
     DEAD_LETTER_TOPIC_GONE,
-    RETRIES_EXHAUSTED,
-    TTL_ELAPSED,
     Discarded,
-    Retry,
 )
 from app.domain.errors import TopicNotFoundError
-from app.domain.subscription import OnExhausted, Subscription
+from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
@@ -25,7 +18,6 @@ from workers.consumer.outcome.subscription_trace import SubscriptionTrace  # noq
 from workers.consumer.outcome.undelivered import UndeliveredLog, bare_undelivered_of, undelivered_of
 from workers.consumer.schedule.delivery_job import BatchJob, DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue
-from workers.consumer.schedule.scheduler import Scheduler
 from workers.consumer.schedule.suspension import Suspension
 from workers.consumer.source.message_source import MessageSource
 
@@ -49,7 +41,7 @@ class DiscardParts(Protocol):
 
 
 class DiscardHandler:
-    """Queues what is tried again, and closes what is not once that is durable elsewhere."""
+    """Closes messages that are given up, once they are durable elsewhere."""
 
     def __init__(
         self,
@@ -58,36 +50,17 @@ class DiscardHandler:
         subscription: Subscription,
         source: MessageSource,
         retry_queue: RetryQueue,
-        scheduler: Scheduler,
         suspension: Suspension,
         defects: Defects,
     ) -> None:
         self._defects = defects
         self.subscription = subscription
-        # Who is told of discards.
+        # Gets discards, where they are traced.
         self.trace: SubscriptionTrace | None = None
         self._parts = parts
         self._source = source
         self._retry_queue = retry_queue
-        self._scheduler = scheduler
         self._suspension = suspension
-
-    def retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Try it again later, if there is a later; returns what is to be recorded instead."""
-        now = time.monotonic()
-        if outcome.progress is not None:
-            job.progress = outcome.progress
-        due = now + self._delay(job, outcome).total_seconds()
-        if self._scheduler.breaker is not None:
-            self._scheduler.breaker.failed(job, now)
-        if reason := self._given_up(job, due):
-            return Discard(job, Discarded(reason=reason, status=outcome.status))
-        job.keep_attempts()
-        if job.is_left():
-            return None
-        if not job.deferred:
-            self._source.failed(job.cursor, job.message)
-        return self._keep(job, due)
 
     async def record(self, discard: Discard) -> None:
         """Record all of it among the undelivered, then close it."""
@@ -100,41 +73,6 @@ class DiscardHandler:
         finally:
             if was_waiting:
                 job.request_ended()
-
-    def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
-        """Queue `job` until `due`, or do what is to be done when there is no room."""
-        on_exhausted, full = self.subscription.policy.on_exhausted, self._scheduler.is_full
-        if full and on_exhausted is OnExhausted.DISCARD:
-            return Discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
-        oldest = None
-        if full and on_exhausted is OnExhausted.DISCARD_OLDEST:
-            oldest = self._retry_queue.take_oldest()
-        self._retry_queue.add(job, due)
-        if full and on_exhausted is OnExhausted.ABORT:
-            self._suspension.suspend(self.subscription, BUFFER_FULL)
-        if oldest is None:
-            return None
-        oldest.request_started()  # it is not handed over before this has been recorded
-        return Discard(
-            oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
-        )
-
-    def _given_up(self, job: DeliveryJob, due: float) -> str | None:
-        """Why there will be no retry at `due`, if there is a reason."""
-        retries_max = self.subscription.policy.max_retries
-        if retries_max is not None and job.attempts > retries_max:
-            return RETRIES_EXHAUSTED
-        return TTL_ELAPSED if self._scheduler.is_over(job, due) else None
-
-    def _delay(self, job: DeliveryJob, outcome: Retry) -> timedelta:
-        if outcome.retry_after is None:
-            job.backoffs += 1
-        return retry_delay(
-            self.subscription.policy,
-            backoffs=job.backoffs,
-            retry_after=outcome.retry_after,
-            jitter=random.random(),  # noqa: S311 - spreads retries; nothing depends on its secrecy
-        )
 
     async def _record_batch(self, job: BatchJob, discarded: Discarded) -> None:
         async with asyncio.TaskGroup() as together:

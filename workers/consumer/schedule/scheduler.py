@@ -39,14 +39,14 @@ class Scheduler:
         deferral: Deferral,
         defects: Defects,
     ) -> None:
-        self._deferral = deferral
+        self.deferral = deferral
         self._defects = defects
         self._eviction = Eviction(policy, source, retry_queue)
         self.configure(policy)
         # None as long as there was no circuit breaker.
         self.breaker: Breaker | None = None
-        self._source = source
-        self._retry_queue = retry_queue
+        self.source = source
+        self.retry_queue = retry_queue
         self._new_in_a_row = 0
 
     def configure(self, policy: DeliveryPolicy) -> None:
@@ -64,16 +64,16 @@ class Scheduler:
         """When there will be something to send that there is not now."""
         if self._waits_for_deferred(time.monotonic()):
             # Others may be due long since: to look at them before it is time would be for nothing.
-            return self._retry_queue.deferred_due
+            return self.retry_queue.deferred_due
         held_up, eviction = self._is_held_up(), self._eviction
-        new = eviction.next_due(self.breaker) if held_up else self._source.next_due
-        times = (self._retry_queue.next_due, new)
+        new = eviction.next_due(self.breaker) if held_up else self.source.next_due
+        times = (self.retry_queue.next_due, new)
         return min((time for time in times if time is not None), default=None)
 
     @property
     def is_full(self) -> bool:
         """Whether the retry buffer has no room."""
-        return len(self._retry_queue) >= self.policy.retry_buffer_max
+        return len(self.retry_queue) >= self.policy.retry_buffer_max
 
     def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
         """The next job; `cautious`: the subscriber is or was down."""
@@ -93,23 +93,23 @@ class Scheduler:
 
     def _waits_for_deferred(self, now: float) -> bool:
         """Whether nothing goes before the oldest that the subscriber asked to get later."""
-        deferral = self._deferral
+        deferral = self.deferral
         soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
-        return self._retry_queue.has_deferred(soon) and not deferral.tries_another
+        return self.retry_queue.has_deferred(soon) and not deferral.tries_another
 
     def _retried(self, now: float) -> DeliveryJob | None:
         self._new_in_a_row = 0
         due = self._retries_due(now)
         # Live deliveries of other subscriptions do not wait for all that fails here at once.
-        if not self._retry_queue.has(due) or not self._source.take_start():
+        if not self.retry_queue.has(due) or not self.source.take_start():
             return None
-        return self._again(self._retry_queue.take(due), now)
+        return self._again(self.retry_queue.take(due), now)
 
     def _deferred_job(self, now: float) -> DeliveryJob | None:
         # As with other retries, live deliveries of other subscriptions do not wait.
-        if not self._retry_queue.has_deferred(now) or not self._source.take_start():
+        if not self.retry_queue.has_deferred(now) or not self.source.take_start():
             return None
-        return self._again(self._retry_queue.take_deferred(), now)
+        return self._again(self.retry_queue.take_deferred(), now)
 
     def _again(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
         """`job`, which is refused if its time to live is over by now."""
@@ -130,7 +130,7 @@ class Scheduler:
         """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):
-            opened = self._source.take()
+            opened = self.source.take()
             if opened is None:
                 return None
             try:
@@ -139,7 +139,7 @@ class Scheduler:
                 job = self._broken(exc, opened, now)
             if job.due <= now:
                 return job
-            self._retry_queue.add(job, job.due)
+            self.retry_queue.add(job, job.due)
         return self._eviction.evict(now, self.breaker)
 
     def _is_held_up(self) -> bool:

@@ -1,0 +1,198 @@
+"""What an outcome means: for its message, for what is sent next, and for counts and traces."""
+
+import random
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import assert_never
+
+from app.domain.backoff import retry_delay
+from app.domain.delivery import (
+    BUFFER_FULL,
+    RETRIES_EXHAUSTED,
+    TTL_ELAPSED,
+    Delivered,
+    Discarded,
+    Outcome,
+    Retry,
+)
+from app.domain.subscription import OnExhausted, Subscription
+from workers.consumer.defects import Defects
+from workers.consumer.outcome.attempt_counts import RecentCounts
+from workers.consumer.outcome.discard_handler import Discard
+from workers.consumer.outcome.latency import Latency
+from workers.consumer.outcome.subscription_trace import (
+    SubscriptionTrace,  # noqa: TC001 - hidden types help nobody
+)
+from workers.consumer.schedule.delivery_job import DeliveryJob
+from workers.consumer.schedule.scheduler import Scheduler
+from workers.consumer.schedule.suspension import Suspension
+from workers.delivery.deferral import ANOTHER_AFTER
+from workers.delivery.pace import EndedRequest, Pace, Pacing
+
+
+class ResponseHandler:
+    """Decides what becomes of a message after each attempt. Nothing of it is waited for.
+
+    `wake` is called when more may leave than before, after the outcome is dealt with.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        *,
+        scheduler: Scheduler,
+        suspension: Suspension,
+        pace: Pace,
+        defects: Defects,
+        wake: Callable[[], object],
+    ) -> None:
+        self.subscription = subscription
+        # The pace, as circuit breaker and tokens let it.
+        self.pacing: Pacing = pace
+        # Gets attempts, where they are traced.
+        self.trace: SubscriptionTrace | None = None
+        self.counts = RecentCounts(time.monotonic())
+        self.latency = Latency()
+        self._scheduler = scheduler
+        self._source = scheduler.source
+        self._retry_queue = scheduler.retry_queue
+        self._deferral = scheduler.deferral
+        self._suspension = suspension
+        self._pace = pace
+        self._defects = defects
+        self._wake = wake
+
+    def on_response(
+        self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription, *, full: bool
+    ) -> Discard | None:
+        """Decide what becomes of `job`; returns what is to be recorded, if anything is.
+
+        Args:
+            job: What was attempted.
+            outcome: What came of that.
+            sent_as: The settings with which it was sent.
+            full: Whether as many requests as allowed were in flight.
+        """
+        now, size = time.monotonic(), len(job.message.body or b"")
+        self.latency.add(now - job.sent_at)
+        if job.attempts == 0 and isinstance(outcome, Delivered):
+            self.counts.delivered(size)
+        else:
+            self.counts.add(outcome, size=size, retried=job.attempts > 0)
+        if self._pace.adapts or self.pacing is not self._pace:
+            self._learn(job, outcome, now, full=full)
+        if self.trace is not None:
+            self.trace.ended(job, outcome)
+        if self._deferral.active or isinstance(outcome, Retry):
+            self._defer(job, outcome, now)
+        job.attempts += 1
+        job.status = outcome.status
+        match outcome:
+            case Delivered():
+                job.delivered()
+                if self._source.is_ordered:
+                    self._source.finished(job.cursor, job.message)
+                return None
+            case Retry():
+                return self._retry(job, outcome)
+            case Discarded():
+                if outcome.suspension is not None:
+                    self._suspension.suspend(sent_as, outcome.suspension)
+                return Discard(job, outcome)
+        assert_never(outcome)
+
+    def on_error(self, error: Exception, job: DeliveryJob) -> Discard | None:
+        """As `on_response`, which raised `error`: record the message, if it is not finished yet."""
+        reason = self._defects.found(error, step="outcome", message=job.message)
+        self._deferral.failed(sent_at=job.sent_at)
+        self._retry_queue.remove(lambda waiting: waiting is job)
+        if not job.is_open:
+            # What comes after it in its order must not wait for it.
+            self._source.finished(job.cursor, job.message)
+            return None
+        return Discard(job, Discarded(reason=reason, status=job.status))
+
+    def _learn(self, job: DeliveryJob, outcome: Outcome, now: float, *, full: bool) -> None:
+        ended = EndedRequest(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
+        if self.pacing.learn(ended, now):
+            # Not before this outcome is dealt with: it may ask for quiet.
+            self._wake()
+
+    def _defer(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
+        deferral, waited = self._deferral, self._deferral.waits
+        if isinstance(outcome, Retry):
+            self._defer_message(job, outcome, now)
+        elif outcome.status is None:
+            deferral.failed(sent_at=job.sent_at)
+        else:
+            deferral.taken(sent_at=job.sent_at, now=now, limit=self._pace.part(now))
+        if waited:
+            self._wake()
+
+    def _defer_message(self, job: DeliveryJob, outcome: Retry, now: float) -> None:
+        deferral, job.deferred = self._deferral, False
+        if outcome.retry_after is None:
+            deferral.failed(sent_at=job.sent_at)
+            return
+        seconds = outcome.retry_after.total_seconds()
+        if outcome.blameless:
+            deferral.failed(sent_at=job.sent_at)
+            deferral.hush(seconds, now)
+            return
+        rate = self._pace.rate
+        job.deferred_alone += deferral.later(seconds, sent_at=job.sent_at, now=now, rate=rate)
+        # One that is refused while others are taken is no measure of what the subscriber takes.
+        job.deferred = job.deferred_alone < ANOTHER_AFTER or deferral.refusals > job.deferred_alone
+
+    def _retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
+        """Try it again later, if there is a later; returns what is to be recorded instead."""
+        now = time.monotonic()
+        if outcome.progress is not None:
+            job.progress = outcome.progress
+        due = now + self._delay(job, outcome).total_seconds()
+        if self._scheduler.breaker is not None:
+            self._scheduler.breaker.failed(job, now)
+        if reason := self._given_up(job, due):
+            return Discard(job, Discarded(reason=reason, status=outcome.status))
+        job.keep_attempts()
+        if job.is_left():
+            return None
+        if not job.deferred:
+            self._source.failed(job.cursor, job.message)
+        return self._keep(job, due)
+
+    def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
+        """Queue `job` until `due`, or do what is to be done when there is no room."""
+        on_exhausted, full = self.subscription.policy.on_exhausted, self._scheduler.is_full
+        if full and on_exhausted is OnExhausted.DISCARD:
+            return Discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
+        oldest = None
+        if full and on_exhausted is OnExhausted.DISCARD_OLDEST:
+            oldest = self._retry_queue.take_oldest()
+        self._retry_queue.add(job, due)
+        if full and on_exhausted is OnExhausted.ABORT:
+            self._suspension.suspend(self.subscription, BUFFER_FULL)
+        if oldest is None:
+            return None
+        oldest.request_started()  # it is not handed over before this has been recorded
+        return Discard(
+            oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
+        )
+
+    def _given_up(self, job: DeliveryJob, due: float) -> str | None:
+        """Why there will be no retry at `due`, if there is a reason."""
+        retries_max = self.subscription.policy.max_retries
+        if retries_max is not None and job.attempts > retries_max:
+            return RETRIES_EXHAUSTED
+        return TTL_ELAPSED if self._scheduler.is_over(job, due) else None
+
+    def _delay(self, job: DeliveryJob, outcome: Retry) -> timedelta:
+        if outcome.retry_after is None:
+            job.backoffs += 1
+        return retry_delay(
+            self.subscription.policy,
+            backoffs=job.backoffs,
+            retry_after=outcome.retry_after,
+            jitter=random.random(),  # noqa: S311 - spreads retries; nothing depends on its secrecy
+        )
