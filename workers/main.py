@@ -349,7 +349,7 @@ class _Parts:
 
     def start(self, tasks: asyncio.TaskGroup, log: MessageLog) -> None:
         """Run all loops until the group is cancelled."""
-        figures = self._figures()
+        figures = self._worker_metrics()
         for loop in (
             self.reader.run(),
             self.committer.run(),
@@ -374,7 +374,7 @@ class _Parts:
         ):
             tasks.create_task(loop)
 
-    def _figures(self) -> WorkerMetrics:
+    def _worker_metrics(self) -> WorkerMetrics:
         return WorkerMetrics(
             state=self,
             consumers=self.consumers,

@@ -153,7 +153,7 @@ def send(
             at = now + max(wait, 1e-3) + dice.uniform(0, 1e-3)
             now = min(at, in_flight[0][0]) if in_flight else at
         else:
-            job.sent_at, job.epoch = now, pace.sent(now)
+            job.sent_at, job.pace_epoch = now, pace.sent(now)
             deferral.sent(now)
             arrives = now + latency_s * dice.uniform(0.4, 0.6)
             asked = later(arrives)
@@ -178,12 +178,12 @@ def _land(
     outcome: Outcome = Delivered(status=200)
     if asked is not None:
         outcome = Retry(reason="busy", status=503, retry_after=timedelta(seconds=asked))
-    pace.learn(EndedRequest(job.epoch, outcome, 0.0, job.attempts > 0, full=False), now)
+    pace.learn(EndedRequest(job.pace_epoch, outcome, 0.0, job.attempts > 0, full=False), now)
     job.attempts += 1
     if asked is None:
         deferral.taken(sent_at=job.sent_at, now=now, limit=pace.part(now))
         consumer.sent.taken.append(job.message.offset)
         return
-    job.deferred_alone += deferral.later(asked, sent_at=job.sent_at, now=now, rate=pace.rate)
+    job.deferred_alone += deferral.defer(asked, sent_at=job.sent_at, now=now, rate=pace.rate)
     job.deferred = True
     consumer.retry(job, asked, now)

@@ -164,9 +164,9 @@ class RateSharing:
             await self.run_round()
 
     async def watch(self) -> None:
-        """Call `look` each half a second until cancelled."""
+        """Call `check` each half a second until cancelled."""
         while True:
-            self.look()
+            self.check()
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
 
     async def run_round(self) -> None:
@@ -188,7 +188,7 @@ class RateSharing:
         finally:
             self._resting.set()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Report that we live, and notice when notes of others cannot be read."""
         now = self._clock()
         if self._consumers.watchdog.beat(now):

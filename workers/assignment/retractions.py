@@ -16,7 +16,7 @@ from app.log.interface import Bounds, MessageLog
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
 # Each of some kilobytes at most.
-VOIDS_PER_APPEND: Final = 200
+RETRACTIONS_PER_APPEND: Final = 200
 
 _log = structlog.get_logger()
 
@@ -33,10 +33,10 @@ async def settle(log: MessageLog, unsettled: Collection[Unsettled]) -> None:
     """Return once the stream says what is void of these; waits as long as that takes."""
     while True:
         try:
-            voids = list(_voids(unsettled, await _bounds(log, unsettled)))
-            await _append(log, voids)
+            retractions = list(_retractions(unsettled, await _bounds(log, unsettled)))
+            await _append(log, retractions)
         except AngeliaError as exc:
-            _log.warning("discards_not_voided", cursors=len(unsettled), error=exc.message)
+            _log.warning("discards_not_retracted", cursors=len(unsettled), error=exc.message)
             await asyncio.sleep(RETRY_PAUSE.total_seconds())
         else:
             return
@@ -46,7 +46,7 @@ async def _bounds(log: MessageLog, unsettled: Collection[Unsettled]) -> dict[Par
     return dict(await log.bounds({each.partition for each in unsettled}))
 
 
-def _voids(
+def _retractions(
     unsettled: Collection[Unsettled], bounds: dict[Partition, Bounds]
 ) -> Iterator[NewRecord]:
     for partition, committed, start in unsettled:
@@ -54,13 +54,13 @@ def _voids(
         if bound is None:
             continue
         # What the log has no more is not sent again: there, the discards are all that is left.
-        void = void_of(committed, partition.index, start=max(start.offset, bound.start))
-        if void.offset < bound.end:
-            yield void_record(void)
+        retraction = void_of(committed, partition.index, start=max(start.offset, bound.start))
+        if retraction.offset < bound.end:
+            yield void_record(retraction)
 
 
-async def _append(log: MessageLog, voids: Sequence[NewRecord]) -> None:
-    for first in range(0, len(voids), VOIDS_PER_APPEND):
-        await log.append(UNDELIVERED, voids[first : first + VOIDS_PER_APPEND])
-    if voids:
-        _log.info("discards_voided", cursors=len(voids))
+async def _append(log: MessageLog, retractions: Sequence[NewRecord]) -> None:
+    for first in range(0, len(retractions), RETRACTIONS_PER_APPEND):
+        await log.append(UNDELIVERED, retractions[first : first + RETRACTIONS_PER_APPEND])
+    if retractions:
+        _log.info("discards_retracted", cursors=len(retractions))

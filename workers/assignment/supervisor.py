@@ -121,18 +121,18 @@ class Supervisor:
                 self._terms.update(event.partitions)
                 self._reconcile()
             case Revoked():
-                self._let_go(event.partitions)
+                self._disown(event.partitions)
                 self._reconcile()
                 self._tasks.create_task(self._hand_over(event))
             case Lost():
-                self._let_go(event.partitions)
+                self._disown(event.partitions)
                 abandon(self._consumers.halt(self._open_in(event.partitions)))
                 self._abandon_closing(event.partitions)
                 self._reconcile()
             case _:
                 assert_never(event)
 
-    def _let_go(self, partitions: Collection[Partition]) -> None:
+    def _disown(self, partitions: Collection[Partition]) -> None:
         self.owned -= set(partitions)
         self._rates.gone(partitions)
 

@@ -116,11 +116,11 @@ class LoopBudget:
         if rest:
             # Still armed, and nothing left: who asks meanwhile waits for the end of it.
             self._left = 0
-            self._loop.call_later(rest, self._go_on)
+            self._loop.call_later(rest, self._start_turn)
         else:
-            self._go_on()
+            self._start_turn()
 
-    def _go_on(self) -> None:
+    def _start_turn(self) -> None:
         self._begin()
         self._armed = False
         for _ in range(len(self._waiting)):

@@ -70,7 +70,7 @@ class RequestSlot:
         if job is None:
             return
         try:
-            self._go_on(job, outcome)
+            self._continue(job, outcome)
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             self._owner.recover(exc)
             if self._job is None:
@@ -103,7 +103,7 @@ class RequestSlot:
             return False
         return True
 
-    def _go_on(self, job: DeliveryJob, outcome: Outcome) -> None:
+    def _continue(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
         discard = owner.on_response(job, outcome, self._sent_as)
         # It may wait long for its next attempt: it keeps no request, whose body may be large.

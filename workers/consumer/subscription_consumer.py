@@ -293,7 +293,7 @@ class SubscriptionConsumer:
             wait = pacing.wait(now)
         if wait > 0:
             if pacing.reads_ahead:
-                self._source.look_ahead()
+                self._source.read_ahead()
             self._paced_out = self._wake_at(now + wait, now)
             return None
         job = self._scheduler.take(now, cautious=pacing.cautious)
@@ -316,7 +316,7 @@ class SubscriptionConsumer:
         if self._source.polling is not None and not job.sent_at:
             self._source.polling.started(job.message)
         if job.refused is None:
-            job.sent_at, job.epoch = now, self._pacing.sent(now)
+            job.sent_at, job.pace_epoch = now, self._pacing.sent(now)
             if self._deferral.active:
                 self._deferral.sent(now)
             if self._trace is not None:

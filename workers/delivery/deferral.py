@@ -31,8 +31,8 @@ ANOTHER_AFTER: Final = 4
 class Deferral:
     """How one subscriber is treated that asks to come later. Instants are monotonic seconds.
 
-    The caller asks `wait` before it sends, and reports each send (`sent`) and each answer (`later`,
-    `taken`, `failed`) while it is `active`; `later` also when it is not. Without `learns` it does
+    The caller asks `wait` before it sends, and reports each send (`sent`) and each answer (`defer`,
+    `taken`, `failed`) while it is `active`; `defer` also when it is not. Without `learns` it does
     not change how fast requests leave.
     """
 
@@ -112,17 +112,17 @@ class Deferral:
         if self.rate < inf:
             self._next_at = max(self._next_at, now - CATCH_UP_S) + 1 / self.rate
 
-    def hush(self, seconds: float, now: float) -> None:
+    def stay_quiet(self, seconds: float, now: float) -> None:
         """Let nothing leave for so long."""
         self.active = True
         self._quiet_until = max(self._quiet_until, now + seconds)
 
-    def later(self, seconds: float, *, sent_at: float, now: float, rate: float) -> bool:
+    def defer(self, seconds: float, *, sent_at: float, now: float, rate: float) -> bool:
         """A request was answered: not before so many seconds; at that time `rate` was allowed.
 
         Returns whether it was the one that tried: it left alone, when it was asked for.
         """
-        self.hush(seconds, now)
+        self.stay_quiet(seconds, now)
         self._requested_until = max(self._requested_until, now + seconds)
         if sent_at < self._requested_at:
             return False  # it left before the subscriber had asked

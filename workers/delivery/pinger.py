@@ -55,7 +55,7 @@ class Pinger:
         return pong if subscription.locked else await self._sent(wanted, message, pong)
 
     async def _sent(self, subscription: Subscription, message: Message, pong: Pong) -> Pong:
-        transport = _SeenTransport(self._sender.reach)
+        transport = _SeenTransport(self._sender.network_access)
         try:
             endpoint = self._sender.destination(subscription, transport=transport)
             begun = time.monotonic()
@@ -77,9 +77,12 @@ class _Way(NamedTuple):
 class _SeenTransport(DeliveryTransport):
     """A transport for one request, which remembers what it went by, and its answer."""
 
-    def __init__(self, reach: NetworkAccess) -> None:
+    def __init__(self, network_access: NetworkAccess) -> None:
         super().__init__(
-            egress=reach.egress, ca_file=reach.ca_file, proxy=reach.proxy, watch=self._connected
+            egress=network_access.egress,
+            ca_file=network_access.ca_file,
+            proxy=network_access.proxy,
+            watch=self._connected,
         )
         self.way: _Way | None = None
         self.answer: RawAnswer | None = None

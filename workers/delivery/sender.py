@@ -348,7 +348,7 @@ class Sender:
         return self._transport
 
     @property
-    def reach(self) -> NetworkAccess:
+    def network_access(self) -> NetworkAccess:
         """How far its transport reaches."""
         return NetworkAccess(self._egress, self._ca_file, self._proxy)
 

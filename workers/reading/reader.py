@@ -115,20 +115,20 @@ class Reader:
     def _put(self, feed: Feed, chunk: Chunk) -> None:
         batch = self._decoder.batch(chunk, since=feed.end)
         if batch is None:
-            self._look_later(feed.partition)
+            self._follow_later(feed.partition)
             return
         feed.put(batch)
         if feed.held:
             self._tail.unfollow(feed.partition)
 
-    def _look_later(self, partition: Partition) -> None:
+    def _follow_later(self, partition: Partition) -> None:
         """Read the partition on from where its feed ends, a little later."""
         self._waiting.add(partition)
         self._tail.unfollow(partition)
         loop = asyncio.get_running_loop()
-        loop.call_later(self._look_again_after.total_seconds(), self._look_again, partition)
+        loop.call_later(self._look_again_after.total_seconds(), self._follow_again, partition)
 
-    def _look_again(self, partition: Partition) -> None:
+    def _follow_again(self, partition: Partition) -> None:
         self._waiting.discard(partition)
         feed = self._feeds.get(partition)
         if feed is not None and not feed.held:

@@ -82,12 +82,12 @@ class RegisteredSchemas:
         while True:
             await self._on_wanted.wait()
             topic = next(iter(self._wanted))
-            await self._look(self._registry, topic)
+            await self._look_up(self._registry, topic)
             del self._wanted[topic]
             if not self._wanted:
                 self._on_wanted.clear()
 
-    async def _look(self, registry: RegistryLookup, topic: str) -> None:
+    async def _look_up(self, registry: RegistryLookup, topic: str) -> None:
         began = self._begun(topic)
         try:
             missing = await self._missing(registry, topic)

@@ -24,7 +24,7 @@ from workers.retransmission.store import RetransmissionStore
 
 LEASE: Final = timedelta(seconds=15)
 TICK: Final = timedelta(milliseconds=100)
-LOOK_EVERY: Final = timedelta(milliseconds=500)
+RENEW_EVERY: Final = timedelta(milliseconds=500)
 # An append takes no longer; after the lease another worker may have gone on with it.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
@@ -60,27 +60,27 @@ class RetransmissionFeed:
         # The offsets, by partition, of messages that are not known to be finished.
         self._ahead: dict[int, list[int]] = {}
         self._kept_until = time.monotonic() + LEASE.total_seconds()
-        self._looked_at = 0.0
+        self._renewed_at = 0.0
 
     async def run(self) -> None:
         """Send all of it; FeedLostError, and UnavailableError: any worker may go on with it."""
-        subscription = await self._look()
+        subscription = await self._renew_lease()
         await self._read_back()
         await self._remember(subscription)
         positions = await self._store.sources(self._sending)
         source = ChosenMessages(self._log, self._store, self._sending, positions=positions)
-        exhausted = False
-        while not (exhausted and not any(self._ahead.values())):
+        all_read = False
+        while not (all_read and not any(self._ahead.values())):
             subscription = await self._current(subscription)
             before = self._written
-            exhausted = exhausted or await self._fed(source, subscription)
+            all_read = all_read or await self._append_allowed(source, subscription)
             pause = TICK if self._written == before else PIECE_EVERY
             await asyncio.sleep(pause.total_seconds())
-        await self._look()
+        await self._renew_lease()
         await self._store.end(self._sending, RetransmissionState.DONE)
         _log.info("retransmitted", retransmission=self._sending.id, messages=self._written)
 
-    async def _fed(self, source: ChosenMessages, subscription: Subscription) -> bool:
+    async def _append_allowed(self, source: ChosenMessages, subscription: Subscription) -> bool:
         """Append what may be appended by now; whether there is nothing more."""
         now = time.monotonic()
         if subscription.state is State.SUSPENDED:
@@ -109,13 +109,13 @@ class RetransmissionFeed:
 
     async def _append(self, chosen: Sequence[ChosenMessage]) -> Sequence[Sent]:
         if time.monotonic() + APPEND_MAX.total_seconds() > self._kept_until:
-            await self._look()
-        records = [pick.record for pick in chosen]
+            await self._renew_lease()
+        records = [each.record for each in chosen]
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
             positions = await self._log.append(self._sending.topic, records)
         return [
-            Sent(pick.partition, pick.offset, position.partition.index, position.offset)
-            for pick, position in zip(chosen, positions, strict=True)
+            Sent(each.partition, each.offset, position.partition.index, position.offset)
+            for each, position in zip(chosen, positions, strict=True)
         ]
 
     async def _record(self, sent: Sequence[Sent]) -> None:
@@ -126,19 +126,19 @@ class RetransmissionFeed:
             self._ahead.setdefault(each.partition, []).append(each.offset)
 
     async def _current(self, known: Subscription) -> Subscription:
-        if time.monotonic() - self._looked_at < LOOK_EVERY.total_seconds():
+        if time.monotonic() - self._renewed_at < RENEW_EVERY.total_seconds():
             return known
-        await self._land(known)
-        return await self._look()
+        await self._forget_finished(known)
+        return await self._renew_lease()
 
-    async def _look(self) -> Subscription:
+    async def _renew_lease(self) -> Subscription:
         """Keep it, say how far it is, and see what its subscription is now."""
         began = time.monotonic()
         finished = self._written - sum(map(len, self._ahead.values()))
         if not await self._store.keep(self._sending, finished, LEASE):
             raise RetransmissionLostError
         self._kept_until = began + LEASE.total_seconds()
-        self._looked_at = began
+        self._renewed_at = began
         subscription = await self._store.subscription(self._sending)
         if subscription is None:
             await self._store.end(
@@ -147,7 +147,7 @@ class RetransmissionFeed:
             raise RetransmissionLostError
         return subscription
 
-    async def _land(self, subscription: Subscription) -> None:
+    async def _forget_finished(self, subscription: Subscription) -> None:
         """Forget what is finished by now."""
         progress = await self._progress(subscription, self._ahead)
         self._ahead = {
@@ -188,8 +188,8 @@ class RetransmissionFeed:
                 _log.info("retransmission_read_back", messages=len(sent))
                 await self._record(sent)
             offset = max(chunk.next_offset, offset + 1)
-            if time.monotonic() - self._looked_at > LOOK_EVERY.total_seconds():
-                await self._look()
+            if time.monotonic() - self._renewed_at > RENEW_EVERY.total_seconds():
+                await self._renew_lease()
 
     async def _remember(self, subscription: Subscription) -> None:
         """What an earlier worker appended, and is not finished."""

@@ -84,7 +84,7 @@ class One:
         """A round each second."""
         for _ in range(seconds):
             self.clock.now += 1
-            self.sharing.look()
+            self.sharing.check()
             await self.sharing.run_round()
 
 
@@ -200,12 +200,12 @@ async def test_who_was_stopped_for_long_lends_nothing_before_it_can_know_what_it
     one.clock.now += STALL_S
     await one.sharing.run_round()
     assert (one.rate(), one.notes.said) == (LIMIT / 2, [])
-    one.sharing.look()
+    one.sharing.check()
     one.clock.now += QUIET_S - 0.1
     await one.sharing.run_round()
     assert (one.rate(), one.notes.said) == (LIMIT / 2, [])
     one.clock.now += 0.2
-    one.sharing.look()
+    one.sharing.check()
     await one.sharing.run_round()
     assert one.rate() < LIMIT / 4
 

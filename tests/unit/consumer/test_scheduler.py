@@ -51,7 +51,7 @@ def a_scheduler(queue: RetryQueue, *, refusals: int) -> Scheduler:
     """A choice for a subscriber that asked to come later so often, and took nothing since."""
     deferral, defects = Deferral(), Defects("g")
     for _ in range(refusals):
-        deferral.later(0.0, sent_at=0.0, now=0.0, rate=1.0)
+        deferral.defer(0.0, sent_at=0.0, now=0.0, rate=1.0)
     fetches = Fetches(Asked(), FetchPolicy())
     source = MessageSource(Parts(), fetches, lambda: None, defects=defects)
     return Scheduler(DeliveryPolicy(), source, queue, deferral=deferral, defects=defects)

@@ -12,7 +12,7 @@ from workers.delivery.deferral import Deferral
 def asked(*, seconds: float = 1.0, rate: float = 20.0) -> Deferral:
     """At second 0 the subscriber asked to come so much later, with a request that just left."""
     deferral = Deferral()
-    deferral.later(seconds, sent_at=0.0, now=0.0, rate=rate)
+    deferral.defer(seconds, sent_at=0.0, now=0.0, rate=rate)
     return deferral
 
 
@@ -85,7 +85,7 @@ def test_what_left_before_it_was_asked_says_nothing() -> None:
     deferral = asked()
     deferral.taken(sent_at=-0.1, now=0.1, limit=400.0)
     assert deferral.waits
-    assert not deferral.later(3.0, sent_at=-0.1, now=0.2, rate=20.0)
+    assert not deferral.defer(3.0, sent_at=-0.1, now=0.2, rate=20.0)
     assert (deferral.refusals, deferral.rate) == (1, 10.0)
     assert deferral.wait(0.2) == 3.0
 
@@ -95,7 +95,7 @@ def test_a_new_message_may_try_after_the_fourth_refusal_and_when_they_have_doubl
     for number in range(2, 18):
         now = float(number)
         deferral.sent(now)
-        assert deferral.later(1.0, sent_at=now, now=now, rate=20.0)
+        assert deferral.defer(1.0, sent_at=now, now=now, rate=20.0)
         if deferral.tries_another:
             another.append(number)
     assert another == [4, 8, 16]
@@ -103,7 +103,7 @@ def test_a_new_message_may_try_after_the_fourth_refusal_and_when_they_have_doubl
 
 def test_without_learning_requests_leave_as_fast_as_before() -> None:
     deferral = Deferral(learns=False)
-    deferral.later(1.0, sent_at=0.0, now=0.0, rate=20.0)
+    deferral.defer(1.0, sent_at=0.0, now=0.0, rate=20.0)
     deferral.sent(1.0)
     deferral.taken(sent_at=1.0, now=1.1, limit=20.0)
     assert (deferral.rate, deferral.wait(1.1), deferral.active) == (inf, 0.0, False)

@@ -148,7 +148,7 @@ class Cursor:
         while not self.closing and (offsets.room > 0 or offsets.may_open()):
             batch = self._batch
             if batch is None or self._index >= len(batch.messages):
-                batch = self._turn_over(batch)
+                batch = self._next_batch(batch)
                 if batch is None:
                     return None
             message = batch.messages[self._index]
@@ -160,7 +160,7 @@ class Cursor:
             return message, offsets.open(message.offset, time.time_ns() // 1_000_000)
         return None
 
-    def _turn_over(self, done: Batch | None) -> Batch | None:
+    def _next_batch(self, done: Batch | None) -> Batch | None:
         """The next batch that has a message for us, or None after asking for it."""
         if done is not None:
             self._pass(done.next_offset)

@@ -114,7 +114,7 @@ class ResponseHandler:
         return Discard(job, Discarded(reason=reason, status=job.status))
 
     def _learn(self, job: DeliveryJob, outcome: Outcome, now: float, *, full: bool) -> None:
-        ended = EndedRequest(job.epoch, outcome, now - job.sent_at, job.attempts > 0, full)
+        ended = EndedRequest(job.pace_epoch, outcome, now - job.sent_at, job.attempts > 0, full)
         if self.pacing.learn(ended, now):
             # Not before this outcome is dealt with: it may ask for quiet.
             self._wake()
@@ -138,10 +138,10 @@ class ResponseHandler:
         seconds = outcome.retry_after.total_seconds()
         if outcome.blameless:
             deferral.failed(sent_at=job.sent_at)
-            deferral.hush(seconds, now)
+            deferral.stay_quiet(seconds, now)
             return
         rate = self._pace.rate
-        job.deferred_alone += deferral.later(seconds, sent_at=job.sent_at, now=now, rate=rate)
+        job.deferred_alone += deferral.defer(seconds, sent_at=job.sent_at, now=now, rate=rate)
         # One that is refused while others are taken is no measure of what the subscriber takes.
         job.deferred = job.deferred_alone < ANOTHER_AFTER or deferral.refusals > job.deferred_alone
 

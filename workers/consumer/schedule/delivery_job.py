@@ -43,10 +43,10 @@ class DeliveryJob:
         "deferred_alone",
         "due",
         "ended_at",
-        "epoch",
         "failing",
         "message",
         "opened_ms",
+        "pace_epoch",
         "progress",
         "refused",
         "request",
@@ -68,7 +68,7 @@ class DeliveryJob:
         self.backoffs = 0
         # Of its last attempt: when it left, and in which epoch of its consumer's pace.
         self.sent_at = 0.0
-        self.epoch = 0
+        self.pace_epoch = 0
         self.failing: Failing | None = None
         self.refused: Discarded | None = None
         self.status: int | None = None

@@ -103,15 +103,15 @@ class Scheduler:
         # Live deliveries of other subscriptions do not wait for all that fails here at once.
         if not self.retry_queue.has(due) or not self.source.take_start():
             return None
-        return self._again(self.retry_queue.take(due), now)
+        return self._unless_over(self.retry_queue.take(due), now)
 
     def _deferred_job(self, now: float) -> DeliveryJob | None:
         # As with other retries, live deliveries of other subscriptions do not wait.
         if not self.retry_queue.has_deferred(now) or not self.source.take_start():
             return None
-        return self._again(self.retry_queue.take_deferred(), now)
+        return self._unless_over(self.retry_queue.take_deferred(), now)
 
-    def _again(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
+    def _unless_over(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
         """`job`, which is refused if its time to live is over by now."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
             # It was due in time, and held back by the rate or by what others were told.

@@ -39,7 +39,7 @@ class _Fetch:
         self.began = 0.0
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
-        self.fetches.over(self)
+        self.fetches.finished(self)
         self.on_batch(batch, gap)
 
 
@@ -75,7 +75,7 @@ class Fetches:
             self._begin(fetch)
         else:
             self._waiting[feed.partition] = fetch
-            self._watch()
+            self._set_timer()
 
     def resume(self, feed: Feed) -> None:
         """Read a held tail on, if its fastest reader needs more."""
@@ -88,7 +88,7 @@ class Fetches:
         if self._running.pop(partition, None) is not None:
             self._begin_waiting()
 
-    def over(self, fetch: _Fetch) -> None:
+    def finished(self, fetch: _Fetch) -> None:
         """It has been read."""
         if self._running.get(fetch.feed.partition) is fetch:
             del self._running[fetch.feed.partition]
@@ -103,19 +103,19 @@ class Fetches:
         while self._waiting and len(self._running) < FETCHES_MAX:
             self._begin(self._waiting.pop(next(iter(self._waiting))))
 
-    def _watch(self) -> None:
+    def _set_timer(self) -> None:
         """Look again when the first of those that are running has taken too long."""
         if self._timer is None:
             first = min(fetch.began for fetch in self._running.values())
             due = first + self._fetch.fetch_timeout.total_seconds()
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(due - time.monotonic(), 0.0), self._look)
+            self._timer = loop.call_later(max(due - time.monotonic(), 0.0), self._expire_running)
 
-    def _look(self) -> None:
+    def _expire_running(self) -> None:
         self._timer = None
         latest = time.monotonic() - self._fetch.fetch_timeout.total_seconds()
         for partition in [p for p, fetch in self._running.items() if fetch.began <= latest]:
             del self._running[partition]
         self._begin_waiting()
         if self._waiting:
-            self._watch()
+            self._set_timer()

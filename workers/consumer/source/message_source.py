@@ -233,7 +233,7 @@ class MessageSource:
                 self._barred.remove(each)
                 self.add(each)
 
-    def look_ahead(self) -> None:
+    def read_ahead(self) -> None:
         """Filter up to the next wanted message, which is held: filtering waits for no rate."""
         if self._chain is not None and self._held is None:
             self._held = self._next_wanted()

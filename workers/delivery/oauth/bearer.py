@@ -12,7 +12,7 @@ from workers.delivery.oauth.token import AccessToken, pause_s
 # chance.
 REMEMBERED_MAX: Final = IN_FLIGHT_MAX
 
-_Place = tuple[Partition, int]
+_Position = tuple[Partition, int]
 
 
 class Bearer:
@@ -31,7 +31,7 @@ class Bearer:
         self._renewals = 0
         self._renewed_at = NEVER
         # The first token that each message was refused with.
-        self._retried: OrderedDict[_Place, int] = OrderedDict()
+        self._retried: OrderedDict[_Position, int] = OrderedDict()
 
     def usable(self, now: float) -> AccessToken | None:
         """The token to send, if there is one; another is asked for when it is time."""
@@ -50,19 +50,19 @@ class Bearer:
             self._accepted = token.serial
             self._renewals = 0
         if self._retried:
-            self._retried.pop(_place(message), None)
+            self._retried.pop(_position(message), None)
 
     def refused(self, token: AccessToken, message: Message, now: float) -> bool:
         """The subscriber answered 401; whether the message shall be sent again, with another one.
 
         A message gets that once. A token that was accepted before has been revoked, or ended early.
         """
-        place = _place(message)
-        first = self._retried.setdefault(place, token.serial)
+        position = _position(message)
+        first = self._retried.setdefault(position, token.serial)
         while len(self._retried) > REMEMBERED_MAX:
             self._retried.popitem(last=False)
         if first != token.serial or not self._replaced(token, now):
-            del self._retried[place]
+            del self._retried[position]
             return False
         return True
 
@@ -95,5 +95,5 @@ class Bearer:
         return True
 
 
-def _place(message: Message) -> _Place:
+def _position(message: Message) -> _Position:
     return message.partition, message.offset

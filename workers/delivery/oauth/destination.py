@@ -77,7 +77,7 @@ class AuthorizedDestination:
         """POST `message` once with a token, and judge the answer."""
         token = self.bearer.usable(time.monotonic()) or await self._awaited()
         if token is None:
-            return self._unsent()
+            return self._no_token()
         outcome = await self._inner.attempt(
             message, retry_count=retry_count, authorization=token.header
         )
@@ -110,7 +110,7 @@ class AuthorizedDestination:
             return None
         return self.bearer.usable(time.monotonic())
 
-    def _unsent(self) -> Retry:
+    def _no_token(self) -> Retry:
         """Nothing was sent, and nothing is before there may be a token."""
         source = self.bearer.source
         again = timedelta(seconds=max(0.0, source.paused_until - time.monotonic()))

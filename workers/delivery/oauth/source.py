@@ -86,7 +86,7 @@ class TokenSource:
             self._failures, self.paused_until, self.problem = 0, NEVER, ""
             _log.info("token_issued", provider=self.provider.name, lifetime_s=issued.lifetime_s)
         finally:
-            self._over()
+            self._request_ended()
 
     def _failed(self, error: TokenRequestError) -> None:
         self._failures += 1
@@ -102,7 +102,7 @@ class TokenSource:
             again_in_s=round(pause, 3),
         )
 
-    def _over(self) -> None:
+    def _request_ended(self) -> None:
         self.requesting_since = None
         self._settled.set()
         waiting, self._waiting = self._waiting, set()
