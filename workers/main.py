@@ -73,14 +73,14 @@ from workers.telemetry.observer import WorkerObserver
 from workers.telemetry.status_page import Address, StatusPage, served
 from workers.telemetry.worker_metrics import Connections, WorkerMetrics
 
-# Of what a worker that stops has to say, the traces come last, and may be lost.
+# Of what a worker that stops has to write, the traces come last, and may be lost.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 
 _log = structlog.get_logger()
 
 
 class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
-    """All that a worker tells the database, and asks it back."""
+    """All that a worker writes to the database, and reads back."""
 
     async def remove(self) -> None:
         """This worker has stopped; raises UnavailableError."""
@@ -179,7 +179,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
 async def _observers(
     settings: Settings, otlp: Otlp | None, stack: AsyncExitStack, *, number: int
 ) -> Collection[WorkerObserver]:
-    """Who looks at the worker: an OTLP endpoint, and its page, where they are asked for."""
+    """The observers of the worker: an OTLP endpoint, and its page, where they are configured."""
     exported = () if otlp is None else (Exported(otlp),)
     if settings.worker_address is None:
         return exported
@@ -207,7 +207,7 @@ class Worker:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Deliver until `stopping` is set."""
-        # Of all that it says from here on.
+        # Of all that it logs from here on.
         bind_contextvars(worker=self.id)
         _log.info("worker_starting")
         try:

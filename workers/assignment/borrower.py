@@ -75,9 +75,9 @@ class Borrower:
         if loan is None or asked_at is None or (known and loan.number <= known.number):
             return
         kept = [(part & loan.tickets, since) for part, since in known.parts] if known else []
-        # A second after its lender has stopped using it, at the latest before he said so.
+        # A second after its lender has stopped using it, at the latest before it noted that.
         added = (loan.tickets & ~union(part for part, _ in kept), sharing_round.now + WINDOW_S)
-        # He counts from when he heard what was asked: later, so that he waits longer than this.
+        # It counts from when it read the request: later, so that it waits longer than this.
         self._borrowed[note.worker_id] = ReceivedLoan(
             loan.number,
             asked_at + LOAN_S,

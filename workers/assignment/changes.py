@@ -45,7 +45,7 @@ class ChangeFollower:
         self._target = target
         self._known = known or KnownChanges()
         self.applied: int | None = None
-        # Until something is applied, and while it cannot be asked for more.
+        # Until something is applied, and while no more can be requested.
         self.waits_for = "what there is to deliver was not read yet"
         self.on_applied = asyncio.Event()
 

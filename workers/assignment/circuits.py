@@ -17,7 +17,7 @@ from workers.delivery.circuits import Circuits, LiveCircuit
 
 # A notification may be lost with its connection; so often we look for ourselves.
 POLL_INTERVAL: Final = timedelta(seconds=1)
-# Who has leave says so each second. One who died keeps the others waiting for as long as this.
+# A worker with leave renews it each second. One that died keeps the others waiting for this long.
 LEASE: Final = timedelta(seconds=5)
 
 _log = structlog.get_logger()

@@ -1,4 +1,4 @@
-"""How much of a subscription's rate a worker needs, keeps, asks for and gives (pure)."""
+"""How much of a subscription's rate a worker needs, keeps, requests and gives (pure)."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -9,7 +9,7 @@ from workers.delivery.tickets import ticket_count
 
 # Who uses so much of its part is held back by it, and not by its subscriber.
 BUSY: Final = 0.9
-# Parts so small, in requests a second, are seldom used evenly: what waits says more.
+# Parts so small, in requests a second, are seldom used evenly: what waits is the better measure.
 COARSE: Final = 5.0
 # What waits is to be sent within so many seconds.
 HORIZON_S: Final = 2.0

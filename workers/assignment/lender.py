@@ -23,7 +23,7 @@ class Block(NamedTuple):
 
 @dataclass(slots=True)
 class GrantedLoan:
-    """What a borrower may use until `until`, by the answer to what he asked under `number`."""
+    """What a borrower may use until `until`, by the answer to its request `number`."""
 
     number: int
     tickets: int
@@ -36,12 +36,12 @@ class GrantedLoan:
 
 
 class Lender:
-    """The loans of one worker, which answer to what borrowers ask, each number once."""
+    """The loans of one worker, which answer requests of borrowers, each number once."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
         self._lent: dict[str, list[GrantedLoan]] = {}
-        # What each of the others has asked last.
+        # The number of the last request of each of the others.
         self._requests: dict[str, int] = {}
 
     def __bool__(self) -> bool:
@@ -61,7 +61,7 @@ class Lender:
     def own(self, tickets: int) -> None:
         """Only these are ours: what else is lent is over some time, and is not offered any more.
 
-        Its borrower may not have heard of it, and the next owner has read that there is no loan.
+        Its borrower may not know of it, and the next owner has read that there is no loan.
         """
         for loans in self._lent.values():
             last = loans[-1]
@@ -84,7 +84,7 @@ class Lender:
         self._lent = {borrower: loans for borrower, loans in kept.items() if loans}
 
     def lend(self, notes: Collection[RateNote], own: int, *, reserve: int, now: float) -> None:
-        """Answer what is asked anew, from our `own` tickets, of which we need `reserve` ourselves.
+        """Answer new requests from our `own` tickets, of which we need `reserve` ourselves.
 
         From here on what is lent must not be used any more.
         """
@@ -103,7 +103,7 @@ class Lender:
             self._answer(asking[borrower], tickets | added, now)
 
     def loans(self, now: float) -> dict[str, Loan]:
-        """What is to be said of it, by borrower."""
+        """The loans to note, by borrower."""
         return {
             borrower: Loan(loans[-1].number, loans[-1].tickets, _in_the_way(loans, now))
             for borrower, loans in self._lent.items()
@@ -126,5 +126,5 @@ class Lender:
 
 
 def _in_the_way(loans: Iterable[GrantedLoan], now: float) -> int:
-    """What the borrower used in the last second too: an owner after us may hear of it only now."""
+    """What the borrower used in the last second too: an owner after us may read of it only now."""
     return union(lent.tickets for lent in loans if lent.block.free_at > now)

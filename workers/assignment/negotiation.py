@@ -1,6 +1,7 @@
 """One subscription's rate, as one worker holds, lends and borrows it (pure).
 
-The owner of a partition has its tickets. What it does not need it lends for LOAN_S to who asks:
+The owner of a partition has its tickets. What it does not need it lends for LOAN_S to those that
+request it:
 
 * The borrower counts that from its request, the lender from when it read the request, which is
   later: so the loan is over for the borrower first, whatever happens to their notes, to one of them
@@ -64,7 +65,7 @@ class Negotiation:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to say, unless somebody asks or something is needed."""
+        """Whether there is nothing to note, unless there is a request or something is needed."""
         if self._lender or self._borrower:
             return False
         need = max(self._needs, default=0.0)
@@ -96,7 +97,7 @@ class Negotiation:
     def own(self, assigned_at: Mapping[int, float], *, verified: float) -> None:
         """Own exactly these partitions of the topic, each assigned at its time.
 
-        `verified`: when the last look at what others say was begun.
+        `verified`: when the last reading of the notes of others was begun.
         """
         if verified == self._verified and assigned_at.keys() == self._owned.keys():
             return
@@ -172,7 +173,7 @@ class Negotiation:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, verified: float
     ) -> None:
-        """Learn what all others have said last; `verified` is when the look at it was begun."""
+        """Take over the last notes of all others; `verified` is when reading them was begun."""
         self._verify(verified)
         self._tickets_max = inf
         comparable = self._comparable(notes)
@@ -188,7 +189,7 @@ class Negotiation:
             for borrower, loan in note.lent.items()
             if borrower != self._worker_id
         }
-        # The notes of the dead are read again and again: what they say is not new each time.
+        # The notes of the dead are read again and again, and are not new each time.
         known = {
             key: lent
             for key, lent in self._foreign.items()
@@ -213,11 +214,11 @@ class Negotiation:
     def decide(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, asks: bool = True
     ) -> RateNote | None:
-        """Lend, take back and ask by what was needed lately; what to say of it.
+        """Lend, take back and request by what was needed lately; returns the note of that.
 
         Who has been here for a few rounds only does not know what it can lend. What is lent is not
         in `share` from here on, and must not be used any more before the note is written. None:
-        there is nothing to say, and what was said last may be dropped.
+        there is nothing to note, and the last note may be dropped.
         """
         now, need = sharing_round.now, max(self._needs, default=0.0)
         blocked = union(b.tickets for b in self._blocks_of_others() if b.free_at > now)

@@ -30,7 +30,7 @@ _log = structlog.get_logger()
 
 
 class OwnStreams:
-    """Makes them, however long the log takes; `waits_for` says what that waits for."""
+    """Makes them, however long the log takes; `waits_for` has what that waits for."""
 
     def __init__(self) -> None:
         self._left = {topic.name: "is not made yet" for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)}

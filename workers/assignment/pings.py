@@ -1,4 +1,4 @@
-"""Test messages that somebody waits for: this worker sends those that it is asked for."""
+"""Test messages that somebody waits for: this worker sends those that are requested of it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from app.domain.errors import UnavailableError
 from app.domain.ping import Ping, Pong, ping_in
 from app.domain.subscription import Subscription
 
-# Asked for and not begun; who asks for more waits in vain, and is told so.
+# Requested and not begun; further requests wait in vain, which their senders are notified of.
 WAITING_MAX: Final = 100
 UNDER_WAY_MAX: Final = 10
 
@@ -48,7 +48,7 @@ class PingDesk:
             self._requests.put_nowait(ping)
 
     async def run(self, known: Callable[[str], Subscription | None]) -> None:
-        """Send what is asked for until cancelled; `known` finds subscriptions by their ids."""
+        """Send what is requested until cancelled; `known` finds subscriptions by their ids."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 ping = await self._requests.get()

@@ -30,11 +30,11 @@ INTERVAL: Final = timedelta(seconds=1)
 WATCH_INTERVAL: Final = timedelta(seconds=0.5)
 # After so long without hearing from others a worker uses only half of its share.
 SILENCE_S: Final = 5.0
-# So many subscriptions of a worker ask for more; the rest keep what is theirs.
+# So many subscriptions of a worker request more; the rest keep what they have.
 ASKING_MAX: Final = 1_000
 # Deliveries go on meanwhile.
 DECISIONS_PER_TURN: Final = 50
-# What was said so many rounds ago is not answered any more.
+# Notes of so many rounds ago are not answered any more.
 ROUNDS_REMEMBERED: Final = 16
 
 _log = structlog.get_logger()
@@ -73,7 +73,7 @@ class OwnedSubscription(NamedTuple):
 
 
 class RateSharing:
-    """The only one who says how much of its rate a consumer may use."""
+    """The only one that sets how much of its rate a consumer may use."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RateSharing:
         self._resting = asyncio.Event()
         self._resting.set()
 
-    # ---- what the supervisor says ---------------------------------------------------------------
+    # ---- for the supervisor ---------------------------------------------------------------------
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """These are ours from now on."""
@@ -209,7 +209,7 @@ class RateSharing:
         return bool(self._shared or self._negotiating or self._noted or waiting)
 
     async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
-        """Hear all, and act on it at once: what we lend is not used when it is said to be lent."""
+        """Act on all notes at once: what we lend is not used any more when its loan is noted."""
         now = self._clock()
         all_new = self._newest > self._read_began or self._was_silent(now)
         self._read_began, self._notes, self._unread_since = began, notes, None

@@ -1,4 +1,4 @@
-"""What this worker knows of topics and subscriptions: the last state it was told."""
+"""What this worker knows of topics and subscriptions: the last state it was notified of."""
 
 from collections.abc import Collection, Iterable
 

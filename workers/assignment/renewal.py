@@ -58,7 +58,7 @@ class Renewal:
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[tuple[str, Partition], str]:
         committed = await self._log.committed(groups)
-        # What was resumed while we asked, or is another worker's, may be further already.
+        # What was resumed meanwhile, or is another worker's, may be further already.
         resting = self._resting()
         still = {
             group: {each: found[each] for each in found if each in resting.get(group, ())}

@@ -1,4 +1,4 @@
-"""What the worker tells the database each second: that it lives, and where its cursors stand."""
+"""Reports to the database each second: that the worker lives, and where its cursors are."""
 
 import asyncio
 import time

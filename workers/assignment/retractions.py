@@ -30,7 +30,7 @@ class Unsettled(NamedTuple):
 
 
 async def settle(log: MessageLog, unsettled: Collection[Unsettled]) -> None:
-    """Return once the stream says what is void of these; waits as long as that takes."""
+    """Return once the stream has the retractions of these; waits as long as that takes."""
     while True:
         try:
             retractions = list(_retractions(unsettled, await _bounds(log, unsettled)))

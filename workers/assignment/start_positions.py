@@ -18,7 +18,8 @@ from app.log.interface import Committed, MessageLog
 from workers.assignment.retractions import Unsettled, settle
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# A call has a deadline: what it did not find in time is asked again, and not all of thousands.
+# A call has a deadline: only what it did not find in time is requested again, and not all of
+# thousands.
 GROUPS_PER_CALL: Final = 500
 
 _log = structlog.get_logger()
@@ -124,7 +125,7 @@ def _copied_progress(
             subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
         )
     else:
-        # It does not say which move it knows of: rather send again what came after the last one.
+        # It does not have the move it knows of: rather send again what came after the last one.
         progress = Progress(
             subscription_id=subscription.id,
             offset=copy.offset,

@@ -102,7 +102,7 @@ class DatabaseCircuits:
         self._worker_id = worker_id
 
     async def read(self, names: Collection[str]) -> Collection[SharedCircuit]:
-        """The circuits of these names that anybody told of."""
+        """The circuits of these names that any worker published."""
         async with self._database.transaction() as session:
             return await CircuitRepository(session).read(names)
 
@@ -123,7 +123,7 @@ class DatabaseCircuits:
             await CircuitRepository(session).release(name, self._worker_id)
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when somebody told something, or after `at_most`."""
+        """Return when somebody published something, or after `at_most`."""
         await self._notices.wait(at_most)
 
 
@@ -149,13 +149,13 @@ class DatabaseNotes:
 
 
 class DatabasePongs:
-    """Tells those who asked for pings, by the database."""
+    """Posts results to those who requested pings, by the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def post(self, ping: Ping, pong: Pong) -> None:
-        """Tell who asked."""
+        """Post it to who requested it."""
         async with self._database.transaction() as session:
             await notify_pong(session, ping, pong)
 

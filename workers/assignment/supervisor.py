@@ -29,7 +29,7 @@ from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
 # How long what is in flight may take when its partition is revoked, and its commit. All of it with
-# what is still to be said to other workers: below the time the log waits for a revocation.
+# what is still to be noted for other workers: below the time the log waits for a revocation.
 REQUEST_TIMEOUT: Final = timedelta(seconds=3)
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
@@ -201,7 +201,7 @@ class Supervisor:
         """Close these; without `commit_timeout`, those in partitions that stay ours.
 
         Their last commit is repeated until it is in, or the partition goes to another worker: the
-        counts are in it, and nobody else would ever say them.
+        counts are in it, and nobody else would ever report them.
         """
         if keys:
             halted = self._consumers.halt(keys)

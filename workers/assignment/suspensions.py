@@ -25,9 +25,9 @@ class SuspensionStore(Protocol):
 
 
 class Suspender:
-    """Suspends in the background; a database that is down is asked again until it answers.
+    """Suspends in the background; a database that is down is tried again until it answers.
 
-    What is not told when the worker ends is found out again by the next one.
+    What is not written when the worker ends is found out again by the next one.
     """
 
     def __init__(self, store: SuspensionStore, tasks: asyncio.TaskGroup) -> None:

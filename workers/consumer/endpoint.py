@@ -13,7 +13,7 @@ class Endpoint(Protocol):
     def begin(
         self, message: Message, retry_count: int, listener: ResponseListener
     ) -> StartedRequest | None:
-        """Attempt it at once, if that takes no waiting: `listener` hears what came of it, later.
+        """Attempt it at once, if that takes no waiting: `listener` gets the outcome later.
 
         None: nothing was done, and the attempt is to be awaited.
         """

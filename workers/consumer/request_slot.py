@@ -98,7 +98,7 @@ class RequestSlot:
         except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
             job.request = None
         if job.request is None:
-            # Awaited from here on: nothing else may tell what came of it.
+            # Awaited from here on: nothing else may report what came of it.
             self._job = None
             return False
         return True

@@ -201,7 +201,7 @@ class SubscriptionConsumer:
         self._trace = self._source.trace = self._responses.trace = traces.attempts
         self._discards.trace = traces.discards
         for cursor in self._cursors:
-            # What was said of it before is to be said, too.
+            # What was traced of it before is committed behind its traces, too.
             cursor.traced = cursor.traced or traces.discards is not None
 
     def _paced(self) -> Pacing:

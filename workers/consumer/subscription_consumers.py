@@ -68,7 +68,7 @@ class SubscriptionConsumers:
         self._receipts = receipts
         self._consumers: dict[str, SubscriptionConsumer] = {}
         # Without cursors, the last to stop last: one that is resumed goes on with what it has sent
-        # in the last second, and with the quiet that its subscriber asked for.
+        # in the last second, and with the quiet that its subscriber requested.
         self._resting: OrderedDict[str, SubscriptionConsumer] = OrderedDict()
         self._cursors: dict[CursorKey, Cursor] = {}
         # Closed, and at most one of each key: their last positions are still to be reported.

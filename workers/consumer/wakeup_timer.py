@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 class WakeupTimer:
-    """Calls back at the earliest of the times that were asked for since it last did."""
+    """Calls back at the earliest of the times that were set since it last did."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self._loop = loop

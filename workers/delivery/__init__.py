@@ -1,1 +1,1 @@
-"""One attempt: building the request, sending it, and saying what its answer means."""
+"""One attempt: building the request, sending it, and judging its answer."""

@@ -41,7 +41,7 @@ RESTART: Final = 0.25
 def are_few(failures: int, total: int) -> bool:
     """Whether so many of all attempts may be chance where one in a hundred fails, or one message.
 
-    A message that nobody can take must not hold up the others, and says nothing about the rate.
+    A message that nobody can take must not hold up the others, and is no measure of the rate.
     """
     usual = RISE_BELOW * total
     return failures <= usual + sqrt(usual) or (failures == 1 and total >= ONE_IN)
@@ -83,12 +83,12 @@ class AdaptiveRate:
         self._probe_at = now
         self._probing = False
         self._clean = 0
-        # Results of what was sent in another mode, or at another rate, say nothing about this one.
+        # Results of what was sent in another mode, or at another rate, are no measure of this one.
         self._epoch = self._mode_began = 0
 
     @property
     def rate(self) -> float:
-        """Requests per second, at most; in HEARTBEAT `wait` says more."""
+        """Requests per second, at most; in HEARTBEAT `wait` decides."""
         return min(self.limit, self._rate if self.mode is RateMode.NORMAL else FLOOR)
 
     @property
@@ -129,7 +129,7 @@ class AdaptiveRate:
         if healthy is None or epoch != self._epoch:
             return False
         if now - self._last_landed > WINDOW_MAX_S:
-            # What happened before such a pause says nothing about now.
+            # What happened before such a pause is no measure of now.
             self._restart_window(now)
             self._bad = None
         self._last_landed = now
@@ -205,7 +205,7 @@ class AdaptiveRate:
             self._bad, self._outage_since = None, bad.start
             self._go_down(window.failed, bad.end)
             return
-        # No new threshold: an outage says nothing about how much the subscriber takes.
+        # No new threshold: an outage is no measure of what the subscriber takes.
         self._fall(window)
 
     def _change(self, rate: float) -> None:

@@ -15,7 +15,7 @@ _BATCHES: Final = UUID("0b6cf7a4-5c0f-4a51-9d0e-1c7c9b7a8e26")
 
 
 class UnfitError(ValueError):
-    """The message cannot be in any batch of this format; the text says why."""
+    """The message cannot be in any batch of this format; the text has the reason."""
 
 
 class MessageBatch(Message):

@@ -15,8 +15,8 @@ from workers.delivery.oauth.destination import Header
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 
-# Whoever owns the name says how many there are, and each costs a connection and a request for every
-# message in flight.
+# The owner of the name decides how many there are, and each costs a connection and a request for
+# every message in flight.
 ADDRESSES_MAX: Final = 16
 NO_STATUS: Final = 0
 
@@ -36,7 +36,7 @@ class Addressable(Protocol):
         """Where its requests go, and how long each may take."""
 
     async def addresses(self) -> Sequence[Address] | Outcome:
-        """All that its host stands for now, or what comes of an attempt because nobody can say."""
+        """All that its host stands for now, or an outcome where that is not known."""
 
     def request(
         self, message: Message, retry_count: int, authorization: Header | None
@@ -55,7 +55,7 @@ class BroadcastDestination:
     forgotten, as by the end of the worker, goes to all again, and so does what is read again. A
     message that one address has refused is discarded once all others are done with it.
 
-    The subscriber fares well if one address that was asked does.
+    The subscriber is healthy if one address that got a request is.
     """
 
     __slots__ = ("_inner", "_unfinished")
@@ -153,8 +153,8 @@ class AddressOutcomes(dict[Address, Outcome]):
 class UnfinishedAddresses:
     """Which addresses are done with messages that others are not.
 
-    Of each message as long as somebody holds the outcome that says to try again: whoever gives a
-    message up, for whatever reason, has nothing to tell anybody.
+    Of each message as long as somebody holds the outcome for a retry: who gives a
+    message up, for whatever reason, need not report that.
     """
 
     def __init__(self) -> None:
@@ -179,8 +179,8 @@ def together(outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATU
     """What the outcomes at all addresses come to for the message.
 
     It is tried again while any of them may take it yet, and not before each of these wants it; else
-    it is discarded if any has refused it. A failure with the status `first_reported` is told before
-    others.
+    it is discarded if any has refused it. A failure with the status `first_reported` is reported
+    before others.
     """
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     retries = [each for each in failures.values() if isinstance(each, Retry)]
@@ -209,7 +209,7 @@ def _others_well(
     done: Mapping[Address, Outcome],
     addresses: Collection[Address],
 ) -> bool | None:
-    """As in `Retry`, of those of these addresses that were asked; None: all failed."""
+    """As in `Retry`, of those of these addresses that got a request; None: all failed."""
     if any(each in done and done[each].status is not None for each in answered):
         return True
     return False if len(answered) < len(addresses) else None
@@ -218,7 +218,7 @@ def _others_well(
 def reported_address(
     outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS
 ) -> Address | None:
-    """The address of whose outcome `together` tells; None: all took it."""
+    """The address with the outcome that `together` reports; None: all took it."""
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     return _reported(failures, first_reported) if failures else None
 
@@ -232,7 +232,7 @@ def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int
 
 
 def _report_connection(posts: Mapping[Address, _Post], reported: Address | None) -> None:
-    """Whoever wants to know of the attempt's connection hears of the one of whose end is told."""
+    """Report the connection of the address that is reported, to who wants to know of it."""
     used_connection = USED_CONNECTION.get()
     if used_connection is None:
         return

@@ -11,7 +11,7 @@ from typing import Final, assert_never
 from app.domain.circuit import CircuitBreaker, CircuitState, ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 
-# Who waits for others is told when they are done; it looks again after this in any case.
+# A member that waits for others is notified when they are done; it looks again after this anyway.
 LOOK_AGAIN_S: Final = 1.0
 # Leave to send the one message is not for keeping: others may have one.
 LEAVE_S: Final = 1.0
@@ -22,7 +22,7 @@ _SAME_S: Final = 1e-6
 
 
 class CircuitVerdict(Enum):
-    """What an attempt says about a circuit.
+    """What an attempt means for a circuit.
 
     FAILURE: it failed of what is listed. OTHER: of something else. UNSENT: nothing was sent.
     """
@@ -34,7 +34,7 @@ class CircuitVerdict(Enum):
 
 
 def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
-    """What `outcome` says where these types are listed.
+    """What `outcome` means where these types are listed.
 
     An answer for which its message is discarded (most 4xx) is a success: the subscriber works. So
     is one address of several that fails while others work.
@@ -74,10 +74,10 @@ class Circuit:
     """CLOSED, OPEN or HALF_OPEN, for all who send to what it protects.
 
     The caller asks `wait` before it sends, reports each request that leaves (`sent`) and each
-    result (`report`). What was sent before it was opened or closed last says nothing any more.
+    result (`report`). What was sent before it was opened or closed last does not count any more.
 
-    A `shared` one is shared with other workers, too: nothing is sent before it was `heard` how it
-    is (or UNKNOWN_S are over), and half open it needs leave to send its one message. `wanted` says
+    A `shared` one is shared with other workers, too: nothing is sent before it is known how it
+    is (or UNKNOWN_S are over), and half open it needs leave to send its one message. `wanted` is
     that someone waits for leave.
     """
 
@@ -129,7 +129,7 @@ class Circuit:
             self._leave_until = float("-inf")
 
     def withdraw(self) -> None:
-        """Nobody will say what became of the one message: another one is to try."""
+        """Nobody will report what became of the one message: another one is to try."""
         self._probe = None
 
     def report(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float) -> bool:
@@ -149,7 +149,7 @@ class Circuit:
             return False
         self._probe = None
         if said is CircuitVerdict.UNSENT:
-            return False  # the next message is to say how it is
+            return False  # the next message is to show how it is
         if said is CircuitVerdict.FAILURE:
             self._trip(f"the message that tried failed: {_reason(outcome)}", rule, now)
         else:
@@ -157,12 +157,12 @@ class Circuit:
         return True
 
     def retime(self, rule: CircuitBreaker) -> bool:
-        """Be open for as long as `rule` says, counted from the last failure; whether it is open."""
+        """Be open for as long as `rule` has it since the last failure; whether it is open."""
         if not self.closed:
             self.opens_at = self._tripped_at + rule.open_for.total_seconds()
         return not self.closed
 
-    # ---- what other workers say -----------------------------------------------------------------
+    # ---- what other workers publish -------------------------------------------------------------
 
     def has_leave(self, now: float) -> bool:
         """Whether its one message may be sent from here."""
@@ -221,7 +221,7 @@ class Circuit:
 
 
 def _is_of_few(outcome: Outcome) -> bool:
-    """Whether other addresses of the subscriber were not asked."""
+    """Whether other addresses of the subscriber got no request."""
     return isinstance(outcome, Retry) and outcome.others_well is False
 
 

@@ -46,7 +46,7 @@ class LiveCircuit:
     # ---- for those who send ---------------------------------------------------------------------
 
     def wait(self, now: float) -> float:
-        """As `Circuit.wait`; leave is asked for where it is needed."""
+        """As `Circuit.wait`; leave is requested where it is needed."""
         circuit = self.circuit
         wanted = circuit.wanted
         wait = circuit.wait(now)

@@ -1,9 +1,9 @@
 """What follows an answer that asks to come later (Retry-After): quiet, one request, less (pure).
 
-Nothing leaves before the time that was asked for. Then one request at a time tries, until one is
-taken. From then on requests leave more slowly than when the subscriber asked: half as fast, or as
-fast as it took them since it asked before, if that is faster. Each step from there closes a
-quarter of the gap to the rate at which it asked last.
+Nothing leaves before the requested time. Then one request at a time tries, until one is taken. From
+then on requests leave more slowly than when the subscriber deferred: half as fast, or as fast as it
+took them since it deferred before, if that is faster. Each step from there closes a quarter of the
+gap to the rate at which it deferred last.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ RATE_MIN: Final = 1 / 60
 TAKEN_PER_STEP: Final = 8
 STEP_S: Final = 2.0
 STEP_OF_GAP: Final = 0.25
-# So close to the rate at which it once asked, that one is believed to be right no more.
+# So close to the rate at which it once deferred, that one is believed to be right no more.
 IS_CLOSE: Final = 0.98
 # While a request tries: it is looked at again when its answer is there.
 TRY_S: Final = 1.0
@@ -56,16 +56,16 @@ class Deferral:
 
     def __init__(self, *, learns: bool = True) -> None:
         self.learns = learns
-        # Whether it may have anything to say.
+        # Whether it may hold anything back.
         self.active = False
-        # Nothing was taken since it asked to come later.
+        # Nothing was taken since it deferred.
         self.waits = False
-        # How often it has asked since it took something, by requests that did not leave before.
+        # How often it has deferred since it took something, by requests that did not leave before.
         self.refusals = 0
         # In requests per second.
         self.rate = self._refused_rate = inf
         self._quiet_until = self._requested_at = self._next_at = -inf
-        # The end of the quiet that the subscriber asked for: there is quiet for other reasons.
+        # The end of the quiet that the subscriber requested: there is quiet for other reasons.
         self._requested_until = -inf
         self._trying = False
         # Requests that were taken since it began to take some again, and since the last step.
@@ -120,12 +120,12 @@ class Deferral:
     def defer(self, seconds: float, *, sent_at: float, now: float, rate: float) -> bool:
         """A request was answered: not before so many seconds; at that time `rate` was allowed.
 
-        Returns whether it was the one that tried: it left alone, when it was asked for.
+        Returns whether it was the one that tried: it left alone, at the requested time.
         """
         self.stay_quiet(seconds, now)
         self._requested_until = max(self._requested_until, now + seconds)
         if sent_at < self._requested_at:
-            return False  # it left before the subscriber had asked
+            return False  # it left before the subscriber had deferred
         tried, self._trying = self.waits, False
         if not tried and self.learns:
             self._slow_down(min(rate, self.rate))
@@ -150,7 +150,7 @@ class Deferral:
             self.rate = self._refused_rate = inf
 
     def failed(self, *, sent_at: float) -> None:
-        """A request is over, and says nothing of how fast others may follow."""
+        """A request is over, and does not show how fast others may follow."""
         if sent_at >= self._requested_at:
             self._trying = False
 

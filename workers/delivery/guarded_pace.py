@@ -12,7 +12,7 @@ class GuardedPace:
     """As its `pace`, as far as the `circuit` lets it; `by` is who sends.
 
     The one message of a half-open circuit does not wait for the gaps that the adaptive rate leaves
-    between messages to a subscriber that is down: the circuit says when it is time.
+    between messages to a subscriber that is down: the circuit decides when it is time.
     """
 
     def __init__(self, pace: Pace, circuit: LiveCircuit, *, rule: CircuitBreaker, by: str) -> None:
@@ -23,7 +23,7 @@ class GuardedPace:
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages tell more than those that failed."""
+        """Whether the subscriber was down: new messages show more than those that failed."""
         return self._pace.cautious or not self._circuit.circuit.closed
 
     @property

@@ -1,4 +1,4 @@
-"""What an attempt says about the subscriber's health, and how quickly it answers (pure)."""
+"""What an attempt shows of the subscriber's health, and how quickly it answers (pure)."""
 
 from collections import deque
 from statistics import median
@@ -13,13 +13,13 @@ SLOWER_BY: Final = 2.0
 
 
 def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
-    """Whether the subscriber can take what it gets; None when that cannot be said of it.
+    """Whether the subscriber can take what it gets; None when that is not known.
 
-    A subscriber that says that a message is wrong is healthy. One that times out, fails, breaks
-    connections or only says "too many" is not. One that says when to come back says nothing of how
-    fast it may be sent to (`workers.delivery.deferral` learns from it), unless it is known to be
-    `ill`: then it is not any more. One of several addresses that fails says nothing of the others,
-    unless the subscriber is `ill`.
+    A subscriber that answers that a message is wrong is healthy. One that times out, fails, breaks
+    connections or only answers "too many" is not. One that answers when to come back does not show
+    how fast it may be sent to (`workers.delivery.deferral` learns from it), unless it is known to
+    be `ill`: then it is not any more. One of several addresses that fails shows nothing of the
+    others, unless the subscriber is `ill`.
     """
     match outcome:
         case Delivered():
@@ -37,9 +37,9 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
 
 
 class Attempts:
-    """Attempts in a window by what they say.
+    """Attempts in a window by what they show.
 
-    A message that fails again and again says more about itself than about the subscriber: its
+    A message that fails again and again shows more of itself than of the subscriber: its
     retries count as failures only while no other message arrives at its first attempt.
     """
 
@@ -73,7 +73,7 @@ class Attempts:
 
     @property
     def total(self) -> int:
-        """Attempts that say something."""
+        """Attempts that show something."""
         return self.successes + self.failures
 
 

@@ -8,13 +8,13 @@ from workers.transport.exchange import Carrier, Failure
 
 
 class ResponseListener(Protocol):
-    """Who is told once what came of an attempt, and not before it has begun."""
+    """Gets the outcome of an attempt, once, and not before it has begun."""
 
     def on_response(self, outcome: Outcome) -> None:
         """It is over, and this is what came of it."""
 
     def on_defect(self, error: Exception) -> None:
-        """It is over, and by a defect of ours nobody can say what came of it."""
+        """It is over, and by a defect of ours its outcome is not known."""
 
 
 class StartedRequest(Protocol):

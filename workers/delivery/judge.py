@@ -1,4 +1,4 @@
-"""What an answer means to one subscription: its status, and what its expression says of it."""
+"""What an answer means to one subscription: by its status, and by the subscription's expression."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ class Judge:
     """Classifies answers for a subscription; its expression is compiled once.
 
     An answer of which the expression is true is retried, whatever its status. One of which it is
-    false, or of which nothing can be said (a header is missing, a body is no number), is judged by
+    false, or which cannot be evaluated (a header is missing, a body is no number), is judged by
     its status: an expression that does not fit an answer neither repeats nor loses a message.
     """
 

@@ -19,7 +19,7 @@ from workers.delivery.time_slots import TimeSlots
 
 
 class EndedRequest(NamedTuple):
-    """A request that is over. `epoch` is what `sent` said; `full`: no slot was free meanwhile."""
+    """A request that is over. `epoch` is what `sent` returned; `full`: no slot was free."""
 
     epoch: int
     outcome: Outcome
@@ -29,11 +29,11 @@ class EndedRequest(NamedTuple):
 
 
 class Pacing(Protocol):
-    """Says when requests may leave, as a consumer asks it."""
+    """Decides when requests of a consumer may leave."""
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages tell more than those that failed."""
+        """Whether the subscriber was down: new messages show more than those that failed."""
 
     @property
     def reads_ahead(self) -> bool:
@@ -55,7 +55,7 @@ class Pacing(Protocol):
 class Pace:
     """Never above the share of the hard limit that was set last; below it, what is taken well.
 
-    Nothing leaves before the first share is known, nor while the `watchdog` says so. `wall` is the
+    Nothing leaves before the first share is known, nor while the `watchdog` holds it. `wall` is the
     clock that all workers share.
     """
 
@@ -99,7 +99,7 @@ class Pace:
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages tell more than those that failed."""
+        """Whether the subscriber was down: new messages show more than those that failed."""
         return self._adaptive is not None and self._adaptive.mode is not RateMode.NORMAL
 
     def configure(self, policy: DeliveryPolicy, now: float) -> None:
@@ -218,7 +218,7 @@ class Pace:
         if self._time_slots is not None:
             self._time_slots.tickets = tickets
         if self._rate <= 0:
-            return  # the limiter has no such rate, and is not asked
+            return  # the limiter has no such rate, and is not used
         counted = tickets.bit_count() > share.tickets_max
         self._limit = share.limit if self._slots_in_use and not counted else self._rate
         if self._adaptive is not None:
@@ -232,5 +232,5 @@ class Pace:
 
 
 def _time_of(instant: float, now: float) -> datetime:
-    """When it was `instant` by the clock that says `now`, to the second: it is told each second."""
+    """When it was `instant` by the clock that shows `now`, to the second: as often as reported."""
     return (datetime.now(UTC) - timedelta(seconds=now - instant)).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""A test message, sent as deliveries are, and all that can be told of its way."""
+"""A test message, sent as deliveries are, and all that is known of its way."""
 
 import asyncio
 import time
@@ -27,14 +27,14 @@ from workers.transport.answer import RawAnswer
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.transport import DeliveryTransport
 
-# What tells a test message from others.
+# What marks a test message.
 PING_HEADER: Final = b"Angelia-Ping"
 
 
 class Pinger:
     """Sends test messages by what `sender` has, each on a connection of its own.
 
-    `worker` is who says so.
+    `worker` is the one that reports it.
     """
 
     def __init__(self, sender: Sender, *, worker: str) -> None:
@@ -95,15 +95,15 @@ class _SeenTransport(DeliveryTransport):
         return self.answer
 
     def _connected(self, connection: asyncio.BaseTransport) -> None:
-        # Now: once it is closed, it tells nothing any more.
+        # Now: once it is closed, it shows nothing any more.
         self.way = _way_of(connection)
 
 
 def _patient(subscription: Subscription) -> Subscription:
-    """The subscription, if a test message takes no longer than whoever asked for it may wait.
+    """The subscription, if a test message takes no longer than its requester may wait.
 
     It is JSON, whatever the subscription gets: no schema has such a message. It goes to one address
-    of the endpoint, of which it tells.
+    of the endpoint, which it reports.
     """
     policy = subscription.policy
     timeout = min(policy.request_timeout, PING_TIMEOUT_MAX)

@@ -16,7 +16,7 @@ Header = tuple[bytes, bytes]
 
 USER_AGENT: Final = b"Angelia"
 
-# What every request says of its message, before whatever others say.
+# What every request has of its message, before all other headers.
 _OF_MESSAGE: Final = frozenset(
     (b"hermes-message-id", b"hermes-retry-count", b"hermes-retransmission")
 )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 # One second more than the longest time to live. Whoever asks for longer gets this: no message
-# outlives it, so none is sent earlier than asked, and no delay is absurd.
+# outlives it, so none is sent earlier than requested, and no delay is absurd.
 RETRY_AFTER_MAX: Final = timedelta(seconds=7201)
 
 _SECONDS = re.compile(r"[0-9]+", re.ASCII)

@@ -51,7 +51,7 @@ _log = structlog.get_logger()
 
 
 class LazyHeaders(Mapping[str, str]):
-    """The headers of an answer by their lower-case names, read when one is asked for: few are."""
+    """The headers of an answer by their lower-case names, read when one is needed: few are."""
 
     __slots__ = ("_raw", "_read")
 
@@ -180,7 +180,7 @@ class Destination:
     ) -> InFlightRequest | None:
         """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
 
-        `listener` hears of the outcome later.
+        `listener` gets the outcome later.
         """
         request = self.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
@@ -195,7 +195,7 @@ class Destination:
         return Way(self._origin, self._total_s)
 
     async def addresses(self) -> Sequence[Address] | Outcome:
-        """All that its host stands for now, or what comes of an attempt because nobody can say."""
+        """All that its host stands for now, or an outcome where that is not known."""
         try:
             return await self._transport.addresses(self._origin, total_s=self._total_s)
         except httpx.TransportError as exc:
@@ -256,7 +256,7 @@ class Destination:
         return PlainRequests(self._start, self._headers)
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
-        # Only path and query: the host is the one that was checked, whatever the message says.
+        # Only path and query: the host is the one that was checked, whatever the message has.
         return template.target(self._bodies.of(message, Budget())).encode("ascii")
 
     def _start_of(self, target: bytes, message: Described) -> bytes:
@@ -275,7 +275,7 @@ class UnusableDestination:
         self._outcome = Discarded(reason=f"Endpoint cannot be used: {problem}")
 
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
-        """Nothing is begun: `attempt` says why."""
+        """Nothing is begun: `attempt` has the reason."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         """Discard `message`, with the reason."""
@@ -363,7 +363,7 @@ class Sender:
     ):
         """Where to send its messages, and how. Never raises for what the endpoint is.
 
-        With a `transport` they go by that one; tokens are asked for by ours.
+        With a `transport` they go by that one; tokens are requested by ours.
         """
         found: Destination | BroadcastDestination | SpannedDestination
         try:

@@ -20,7 +20,7 @@ LINKS_MAX: Final = 128
 
 
 class SpannedDestination:
-    """`inner`, of whose attempts those at messages of a recorded trace leave spans.
+    """`inner`; attempts at messages of a recorded trace leave spans.
 
     The subscriber gets the attempt as its parent, in `traceparent`. A message that nobody traces
     costs a look at the headers that its publisher sent along, which most have none of.
@@ -137,7 +137,7 @@ class _Attempt:
                 kind=SpanKind.CONSUMER,
                 context=parent.child(),
                 parent=parent,
-                # Clocks differ, and foreign producers may say any time.
+                # Clocks differ, and foreign producers may set any time.
                 start_ns=max(0, min(self.message.published_ms * 1_000_000, self.start_ns)),
                 end_ns=self.start_ns,
                 attributes=self._attributes(),
@@ -175,7 +175,7 @@ class _ResponseListener:
         self._listener.on_response(outcome)
 
     def on_defect(self, error: Exception) -> None:
-        """It is over, and nobody can say what came of it."""
+        """It is over, and its outcome is not known."""
         self._attempt.ended(None)
         self._listener.on_defect(error)
 

@@ -1,7 +1,7 @@
 """Whether this process has stalled lately (pure).
 
 One that was stopped for long (by a debugger, SIGSTOP, a machine that swaps) wakes up believing that
-all it owned is still its own, while others have taken it over. It must hear what happened first.
+all it owned is still its own, while others have taken it over. It must learn what happened first.
 """
 
 from math import inf
@@ -9,7 +9,7 @@ from typing import Final
 
 # Less than any log needs to take a silent worker for dead.
 STALL_S: Final = 3.0
-# In which it hears from the log what it has lost.
+# In which it learns from the log what it has lost.
 QUIET_S: Final = 2.0
 
 

@@ -2,7 +2,7 @@
 
 Each partition has as many tickets as any other, and its owner has them unless he lends them:
 ticket number t belongs to partition t modulo the number of partitions. Who holds a tenth of the
-tickets may use a tenth of the rate. A set of tickets is an integer: bit t says that t is in it.
+tickets may use a tenth of the rate. A set of tickets is an integer: bit t is set if t is in it.
 """
 
 from collections.abc import Iterable

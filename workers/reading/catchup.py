@@ -74,7 +74,7 @@ class CatchUp:
     ) -> None:
         """Call `on_batch(batch, gap)` with what the log has at `offset`, and not within this call.
 
-        `pause`: how long to wait before it is asked again, when it fails or has nothing there.
+        `pause`: how long to wait before it is read again, when it fails or has nothing there.
         """
         pause = self._retry_pause if pause is None else pause
         request = self._wanted.get((partition, offset))

@@ -20,7 +20,7 @@ _log = structlog.get_logger()
 
 
 class Decoder:
-    """Decodes chunks by what the records of their topics are, as `formats` says.
+    """Decodes chunks by what the records of their topics are, according to `formats`.
 
     A chunk may be here before word of its schemas is, or of its topic that has just become AVRO.
     """
@@ -42,8 +42,8 @@ class Decoder:
 
 
 def _has_avro(batch: Batch, chunk: Chunk) -> bool:
-    """Whether a record says that it is published as Avro."""
-    # The first alone is asked of nearly all chunks, and costs next to nothing.
+    """Whether a record is marked as published in Avro."""
+    # The first alone is looked at in nearly all chunks, and costs next to nothing.
     return any(each.content_type == AVRO for each in batch.messages) and any(
         record.header(HEADER_SCHEMA_VERSION) is not None for record in chunk.records
     )

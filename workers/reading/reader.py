@@ -104,7 +104,7 @@ class Reader:
         if feed is None or chunk.partition in self._waiting:
             return
         if chunk.offset > feed.end:
-            # It was followed elsewhere meanwhile: ask again for what the feed needs.
+            # It was followed elsewhere meanwhile: request again what the feed needs.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
             if chunk.offset == feed.end:  # otherwise it is from before the feed was moved

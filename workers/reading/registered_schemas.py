@@ -15,9 +15,9 @@ from app.schemata.versions import Registered
 
 # A topic is looked up once in so many seconds, for however many records.
 LOOK_EVERY_S: Final = 1.0
-# A registry of several servers may know an id a moment later on one of them: it says no twice.
+# A registry of several servers may know an id a moment later on one of them: it must deny it twice.
 SETTLING_S: Final = 1.0
-# New versions that are asked for in one look, the newest.
+# New versions that are requested at once, the newest.
 TAKEN_OVER_MAX: Final = 50
 # What is remembered of topics is dropped when there are so many.
 TOPICS_MAX: Final = 1_000
@@ -36,7 +36,7 @@ class RegistryLookup(Protocol):
 
 
 class RegisteredSchemas:
-    """Has a registry asked about topics, in the background, one after the other.
+    """Queries a registry about topics, in the background, one after the other.
 
     What it answers is known in `formats`. The control plane learns it from the API processes, which
     look at the registry now and then.
@@ -49,21 +49,21 @@ class RegisteredSchemas:
         *,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Without a registry nothing is asked, and nothing denied."""
+        """Without a registry nothing is queried, and nothing denied."""
         self._registry = registry
         self._formats = formats
         self._clock = clock
-        # In the order in which they are asked about.
+        # In the order in which they are queried.
         self._wanted: dict[str, None] = {}
         self._on_wanted = asyncio.Event()
         # When the last look at a topic began, and the last one that was answered.
         self._looked: dict[str, float] = {}
         self._answered: dict[str, float] = {}
-        # Versions that are no schemas here: asked for once.
+        # Versions that are no schemas here: requested once.
         self._unusable: dict[str, set[int]] = {}
 
     def fetch(self, topic: str) -> None:
-        """Have the registry asked about the topic, unless it just was."""
+        """Query the registry about the topic soon, unless it just was."""
         looked = self._looked.get(topic)
         is_due = looked is None or self._clock() - looked >= LOOK_EVERY_S
         if self._registry is not None and is_due:

@@ -24,13 +24,13 @@ FORGET_AFTER: Final = timedelta(hours=1)
 
 
 class VersionWait:
-    """Says which chunks cannot be read yet.
+    """Finds chunks that cannot be read yet.
 
     What is published here as Avro names its version, which the control plane had before. So it
-    waits until that was asked, however long the database is away. An id of a registry holds a chunk
-    for WAIT_MAX at most: the registry is asked at once, and its word that there is none ends that.
-    After that the messages are unreadable, and discarded with that reason. Meanwhile the partition
-    stands still: the filters of its subscriptions cannot look at them, nor be skipped.
+    waits until that was queried, however long the database is away. An id of a registry holds a
+    chunk for WAIT_MAX at most: the registry is queried at once, and its answer that there is none
+    ends that. After that the messages are unreadable, and discarded with that reason. Meanwhile the
+    partition stands still: the filters of its subscriptions cannot look at them, nor be skipped.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ _log = structlog.get_logger()
 
 
 def missed(records: int) -> Pack:
-    """What is said of so many packs that nobody has seen: `lost` is as many as may be in them."""
+    """What is recorded of packs that nobody has seen: `lost` is as many as may be in them."""
     return Pack("", time.time_ns() // 1_000, records * ROWS_PER_PACK, DROPPED, {}, ())
 
 
@@ -156,7 +156,7 @@ class DatabaseTraces:
     async def _source_ids(self, packs: Iterable[Pack]) -> Mapping[TraceSource, int]:
         today = datetime.now(UTC).date()
         if self._ids_of != today:
-            # Once a day they are said to be in use.
+            # Once a day they are marked as in use.
             self._ids, self._ids_of = {}, today
         unknown = {each for pack in packs for each in pack.sources.values()} - self._ids.keys()
         if unknown:

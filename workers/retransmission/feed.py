@@ -97,7 +97,7 @@ class RetransmissionFeed:
         return not chosen
 
     async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
-        """Append them, `piece` at a time, and say so: what dies before that reads them back."""
+        """Append them, `piece` at a time, then record that; after a crash they are read back."""
         sent: list[Sent] = []
         due = time.monotonic()
         for first in range(0, len(chosen), piece):
@@ -132,7 +132,7 @@ class RetransmissionFeed:
         return await self._renew_lease()
 
     async def _renew_lease(self) -> Subscription:
-        """Keep it, say how far it is, and see what its subscription is now."""
+        """Keep it, report how far it is, and read its subscription again."""
         began = time.monotonic()
         finished = self._written - sum(map(len, self._ahead.values()))
         if not await self._store.keep(self._sending, finished, LEASE):

@@ -31,7 +31,7 @@ class ChosenMessage(NamedTuple):
 class ChosenMessages:
     """Reads what was chosen; of each partition in its order, and the partitions take turns.
 
-    `positions` says where each begins. What the log and the table have no more is passed over.
+    `positions` has where each begins. What the log and the table have no more is passed over.
     """
 
     def __init__(

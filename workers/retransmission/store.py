@@ -57,7 +57,7 @@ class DatabaseRetransmissions:
             return await SendingRepository(session, self._worker).take(lease)
 
     async def keep(self, sending: Sending, finished: int, lease: timedelta) -> bool:
-        """Keep it, and say how many of its messages are finished; False when it is ours no more."""
+        """Keep it, and report how many messages are finished; False when it is ours no more."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).keep(
                 sending, finished=finished, lease=lease

@@ -15,7 +15,7 @@ from app.accepted import prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observer import ObservedWorker
 
-# Collectors and probes are few: who comes when so many are there is told to come later.
+# Collectors and probes are few: beyond so many a request is answered with "come later".
 CONNECTIONS_MAX: Final = 32
 KEEP_ALIVE_S: Final = 75
 SHUTDOWN_S: Final = 1
@@ -66,7 +66,7 @@ class StatusPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        del receive  # what a body says is nothing to us
+        del receive  # the body does not matter
         answer = await self._answer(scope)
         headers = [
             (b"content-type", answer.content_type.encode()),
@@ -116,7 +116,7 @@ def _accept(scope: Scope) -> str:
 
 
 class _Server(uvicorn.Server):
-    """As uvicorn's, but signals are the worker's to hear."""
+    """As uvicorn's, but signals are handled by the worker."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

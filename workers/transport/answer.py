@@ -49,7 +49,7 @@ class UsualAnswer:
 class AnswerReader:
     """Reads the answers of one connection, one after the other.
 
-    `feed` until it says that the answer is complete, then `take` it. Interim (1xx) answers are
+    `feed` until it returns that the answer is complete, then `take` it. Interim (1xx) answers are
     dropped. Body, head, framing and the number of interim answers are bounded (`limits`).
     `usual` may be shared with the other connections to an origin.
     """

@@ -15,13 +15,13 @@ from workers.transport.used_connection import peer_of
 
 
 class ConnectionOwner(Protocol):
-    """What a connection tells the pool it belongs to."""
+    """What a connection reports to the pool it belongs to."""
 
     def release(self, connection: "Connection") -> None:
         """The connection is free for another request."""
 
     def discard(self, connection: "Connection") -> None:
-        """The connection cannot carry another request; may be said more than once."""
+        """The connection cannot carry another request; may be reported more than once."""
 
 
 class Connection(asyncio.Protocol):
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         if self._watched:
             self._deadline_timer.notice(exchange.deadline)
         else:
-            # Not before its first request: a loop may not tell about the end of a connection whose
+            # Not before its first request: a loop may not report the end of a connection whose
             # dialling was given up (uvloop does not), and it would be watched for ever.
             self._watched = True
             self._deadline_timer.add(self)
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         else:
-            # It was never made, so nobody will say that it is lost.
+            # It was never made, so nobody will report that it is lost.
             self._answer.close()
 
     def fail(self, error: httpx.TransportError) -> None:

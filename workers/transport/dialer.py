@@ -54,9 +54,9 @@ class ConnectionOrigin(NamedTuple):
 class Dialer:
     """Opens connections to addresses that may be dialled, and to no others.
 
-    The address that was checked is the one that is dialled, or that the proxy is asked for: between
-    the two no name is looked up. TLS is 1.2 or newer, and verifies certificate and name: by the
-    system's authorities, and by those in `ca_file`.
+    The address that was checked is the one that is dialled, or that is requested of the proxy:
+    between the two no name is looked up. TLS is 1.2 or newer, and verifies certificate and name: by
+    the system's authorities, and by those in `ca_file`.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Dialer:
             self._tunneler.close()
 
     def _reaches(self, address: Address) -> bool:
-        # What a proxy can reach is for it to say.
+        # A proxy decides what it can reach.
         by_proxy = self._tunneler is not None and self._tunneler.leads_to((address,))
         return by_proxy or self._has_route(address)
 

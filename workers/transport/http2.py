@@ -48,13 +48,13 @@ _STATUS: Final = re.compile(rb"[2-9][0-9][0-9]")
 
 
 class Http2ConnectionOwner(Protocol):
-    """What a connection tells the pool it belongs to."""
+    """What a connection reports to the pool it belongs to."""
 
     def released(self, connection: "Http2Connection") -> None:
         """A request is over: there may be room for another."""
 
     def discard(self, connection: "Http2Connection") -> None:
-        """The connection is gone; may be said more than once."""
+        """The connection is gone; may be reported more than once."""
 
 
 class Http2Connection(asyncio.Protocol):
@@ -111,7 +111,7 @@ class Http2Connection(asyncio.Protocol):
     def start(self, exchange: PendingExchange) -> None:
         """Send the request; there must be room for it.
 
-        Raises httpx.LocalProtocolError when it cannot be said by HTTP/2.
+        Raises httpx.LocalProtocolError when it cannot be sent by HTTP/2.
         """
         method, target, headers, body = fields_of(exchange.payload)
         number = self._http2.get_next_available_stream_id()
@@ -367,7 +367,7 @@ class Http2Connection(asyncio.Protocol):
         stream.exchange.fail(error)
 
     def _end_stream(self, stream: Stream, code: ErrorCodes | None) -> None:
-        """Forget it, and with a `code` tell the other side that it is over."""
+        """Forget it, and with a `code` notify the other side that it is over."""
         self._streams.pop(stream.id, None)
         self._deadline_timer.discard(stream)
         if code is not None:
@@ -415,7 +415,7 @@ class Http2Connection(asyncio.Protocol):
 
 
 def _fields(method: bytes, target: bytes, headers: Iterable[Header]) -> list[Header]:
-    """Header fields as HTTP/2 has them: what the first line had said is in fields, too."""
+    """Header fields as HTTP/2 has them: what the first line had is in fields, too."""
     fields = [(name.lower(), value) for name, value in headers]
     authority = dict(fields).get(b"host", b"")
     return [

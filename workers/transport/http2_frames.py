@@ -52,7 +52,7 @@ class FrameBudget:
         self._allow(SMALL_FRAMES_PER_REQUEST)
 
     def sent(self, size: int) -> None:
-        """Allow what acknowledges so many bytes of a body: servers say at least each 4 KiB twice.
+        """Allow what acknowledges so many bytes of a body: servers do at least each 4 KiB twice.
 
         Beyond the usual bound, as all that was sent may be acknowledged at once.
         """
@@ -76,7 +76,7 @@ class GoAways:
     """Takes GOAWAY frames out of what h2 is to read, and counts small frames.
 
     It takes them for the end of the connection, while the requests before `last_stream` are still
-    answered on it (RFC 9113, section 6.8): servers say so that a connection has been used enough.
+    answered on it (RFC 9113, section 6.8): servers send it when a connection has been used enough.
     """
 
     __slots__ = ("_budget", "_held", "_rest")

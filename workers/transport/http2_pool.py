@@ -1,4 +1,4 @@
-"""The connections of one origin that is asked for HTTP/2."""
+"""The connections of one origin by HTTP/2."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -20,9 +20,9 @@ from workers.transport.pool import OriginPool
 from workers.transport.used_connection import goes_by
 
 _CLOSED: Final = "the transport is closed"
-# How often a request is sent that the other side says it has not looked at.
+# How often a request is sent that the other side has not looked at, by its own report.
 _SENT_MAX: Final = 3
-# An origin that speaks only HTTP/1.1 is asked again after a while.
+# An origin that speaks only HTTP/1.1 is tried again after a while.
 _ASKED_EVERY_S: Final = 300.0
 _CHOICES_MAX: Final = 10_000
 
@@ -42,7 +42,7 @@ class Choices:
             self._until.popitem(last=False)
 
     def is_http1(self, origin: ConnectionOrigin) -> bool:
-        """Whether HTTP/2 need not be asked for."""
+        """Whether HTTP/2 need not be tried."""
         return self._loop.time() < self._until.get(origin, 0.0)
 
 
@@ -106,7 +106,7 @@ class Http2Pool:
     async def send(self, payload: bytes, deadline: float) -> RawAnswer:
         """Send `payload` and return its answer by `deadline`; else an httpx exception.
 
-        It is sent again only where the other side says that it has not looked at it.
+        It is sent again only where the other side reports that it has not looked at it.
         """
         self._senders += 1
         try:

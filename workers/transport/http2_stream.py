@@ -9,7 +9,7 @@ from workers.transport.exchange import PendingExchange
 
 
 class NotProcessedError(httpx.RemoteProtocolError):
-    """The other side says that it has not looked at the request: it may be sent again."""
+    """The other side reports that it has not looked at the request: it may be sent again."""
 
 
 class StreamConnection(Protocol):

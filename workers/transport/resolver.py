@@ -13,11 +13,11 @@ import structlog
 
 from app.domain.egress import Address, EgressPolicy, spelled_address
 
-# The system's resolver tells no time to live.
+# The system's resolver reports no time to live.
 KEPT_S: Final = 30.0
 FAILURE_KEPT_S: Final = 1.0
 HOSTS_MAX: Final = 10_000
-# A refusal that goes on is told again: whoever reads yesterday's log finds it there, too.
+# A refusal that goes on is logged again: who reads yesterday's log finds it there, too.
 LOG_AGAIN_S: Final = 3_600.0
 # A look-up can hang for long in the system's resolver, and holds a thread as long.
 LOOKUPS_MAX: Final = 32
@@ -71,7 +71,7 @@ class Resolver:
         self._loop = asyncio.get_running_loop()
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._log_again_s = log_again_s
-        # When each was told last: an endpoint with a backlog would fill the log with it.
+        # When each was logged last: an endpoint with a backlog would fill the log with it.
         self._logged: OrderedDict[tuple[str, Address], float] = OrderedDict()
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
@@ -98,7 +98,7 @@ class Resolver:
         known = self._known.get(host)
         if known is None or self._is_stale(known, now):
             found = self._look_up(host)
-            # Whoever asked may have given up by then.
+            # The caller may have given up by then.
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
             before = None if known is None or known.failed else known.found.result()
             known = self._known[host] = _Known(found, now, before)

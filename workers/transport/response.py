@@ -10,9 +10,9 @@ _NO_BODY: Final = httpx.ByteStream(b"")
 
 
 class LazyResponse(httpx.Response):
-    """A complete response; its extension `truncated` says whether there was more body.
+    """A complete response; its extension `truncated` is set if there was more body.
 
-    Headers are read when they are asked for: it takes longer than all else of it, and few are.
+    Headers are read when they are needed: it takes longer than all else of it, and few are.
     """
 
     raw_headers: RawHeaders = ()

@@ -9,7 +9,7 @@ from app.domain.egress import Address
 
 # Any will do: nothing is sent there.
 _PORT: Final = 9
-# So many of a kind say how it is; a name may stand for thousands.
+# So many of a kind are a sample; a name may stand for thousands.
 _ASKED_MAX: Final = 4
 
 HasRoute = Callable[[Address], bool]

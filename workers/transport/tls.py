@@ -20,7 +20,7 @@ from app.domain.client_certificate import ClientCertificate
 CONTEXTS_MAX: Final = 256
 # Hosts with which one context can resume a session.
 SESSIONS_MAX: Final = 1_000
-# Whoever resumes a session is not asked for its certificate, which may end meanwhile.
+# A server that resumes a session shows no certificate, and that may end meanwhile.
 SESSION_KEPT_S: Final = 3_600.0
 # What could not be built is tried again after this: a moment may have no file to spare.
 FAILURE_KEPT_S: Final = 1.0
@@ -31,7 +31,7 @@ _PEM_MAX: Final = 64 * 1024
 Clock = Callable[[], float]
 
 _ALPN_HTTP2: Final = ("h2", "http/1.1")
-# What the other side says (RFC 8446, section 6.2) when it is our certificate that it minds.
+# Alerts of the other side (RFC 8446, section 6.2) about our certificate.
 _ALERTS: Final = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a client certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept our certificate: bad certificate",
@@ -159,7 +159,7 @@ class TlsContexts:
         building = loop.run_in_executor(self._threads, build)
 
         def note(built: asyncio.Future[TlsContext]) -> None:
-            # Looked at here: whoever asked may have given up by then.
+            # Looked at here: the caller may have given up by then.
             if not built.cancelled() and built.exception() is not None:
                 loop.call_later(FAILURE_KEPT_S, self._forget, credentials, built)
 
@@ -172,7 +172,7 @@ class TlsContexts:
 
 
 def tls_problem(error: ssl.SSLError) -> str:
-    """What OpenSSL says, for somebody who does not know its sources."""
+    """What OpenSSL reports, for somebody who does not know its sources."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not accepted: {error.verify_message}"
     reason = error.reason or str(error)

@@ -32,7 +32,7 @@ _ORIGINS_KNOWN_MAX = 1_000
 class DeliveryTransport(httpx.AsyncBaseTransport):
     """HTTP/1.1 over keep-alive connections, for one event loop; build it where that loop runs.
 
-    HTTP/2 where an origin is asked for it, and chooses it.
+    HTTP/2 where a subscription wants it, and the origin chooses it.
 
     * **One deadline.** The `read` value of the request's `timeout` extension, in seconds, is the
       total for waiting, connecting, TLS, writing, headers and body. It is enforced at most
@@ -42,8 +42,9 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     * **Bounded answers.** At most 64 KiB of body are read; then the connection is closed and the
       response has the extension `truncated`. Heads and interim answers are bounded too.
     * TLS verifies certificates by the system's authorities, and by those in `ca_file`.
-    * Only addresses that `egress` allows are dialled, whatever a name server says meanwhile; with
-      a `proxy` by tunnels through it, http too. What the proxy does wrong is an httpx.ProxyError.
+    * Only addresses that `egress` allows are dialled, whatever a name server answers meanwhile;
+      with a `proxy` by tunnels through it, http too. What the proxy does wrong is an
+      httpx.ProxyError.
     * Redirects are not followed, cookies not kept, bodies not decompressed. The `Host` header is
       the caller's to set, as httpx's client does; Content-Length is set here.
     * Only httpx exceptions leave it (and cancellation, which costs the connection).

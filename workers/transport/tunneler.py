@@ -15,17 +15,17 @@ from app.domain.egress_proxy import EgressProxy
 from workers.transport.resolver import Resolver
 from workers.transport.sockets import connected_to
 
-# Bytes of a proxy's answer, interim ones included; what it says of itself is not read.
+# Bytes of a proxy's answer, interim ones included; what it reports of itself is not read.
 _HEAD_MAX: Final = 16 * 1024
-# Addresses of one host that are asked for, one after the other.
+# Addresses of one host that are requested, one after the other.
 _ADDRESSES_MAX: Final = 4
-# A proxy that fails fails all: its operator is told so often at most.
+# A proxy that fails fails all: that is logged so often at most.
 _LOG_INTERVAL_S: Final = 10.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?\r\n")
 _INTERIM, _SUCCESS, _SERVER_ERROR = 1, 2, 5
 _AUTHENTICATION_REQUIRED: Final = 407
-# Whoever operates it says where the proxy is: in a private network more often than not.
+# Its operator decides where the proxy is: in a private network more often than not.
 _ANYWHERE: Final = EgressPolicy(allowed=(IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
 
 _log = structlog.get_logger()
@@ -36,7 +36,7 @@ class TunnelTimeoutError(httpx.ConnectTimeout):
 
 
 class Tunneler:
-    """Opens tunnels; a proxy is never asked for a name, which it would look up unchecked.
+    """Opens tunnels; a proxy never gets a name, which it would look up unchecked.
 
     What is wrong with the proxy is an httpx.ProxyError. That it cannot reach a host (5xx) is an
     httpx.ConnectError like any other: the host may well be down.
@@ -55,7 +55,7 @@ class Tunneler:
     async def open(self, addresses: Sequence[Address], port: int, *, deadline: float) -> socket:
         """A socket whose other end is the first of `addresses` that the proxy reaches.
 
-        It is not asked for those that are reached without it.
+        It does not get those that are reached without it.
 
         By `deadline` (loop's clock), else TunnelTimeoutError or, when not even the proxy was
         reached, httpx.ProxyError.
@@ -112,7 +112,7 @@ class Tunneler:
         _require_tunnel(status, target)
 
     async def _status(self, reached: socket) -> int:
-        """The status of its final answer, after which nothing may have been said."""
+        """The status of its final answer, after which nothing may have been received."""
         received, said = 0, b""
         while received <= _HEAD_MAX:
             part = await self._loop.sock_recv(reached, 4096)

@@ -8,7 +8,7 @@ import httpx
 Header = tuple[bytes, bytes]
 
 _VERSION: Final = b"HTTP/1.1"
-# The body is in memory, so the length is known and is ours to say.
+# The body is in memory, so the length is known and is sent by us.
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
 # Looked at first: most names are of another length, and lower-casing them all would cost more.
 _FRAMING_LENGTHS: Final = frozenset(map(len, _FRAMING))

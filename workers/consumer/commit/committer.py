@@ -29,7 +29,7 @@ _Captured = dict[tuple[str, Partition], tuple[Cursor, Progress]]
 
 
 class Traces(Protocol):
-    """What is said of messages before they are committed."""
+    """The traces of messages, which are safe before these are committed."""
 
     async def until_said(self, within: timedelta) -> bool:
         """Wait until all that was added so far is safe; False, maybe at once, if it is not."""
@@ -75,7 +75,7 @@ class Committer:
             await self._flush(queue)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
-        """Return when a commit says whose discards `cursor` records, or it is abandoned.
+        """Return when a commit names the epoch of `cursor`, or it is abandoned.
 
         It goes at once, with all others that want it meanwhile.
         """
@@ -84,7 +84,7 @@ class Committer:
             queue.add_urgent(group, cursor)
             async with queue.busy:
                 await self._commit(queue, queue.take_urgent(), self._hold_max)
-        # If that failed, one of the next rounds says it.
+        # If that failed, one of the next rounds names it.
         await cursor.epoch_begun()
 
     async def finish(

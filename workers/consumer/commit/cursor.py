@@ -78,7 +78,7 @@ class Cursor:
         self.queued = False
         self.dirty = False
         self.in_flight = 0
-        # Whether traces may say something of its messages, which nothing is committed before.
+        # Whether its messages may be traced: nothing is committed before their traces.
         self.traced = False
         # Someone else owns the partition: nothing of this cursor may be committed any more.
         self.abandoned = False
@@ -142,7 +142,7 @@ class Cursor:
     def take(self) -> tuple[Message, int] | None:
         """Open the next message; returns it and since when its time to live runs (ms), or None.
 
-        None says: nothing can be taken now; the cursor wakes its owner when that changes.
+        None: nothing can be taken now; the cursor wakes its owner when that changes.
         """
         offsets = self._offsets
         while not self.closing and (offsets.room > 0 or offsets.may_open()):
@@ -189,7 +189,7 @@ class Cursor:
     def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - the shape of a callback
         self._reading = False
         if batch.offset > self.position:
-            pass  # asked for before we were rewound
+            pass  # requested before we were rewound
         elif gap:
             self._cross_gap(batch.next_offset)
         else:
@@ -309,7 +309,7 @@ class Cursor:
             await self._producer_epoch.begun()
 
     def settle(self) -> None:
-        """Have the last commit say that nothing more is recorded, if nothing is in flight."""
+        """Have the last commit end the epoch, if nothing is in flight."""
         if self._producer_epoch is not None and not self.in_flight:
             self._touch()
 

@@ -27,7 +27,7 @@ class OffsetTracker:
 
     Messages are opened in offset order and closed in any. `position` is the next offset to read:
     all below it is open or
-    finished. `committable()` says what may be committed: the oldest unfinished offset, and what is
+    finished. `committable()` is what may be committed: the oldest unfinished offset, and what is
     finished above it.
     """
 

@@ -92,7 +92,7 @@ class DiscardHandler:
         if not await self._may_discard(job.cursor):
             return
         record = undelivered_of(job, discarded, self.subscription)
-        # Its dead-letter topic first: while that cannot have it, it is not said to be discarded.
+        # Its dead-letter topic first: while that cannot have it, it is not recorded as discarded.
         if not await self._lettered(job, discarded, record):
             return
         await self._parts.undelivered.write(record)
@@ -103,7 +103,7 @@ class DiscardHandler:
         self._finished(job)
 
     async def _record_bare(self, job: DeliveryJob, discarded: Discarded) -> None:
-        """Record what can be said of it without looking at it.
+        """Record what is known of it without looking at it.
 
         Try until it is recorded: it stays unfinished, so nothing is lost meanwhile.
         """
@@ -143,7 +143,7 @@ class DiscardHandler:
                 job.message, record, subscription.dead_letter.topic
             )
         except TopicNotFoundError:
-            # It stays unfinished, so nothing is lost, and its owner is told. Who gives another
+            # It stays unfinished, so nothing is lost, and its owner is notified. Who sets another
             # topic meanwhile overtakes the suspension: then it is discarded again.
             self._suspension.suspend(subscription, DEAD_LETTER_TOPIC_GONE)
             job.refused = discarded

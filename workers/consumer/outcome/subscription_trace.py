@@ -34,8 +34,8 @@ _Ended = tuple[int, str, int | None, str, int | None]
 class SubscriptionTrace:
     """Says of one subscription's messages what happens to them. Nothing here waits or raises.
 
-    An attempt is one entry, said when it is over; one that is still in flight when the buffer
-    looks for the second time is said to be so, too.
+    An attempt is one entry, written when it is over; one that is still in flight when the buffer
+    looks for the second time is written as that, too.
     """
 
     __slots__ = ("_buffer", "_open_attempts", "_source")
@@ -114,7 +114,7 @@ class SubscriptionTrace:
             queued = opened - message.published_ms * 1_000
             waited = int((job.sent_at + self._buffer.wall) * 1e6) - opened
             if not 0 <= queued <= SPAN_MAX or waited < 0:
-                # Clocks differ, and foreign producers may say any time.
+                # Clocks differ, and foreign producers may set any time.
                 queued, waited = min(max(queued, 0), SPAN_MAX), max(waited, 0)
         connect, address, used_connection = None, "", job.used_connection
         if used_connection is not None:
@@ -171,7 +171,7 @@ class SubscriptionTrace:
 
 
 class SubscriptionTraces:
-    """Who is told what of a consumer: None where its subscription wants nothing of it traced."""
+    """Which traces a consumer writes: None where its subscription wants nothing of it traced."""
 
     __slots__ = ("attempts", "discards")
 

@@ -51,7 +51,7 @@ class UndeliveredStream:
 
 
 def of_message(undelivered: Undelivered) -> Mapping[str, str]:
-    """What events say of the message that they are about."""
+    """The fields of log events about a message."""
     return {
         "message_id": undelivered.message_id,
         "subscription": f"{undelivered.topic}_{undelivered.subscription}",

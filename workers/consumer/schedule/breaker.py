@@ -18,9 +18,9 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Lets a circuit have a say in a consumer's pace, and pauses its clocks while it is not closed.
+    """Lets a circuit limit a consumer's pace, and pauses its clocks while it is not closed.
 
-    Clocks are those of times to live: that of the consumer, which says how old its messages are,
+    Clocks are those of times to live: that of the consumer, which shows how old its messages are,
     and those in `cursors`, which are committed. `wake` is called when more may leave.
     """
 

@@ -27,8 +27,8 @@ class DeliveryJob:
     One that is `refused` is not sent any more. `status` is the last that was answered. Its first
     attempt may be made from `due` on, and its time to live, which ends at its `deadline`, was
     `ttl_s` seconds when it was opened. `request` is its attempt until that has ended, if it is
-    called back. It is `deferred` if its last answer asked to come later, and `deferred_alone` says
-    how often that answered the one request after the time that was asked for. `failing` is the
+    called back. It is `deferred` if its last answer asked to come later, and `deferred_alone` has
+    how often that answered the one request after the requested time. `failing` is the
     circuit breaker's. `opened_ms` (since the epoch) and `ended_at`, when its last attempt was over,
     are the trace's, and so is what is known of the connection of an attempt that is awaited
     (`used_connection`). `progress` is kept for its destination: nobody else looks at it.
@@ -92,11 +92,11 @@ class DeliveryJob:
         self.cursor.delivered(self.message)
 
     def recall_attempts(self) -> None:
-        """Count on from what commits said."""
+        """Count on from the attempts in the last commit."""
         self.attempts = self.cursor.attempts.get(self.message.offset, 0)
 
     def keep_attempts(self) -> None:
-        """Have commits say how often it was tried."""
+        """Have commits keep how often it was tried."""
         self.cursor.tried(self.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
@@ -145,7 +145,7 @@ class BatchJob(DeliveryJob):
             opened.cursor.delivered(opened.message)
 
     def recall_attempts(self) -> None:
-        """Count on from what commits said of the message that was tried least.
+        """Count on from the attempts at the message that was tried least, in the last commit.
 
         Messages that are new are batched with others that were tried before.
         """
@@ -153,7 +153,7 @@ class BatchJob(DeliveryJob):
         self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
 
     def keep_attempts(self) -> None:
-        """Have commits say how often each of its messages was tried."""
+        """Have commits keep how often each of its messages was tried."""
         for opened in self.message.opened:
             opened.cursor.tried(opened.message, self.attempts)
 

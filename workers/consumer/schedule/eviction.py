@@ -28,7 +28,7 @@ class Eviction:
         self.configure(policy)
 
     def configure(self, policy: DeliveryPolicy) -> None:
-        """Wait as long as `policy` says from now on."""
+        """Wait as long as `policy` has it from now on."""
         wait = policy.exhausted_wait_max
         self._wait_s = None if wait is None else wait.total_seconds()
 

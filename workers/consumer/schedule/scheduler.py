@@ -18,15 +18,15 @@ from workers.delivery.deferral import Deferral
 
 # Messages that always fail get one request in so many: the others must not wait for them.
 NEW_PER_RETRY: Final = 4
-# A subscriber that asked to come later gets nothing else if its oldest message is due so soon: the
-# backoff of that may be a little longer than what was asked for.
+# A subscriber that deferred messages gets nothing else if its oldest message is due so soon: the
+# backoff of that may be a little longer than the requested time.
 WAIT_FOR_OLDEST_S: Final = 1.0
 
 
 class Scheduler:
     """Chooses between the `source` and the `retry_queue`. Nothing of it is waited for.
 
-    What the subscriber asked to get later goes before all else, the oldest first: it was opened,
+    What the subscriber deferred goes before all else, the oldest first: it was opened,
     and what is new can wait in the log, where it does not age.
     """
 
@@ -92,7 +92,7 @@ class Scheduler:
         return self.breaker.age(job, at) > job.deadline
 
     def _waits_for_deferred(self, now: float) -> bool:
-        """Whether nothing goes before the oldest that the subscriber asked to get later."""
+        """Whether nothing goes before the oldest message that the subscriber deferred."""
         deferral = self.deferral
         soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
         return self.retry_queue.has_deferred(soon) and not deferral.tries_another
@@ -114,7 +114,7 @@ class Scheduler:
     def _unless_over(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
         """`job`, which is refused if its time to live is over by now."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
-            # It was due in time, and held back by the rate or by what others were told.
+            # It was due in time, and held back by the rate or by a deferral.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 

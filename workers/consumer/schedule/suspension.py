@@ -15,7 +15,7 @@ class Suspensions(Protocol):
 class Suspension:
     """Knows whether a consumer may begin anything, and suspends its subscription when it must not.
 
-    It counts at once, however long it takes to tell the database, and until its owner changes the
+    It counts at once, however long it takes to reach the database, and until its owner changes the
     subscription.
     """
 
@@ -30,7 +30,7 @@ class Suspension:
     def configure(self, subscription: Subscription) -> None:
         """Its settings from now on."""
         self._subscription = subscription
-        # Its cursors are closed right after it is told, and must not begin anything in between.
+        # Its cursors are closed right after this, and must not begin anything in between.
         self.holds = subscription.rests or self._change == subscription.change
 
     def suspend(self, sent_as: Subscription, reason: str) -> None:

@@ -25,7 +25,7 @@ class LogReader(Protocol):
 
 
 class _Fetch:
-    """One read: what is asked for, and who gets it."""
+    """One read: what is requested, and the listener for it."""
 
     __slots__ = ("began", "feed", "fetches", "offset", "on_batch")
 

@@ -110,7 +110,7 @@ class MessageSource:
         self.unjudged = 0
         # Only in that mode; it is notified of first attempts that begin, and of all that end.
         self.polling: Polling | None = None
-        # Who is told of messages that are filtered out.
+        # Gets messages that are filtered out, where they are traced.
         self.trace: FilterTrace | None = None
 
     def __bool__(self) -> bool:
@@ -303,7 +303,7 @@ class MessageSource:
                 continue
             try:
                 if taken[0].addressed is not None and self._passes_by(cursor, taken[0]):
-                    # There may be as many in a row as one has asked to be sent again.
+                    # There may be as many in a row as somebody has retransmitted.
                     choosy = True
                     continue
                 if chain is not None and not (verdict := chain.judge(taken[0])).wanted:

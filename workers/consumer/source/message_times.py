@@ -5,7 +5,7 @@ from app.domain.subscription import DeliveryPolicy
 
 
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
-    """How long the message may not be sent yet; never more than the delay, whatever clocks say."""
+    """How long the message may not be sent yet; never more than the delay, whatever clocks show."""
     if not policy.sending_delay:
         return 0.0
     delay_ms = policy.sending_delay.total_seconds() * 1e3

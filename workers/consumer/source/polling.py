@@ -26,7 +26,7 @@ class Polling:
         # Since when the running poll waits for what is being read.
         self._dry_since: float | None = None
         self._found = False
-        # Nobody has asked since there was nothing to take.
+        # Not called since there was nothing to take.
         self._unasked = False
         self._under_way: set[Hashable] = set()
 
@@ -39,7 +39,7 @@ class Polling:
     def may_take(self, now: float) -> bool:
         """Whether one more message may be taken; begins the next poll when it is time.
 
-        To be asked only when there may be a message, and to be told what comes of it.
+        Call it only when there may be a message, and report what comes of it.
         """
         self._give_up_reading(now)
         due = self.next_due(now)
@@ -50,7 +50,7 @@ class Polling:
     def next_due(self, now: float) -> float | None:
         """When the next poll begins; None while one takes messages, or has one under way.
 
-        To be asked only when there may be a message.
+        Call it only when there may be a message.
         """
         if self._unasked:
             self._pass_over_empty_polls(now)

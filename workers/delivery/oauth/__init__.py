@@ -1,1 +1,1 @@
-"""Access tokens for subscriptions whose endpoints ask for OAuth 2.0."""
+"""Access tokens for subscriptions with endpoints that require OAuth 2.0."""

@@ -18,7 +18,7 @@ _Position = tuple[Partition, int]
 class Bearer:
     """One subscription's view of a source. Times are monotonic seconds.
 
-    A token that its subscriber refuses is not sent to that one again, and another is asked for; who
+    A token that its subscriber refuses is not sent to that one again, and another is requested; who
     else uses the token goes on with it. Between two such requests there are the provider's delays,
     which grow until a token is accepted: who refuses them all gets few.
     """
@@ -34,14 +34,14 @@ class Bearer:
         self._retried: OrderedDict[_Position, int] = OrderedDict()
 
     def usable(self, now: float) -> AccessToken | None:
-        """The token to send, if there is one; another is asked for when it is time."""
+        """The token to send, if there is one; another is requested when it is time."""
         token = self._token
         if token is not None and now < token.renewed_at:
             return token
         return self._considered(now)
 
     def has_token(self, now: float) -> bool:
-        """Whether there is a token to send; none is asked for."""
+        """Whether there is a token to send; none is requested."""
         return self._good(now) is not None
 
     def accepted(self, token: AccessToken, message: Message) -> None:

@@ -39,7 +39,7 @@ class ProviderClient:
         self._free = asyncio.Semaphore(REQUESTS_MAX)
 
     async def ask(self, policy: OAuthPolicy) -> Issued:
-        """What it issues by `policy`; TokenRequestError says why there is nothing."""
+        """What it issues by `policy`; TokenRequestError has the reason why there is nothing."""
         if self.provider.locked:
             raise TokenRequestError(self.provider.locked)
         async with self._free:
@@ -65,7 +65,7 @@ class ProviderClient:
 
 
 def _request(url: httpx.URL, provider: OAuthProvider, policy: OAuthPolicy) -> bytes:
-    """The request of RFC 6749, sections 4.3.2 and 4.4.2; the client says who it is as in 2.3.1."""
+    """The request of RFC 6749, sections 4.3.2 and 4.4.2; the client authenticates as in 2.3.1."""
     form = {"grant_type": _GRANTS[policy.grant_type]}
     if policy.grant_type is GrantType.PASSWORD:
         form |= {"username": policy.username, "password": policy.password or ""}

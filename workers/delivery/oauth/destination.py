@@ -13,7 +13,7 @@ from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.token import AccessToken
 
 # While there is no token, its subscription tries again after this at the latest: the provider may
-# be back long before it is asked again.
+# be back long before the next request to it.
 QUIET_MAX: Final = timedelta(seconds=5)
 # An attempt waits no longer for a token: with what its request may take, it is over before anybody
 # who waits for it to end gives up (`workers.assignment.supervisor.closing_timeout`).
@@ -61,7 +61,7 @@ class AuthorizedDestination:
     ) -> StartedRequest | None:
         """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
 
-        `listener` hears of the outcome later.
+        `listener` gets the outcome later.
         """
         token = self.bearer.usable(time.monotonic())
         if token is None:
@@ -99,7 +99,7 @@ class AuthorizedDestination:
         return outcome
 
     async def _awaited(self) -> AccessToken | None:
-        """The token that has been asked for, if it comes in time."""
+        """The token that was requested, if it comes in time."""
         source = self.bearer.source
         if source.requesting_since is None:
             return None
@@ -145,5 +145,5 @@ class _ResponseListener:
         self._listener.on_response(self._destination.judged(outcome, self._message, self._token))
 
     def on_defect(self, error: Exception) -> None:
-        """It is over, and nobody can say what came of it."""
+        """It is over, and its outcome is not known."""
         self._listener.on_defect(error)

@@ -17,7 +17,7 @@ def permitted(
 ) -> OAuthProvider | None:
     """`provider`, locked where its tokens are not for that endpoint or for those scopes (any more).
 
-    Whoever changes a subscription is asked the same: this is for what the provider became since.
+    The same is checked when a subscription is changed: this is for what the provider became since.
     """
     if provider is None:
         return None

@@ -1,4 +1,4 @@
-"""Access tokens: what providers say of them, and when the next one is asked for (pure).
+"""Access tokens: what providers answer, and when the next one is requested (pure).
 
 Times are monotonic seconds.
 """
@@ -15,7 +15,7 @@ from app.domain.oauth import OAuthProvider
 
 # A header line that any server takes.
 TOKEN_MAX: Final = 8_000
-# What is said to live longer is asked for again after a year; what is said to be as good as over is
+# A token that lives longer is requested again after a year; one that is as good as over is
 # used for a moment, and refused or not.
 LIFETIME_MAX_S: Final = 365 * 86_400.0
 LIFETIME_MIN_S: Final = 1.0
@@ -31,8 +31,8 @@ JITTER: Final = 0.1
 
 # RFC 6750, section 2.1, and what else is printable: providers issue that too.
 _TOKEN: Final = re.compile(r"[!-~]+")
-# RFC 6749, section 5.2, and what servers answer in its manner. Nothing else that a provider says is
-# repeated: it knows our secrets, and might.
+# RFC 6749, section 5.2, and what servers answer in its manner. Nothing else that a provider answers
+# is repeated: it knows our secrets, and might.
 _ERRORS: Final = frozenset(
     {
         "access_denied",
@@ -49,7 +49,7 @@ _ERRORS: Final = frozenset(
 
 
 class TokenRequestError(Exception):
-    """No token was issued, for `reason`; the provider may have said when to ask again."""
+    """No token was issued, for `reason`; the provider may have answered when to request again."""
 
     def __init__(self, reason: str, *, retry_after: timedelta | None = None) -> None:
         super().__init__(reason)
@@ -68,7 +68,7 @@ class Issued(NamedTuple):
 class AccessToken:
     """A token with its header. A later one of a source has a higher `serial`.
 
-    From `renewed_at` on another one is asked for, from `ends_at` on this one is not used.
+    From `renewed_at` on another one is requested, from `ends_at` on this one is not used.
     """
 
     serial: int

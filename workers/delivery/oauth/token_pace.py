@@ -60,7 +60,7 @@ class TokenPace:
             return 0.0
         source = self._bearer.source
         since = source.requesting_since
-        # Not for longer than an answer may take, however many wait to be asked for theirs.
+        # Not for longer than an answer may take, however many wait for their turn.
         if since is None or now >= since + source.provider.timeout.total_seconds():
             return 0.0
         source.notify(self._wake)
