@@ -1,9 +1,69 @@
-"""A name stands for one thing: in app, workers and spark together."""
+"""A name stands for one thing: in app, workers and spark together. Riddles have been retired."""
 
 import ast
+import re
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
 
-from tests.architecture.tree import modules
+import pytest
+
+from tests.architecture.tree import Module, modules, parsed
+
+# No module, class or function in these folders has a retired word in its name.
+PLAIN: Final = ("workers",)
+
+# Each word with what is said instead: words of the field, and of docs/glossary.md.
+RETIRED: Final[Mapping[str, str]] = {
+    "alarm": "wakeup timer",
+    "asked": "requested",
+    "borrowing": "borrower",
+    "crew": "owner",
+    "crowded": "contended",
+    "crowding": "CPU contention",
+    "decoding": "decoder",
+    "dialing": "dialer",
+    "fate": "outcome, discard handler",
+    "figures": "metrics, statistics",
+    "flies": "is in flight",
+    "flights": "requests in flight",
+    "forsake": "cancel",
+    "forsaken": "cancelled",
+    "goodbye": "go away",
+    "hear": "read, receive",
+    "heard": "read, received",
+    "hears": "reads, receives",
+    "hush": "stay quiet",
+    "intake": "source",
+    "landed": "on_response, ended",
+    "landing": "response, listener",
+    "lending": "lender",
+    "life": "producer epoch",
+    "lives": "producer epochs",
+    "looking": "a noun: what the module has",
+    "park": "retry queue",
+    "parked": "waiting retries",
+    "patience": "deadline, timeout",
+    "pulse": "stall watchdog",
+    "resending": "retransmission",
+    "resolving": "resolver",
+    "say": "report, write",
+    "saying": "reporting",
+    "settling": "retractions",
+    "spared": "paused for",
+    "stands": "is paused",
+    "stood": "paused for",
+    "sweep": "deadline timer",
+    "tell": "report, notify, post",
+    "told": "reported, notified",
+    "tunneling": "tunneler",
+    "untold": "unpublished",
+    "void": "retraction",
+    "voids": "retractions",
+    "whose": "which",
+    "wish": "request",
+}
 
 
 def test_no_public_class_name_stands_for_two_things() -> None:
@@ -14,3 +74,46 @@ def test_no_public_class_name_stands_for_two_things() -> None:
                 places[node.name].append(module.path)
     assert len(places) > 1_000
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_no_name_has_a_retired_word() -> None:
+    found = [each for module in modules(*PLAIN) for each in retired(module)]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("workers/delivery/pulse.py", ""),
+        ("workers/delivery/a.py", "class RetryPark: ..."),
+        ("workers/delivery/a.py", "class HTTPPatience: ..."),
+        ("workers/delivery/a.py", "class A:\n    async def _landed_alone(self): ..."),
+    ],
+)
+def test_a_retired_word_is_found(path: str, text: str) -> None:
+    assert list(retired(parsed(path, text)))
+
+
+@pytest.mark.parametrize("name", ["landedness", "lifetime", "alive", "stallwatchdog"])
+def test_a_word_within_another_is_none(name: str) -> None:
+    assert not list(retired(parsed(f"workers/{name}.py", f"def {name}(): ...")))
+
+
+def retired(module: Module) -> Iterator[str]:
+    """The names in a module that have retired words, each with what to say instead."""
+    for name in _names(module):
+        for word in words_of(name):
+            if word in RETIRED:
+                yield f"{module.path}: {name} ({word}: say {RETIRED[word]})"
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name in snake_case or CamelCase, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def _names(module: Module) -> Iterator[str]:
+    yield from Path(module.path).with_suffix("").parts
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name

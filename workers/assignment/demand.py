@@ -58,7 +58,7 @@ def reserved(ticket_budget: TicketBudget, need: float) -> int:
     return min(tickets, ticket_budget.owned)
 
 
-def borrowing(ticket_budget: TicketBudget, need: float) -> int:
+def tickets_to_borrow(ticket_budget: TicketBudget, need: float) -> int:
     """How many tickets are needed beyond those that are owned."""
     return max(0, ticket_budget.tickets(need) - ticket_budget.owned)
 

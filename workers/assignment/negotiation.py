@@ -21,7 +21,7 @@ from typing import Final
 
 from app.domain.sharing import RateNote
 from workers.assignment.borrower import Borrower
-from workers.assignment.demand import TicketBudget, borrowing, reserved
+from workers.assignment.demand import TicketBudget, reserved, tickets_to_borrow
 from workers.assignment.lender import DRIFT_S, LOAN_S, Block, GrantedLoan, Lender
 from workers.assignment.sharing_round import SharingRound
 from workers.delivery.rate import CATCH_UP_S, WINDOW_S
@@ -69,7 +69,7 @@ class Negotiation:
         if self._lender or self._borrower:
             return False
         need = max(self._needs, default=0.0)
-        return borrowing(self._ticket_budget(self._own_tickets), need) == 0
+        return tickets_to_borrow(self._ticket_budget(self._own_tickets), need) == 0
 
     @property
     def is_over(self) -> bool:
@@ -230,7 +230,7 @@ class Negotiation:
             )
         self._held_last = self.share(now).held(now)[0].bit_count()
         return self._note(
-            borrowing(ticket_budget, need) if asks and self.is_shared else 0, sharing_round
+            tickets_to_borrow(ticket_budget, need) if asks and self.is_shared else 0, sharing_round
         )
 
     def _ticket_budget(self, own: int) -> TicketBudget:

@@ -72,7 +72,7 @@ class Http2Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._http2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
         self._budget = FrameBudget(self._loop.time())
-        self._goodbyes = GoAways(self._budget)
+        self._go_aways = GoAways(self._budget)
         self._streams: dict[int, Stream] = {}
         self._received_at = 0.0
         self._retired = False
@@ -216,7 +216,7 @@ class Http2Connection(asyncio.Protocol):
         self._received_at = self._loop.time()
         self._budget.refill(self._received_at)
         try:
-            for part in self._goodbyes.parts(data):
+            for part in self._go_aways.parts(data):
                 self._read(part)
         except FloodError as exc:
             self._flee(httpx.RemoteProtocolError(f"a flood of HTTP/2: {exc}"))
@@ -259,7 +259,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _read(self, part: bytes | GoAway) -> None:
         if isinstance(part, GoAway):
-            self._on_goodbye(part)
+            self._on_go_away(part)
             return
         for event in self._http2.receive_data(part):
             if not self._gone:
@@ -348,10 +348,10 @@ class Http2Connection(asyncio.Protocol):
         if self.room:
             self._owner.released(self)
 
-    def _on_goodbye(self, goodbye: GoAway) -> None:
+    def _on_go_away(self, go_away: GoAway) -> None:
         self._retired = True
-        message = f"the connection was ended: {_spelled(goodbye.code)}"
-        for stream in [each for each in self._streams.values() if each.id > goodbye.last_stream]:
+        message = f"the connection was ended: {_spelled(go_away.code)}"
+        for stream in [each for each in self._streams.values() if each.id > go_away.last_stream]:
             self._end_stream(stream, None)
             stream.exchange.fail(NotProcessedError(message))
         if self.idle:

@@ -99,17 +99,17 @@ class GoAways:
             passed = min(self._rest, len(data) - position)
             position += passed
             self._rest -= passed
-            length = self._whole_goodbye(data, position)
+            length = self._whole_go_away(data, position)
             if length is None:
                 break
             if length:
                 yield data[start:position]
-                yield _goodbye(data, position + _HEAD)
+                yield _go_away(data, position + _HEAD)
                 start = position = position + length
         end = len(data) - len(self._held)
         yield data[start:end]
 
-    def _whole_goodbye(self, data: bytes, position: int) -> int | None:
+    def _whole_go_away(self, data: bytes, position: int) -> int | None:
         """The length of the GOAWAY there, 0 for another frame, None when more is to come."""
         if len(data) - position < _HEAD:
             self._held = data[position:]
@@ -131,6 +131,6 @@ class GoAways:
         return _HEAD + length
 
 
-def _goodbye(data: bytes, start: int) -> GoAway:
+def _go_away(data: bytes, start: int) -> GoAway:
     last = int.from_bytes(data[start : start + 4], "big") & _STREAM_BITS
     return GoAway(last, int.from_bytes(data[start + 4 : start + 8], "big"))

@@ -83,7 +83,7 @@ def a_server() -> H2Connection:
     return server
 
 
-def conversation(*, goodbye: bool = False) -> bytes:
+def conversation(*, go_away: bool = False) -> bytes:
     """All that a good server says to two requests."""
     client, server = Client(requests=2), a_server()
     server.receive_data(client.socket.written)
@@ -92,7 +92,7 @@ def conversation(*, goodbye: bool = False) -> bytes:
         server.send_headers(stream, [(":status", "200"), ("x-a", "1")])
         server.send_data(stream, b"body", end_stream=True)
     said = server.data_to_send()
-    if goodbye:
+    if go_away:
         said += bytes((0, 0, 8, 7, 0, 0, 0, 0, 0)) + (1).to_bytes(4, "big") + bytes(4)
     client.end()
     return said
@@ -294,12 +294,12 @@ async def test_any_bytes_are_an_end(data: bytes, cuts: list[int]) -> None:
     flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=6),
     drops=st.lists(st.integers(0, 10_000), max_size=3),
     cuts=st.lists(st.integers(0, 300), max_size=4),
-    goodbye=st.booleans(),
+    go_away=st.booleans(),
 )
 async def test_a_conversation_that_is_spoilt_anywhere_comes_to_an_end(
-    flips: list[tuple[int, int]], drops: list[int], cuts: list[int], *, goodbye: bool
+    flips: list[tuple[int, int]], drops: list[int], cuts: list[int], *, go_away: bool
 ) -> None:
-    said = bytearray(conversation(goodbye=goodbye))
+    said = bytearray(conversation(go_away=go_away))
     for place, value in flips:
         said[place % len(said)] = value
     for place in drops:
@@ -323,13 +323,13 @@ def frames(*lengths: int) -> Iterator[bytes]:
 def test_goodbyes_are_found_wherever_they_are_cut(
     before: list[int], after: list[int], cuts: list[int]
 ) -> None:
-    goodbye = b"\x00\x00\x0a\x07\x00" + bytes(4) + b"\x80\x00\x00\x05\x00\x00\x00\x02hi"
+    go_away = b"\x00\x00\x0a\x07\x00" + bytes(4) + b"\x80\x00\x00\x05\x00\x00\x00\x02hi"
     first, last = b"".join(frames(*before)), b"".join(frames(*after))
-    said = first + goodbye + last
+    said = first + go_away + last
     places = sorted({0, len(said), *(cut % (len(said) + 1) for cut in cuts)})
-    goodbyes = GoAways(FrameBudget(0.0))
+    go_aways = GoAways(FrameBudget(0.0))
     parts = [
-        part for start, end in pairwise(places) for part in goodbyes.parts(said[start:end]) if part
+        part for start, end in pairwise(places) for part in go_aways.parts(said[start:end]) if part
     ]
     at = parts.index(GoAway(5, 2))
     assert b"".join(cast("list[bytes]", parts[:at])) == first
