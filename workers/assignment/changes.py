@@ -28,7 +28,7 @@ class ChangeSource(Protocol):
 
 
 class Changeable(Protocol):
-    """Who takes the changes over."""
+    """Takes the changes over."""
 
     def apply(self, changes: Changes) -> None:
         """Take over what changed; it is in effect on return."""

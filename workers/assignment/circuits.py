@@ -43,7 +43,7 @@ class CircuitStore(Protocol):
 
 
 class CircuitSharing:
-    """The only one who shares circuits with other workers. Without shared ones it rests."""
+    """Shares circuits with other workers, as nothing else does. Without shared ones it rests."""
 
     def __init__(
         self, circuits: Circuits, store: CircuitStore, *, lease: timedelta = LEASE
@@ -104,7 +104,7 @@ class CircuitSharing:
             circuit.published(changes, number)
 
     async def _see_to_leave(self, circuit: LiveCircuit) -> None:
-        """Get leave for who waits for it, keep it while it is used, give back what is not."""
+        """Get leave where it is waited for, keep it while it is used, give back what is not."""
         machine = circuit.circuit
         if machine.wanted:
             if await self._lease(circuit):

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from workers.delivery.share import Demand
 from workers.delivery.tickets import ticket_count
 
-# Who uses so much of its part is held back by it, and not by its subscriber.
+# A worker that uses so much of its part is held back by it, and not by its subscriber.
 BUSY: Final = 0.9
 # Parts so small, in requests a second, are seldom used evenly: what waits is the better measure.
 COARSE: Final = 5.0
@@ -47,8 +47,9 @@ class TicketBudget(NamedTuple):
 def reserved(ticket_budget: TicketBudget, need: float) -> int:
     """How many of the owned tickets are not lent.
 
-    Those that are needed. Who owns a lot keeps some in any case; who does not keeps none, since a
-    request a second would be much of what it could lend, and takes them back when it needs them.
+    Those that are needed. A worker that owns a lot keeps some in any case; another keeps none,
+    since a request a second would be much of what it could lend, and takes them back when it needs
+    them.
     """
     owned_rate = ticket_budget.owned * ticket_budget.limit / ticket_count(ticket_budget.partitions)
     kept = max(need, KEPT * owned_rate, 1.0) if owned_rate >= KEEPS_FROM else need

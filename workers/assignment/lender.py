@@ -31,7 +31,7 @@ class GrantedLoan:
 
     @property
     def block(self) -> Block:
-        """Until when it is in the way of the owner: whoever is next begins a second later."""
+        """Until when it is in the way of the owner: the next user begins a second later."""
         return Block(self.tickets, self.until + WINDOW_S)
 
 
@@ -93,7 +93,9 @@ class Lender:
         out = {borrower: self.outstanding(borrower, now) & own for borrower in self._lent}
         others = sum(out[borrower].bit_count() for borrower in out.keys() - asking.keys())
         available = max(0, own.bit_count() - reserve - others)
-        targets = water_filled(available, {who: note.wanted for who, note in asking.items()})
+        targets = water_filled(
+            available, {borrower: note.wanted for borrower, note in asking.items()}
+        )
         free = own & ~union(block.tickets for block in self.blocks() if block.free_at > now)
         for borrower, target in targets.items():
             tickets = lowest(out.get(borrower, 0), target)

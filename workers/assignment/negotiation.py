@@ -6,11 +6,11 @@ request it:
 * The borrower counts that from its request, the lender from when it read the request, which is
   later: so the loan is over for the borrower first, whatever happens to their notes, to one of them
   or to the database, and whatever wall clocks show. Only the speed of monotonic clocks matters.
-* The lender stops using tickets before it notes that they are lent, and whoever gets tickets, for
-  whatever reason, begins with them a second after the one before has stopped.
+* The lender stops using tickets before it notes that they are lent, and a worker that gets tickets,
+  for whatever reason, begins with them a second after the one before has stopped.
 * A further request is answered again: that is the renewal. A smaller answer frees the rest as soon
   as the borrower notes that it has read it, else when the loans are over.
-* Tickets of ours that another has lent (their owner before, who may be dead) are not ours until
+* Tickets of ours that another has lent (their owner before, which may be dead) are not ours until
   that loan must be over.
 """
 
@@ -216,9 +216,9 @@ class Negotiation:
     ) -> RateNote | None:
         """Lend, take back and request by what was needed lately; returns the note of that.
 
-        Who has been here for a few rounds only does not know what it can lend. What is lent is not
-        in `share` from here on, and must not be used any more before the note is written. None:
-        there is nothing to note, and the last note may be dropped.
+        A worker that has been here for a few rounds only does not know what it can lend. What is
+        lent is not in `share` from here on, and must not be used any more before the note is
+        written. None: there is nothing to note, and the last note may be dropped.
         """
         now, need = sharing_round.now, max(self._needs, default=0.0)
         blocked = union(b.tickets for b in self._blocks_of_others() if b.free_at > now)

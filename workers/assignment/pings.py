@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 
 
 class Pinging(Protocol):
-    """Who sends test messages."""
+    """Sends test messages."""
 
     async def ping(self, subscription: Subscription) -> Pong:
         """What comes of one; never raises for what a subscriber or a network does."""

@@ -51,7 +51,7 @@ class NoteStore(Protocol):
 
 
 class SharedConsumers(Protocol):
-    """The consumers whose rates are shared."""
+    """The consumers that share rates."""
 
     @property
     def watchdog(self) -> StallWatchdog:

@@ -22,7 +22,7 @@ _log = structlog.get_logger()
 
 
 class Unsettled(NamedTuple):
-    """A cursor goes on from `start`; who `committed` there may have recorded more."""
+    """A cursor goes on from `start`; the worker that `committed` there may have recorded more."""
 
     partition: Partition
     committed: Progress

@@ -28,7 +28,7 @@ from app.storage.runtime.pings import notify_pong
 from app.storage.runtime.rate_notes import RateNoteRepository
 from app.storage.runtime.receipts import notify_receipts
 
-# Who suspends subscriptions, in audit events.
+# The author of suspensions, in audit events.
 WORKER: Final = Caller(name="worker")
 
 
@@ -78,7 +78,7 @@ class DatabaseStatus:
             await StatusRepository(session).write(cursors, loads)
 
     async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
-        """The subscription's cursors as last reported, by whoever reported them."""
+        """The subscription's cursors as last reported, by any worker."""
         async with self._database.transaction() as session:
             return await StatusRepository(session).cursors(subscription_id)
 

@@ -41,14 +41,14 @@ _log = structlog.get_logger()
 
 
 class StreamOwner(Protocol):
-    """Who reads Angelia's own streams."""
+    """Reads Angelia's own streams."""
 
     def own(self, partitions: Collection[Partition]) -> None:
         """Read exactly these from now on."""
 
 
 class Supervisor:
-    """Opens and closes cursors; the only one who does."""
+    """Opens and closes cursors; nothing else does."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class Supervisor:
         for subscription, partition in wanted:
             if (subscription, partition) not in known:
                 missing.setdefault(subscription, []).append(partition)
-        # The database may be down, or a stream: whoever needs it waits alone.
+        # The database may be down, or a stream: what needs it waits alone.
         for subscription, partitions in missing.items():
             self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
         if found.unsettled:

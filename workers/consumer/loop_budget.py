@@ -16,7 +16,7 @@ TURN_SECONDS: Final = 0.001
 STARTS_PER_TURN: Final = 16
 STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
-# Who had a live delivery will soon have another.
+# After a live delivery there will soon be another.
 LIVE_SECONDS: Final = 1.0
 # Where processes wait for cores, each turn of a backlog is followed by a rest of so many times its
 # CPU time. Live messages pass through all of them: a loop that is always ready to run is the last
@@ -32,7 +32,7 @@ FILTER_SECONDS_PER_TURN: Final = 0.001
 def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> int:
     """How many the next turn may begin, after one that might begin `starts` and used `cpu_s`.
 
-    A long turn makes them fewer, whoever made it long, if there are `live` deliveries to wait for
+    A long turn makes them fewer, whatever made it long, if there are `live` deliveries to wait for
     it. Another makes them more, if all were used. Both by a quarter: a turn with few costs more for
     each.
     """
@@ -114,7 +114,8 @@ class LoopBudget:
     def _next_turn(self) -> None:
         rest = self._adapted(self._clock()) if self._adapts else 0.0
         if rest:
-            # Still armed, and nothing left: who asks meanwhile waits for the end of it.
+            # Still armed, and nothing left: a start that is requested meanwhile waits for the end
+            # of it.
             self._left = 0
             self._loop.call_later(rest, self._start_turn)
         else:

@@ -11,7 +11,7 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 
 
 class SlotOwner(Protocol):
-    """The consumer whose slots they are: it decides what is sent, and what an outcome means."""
+    """The consumer that has the slots: it decides what is sent, and what an outcome means."""
 
     subscription: Subscription
     endpoint: Endpoint
@@ -106,7 +106,7 @@ class RequestSlot:
     def _continue(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
         discard = owner.on_response(job, outcome, self._sent_as)
-        # It may wait long for its next attempt: it keeps no request, whose body may be large.
+        # It may wait long for its next attempt: it keeps no request, which may have a large body.
         job.request = None
         if discard is not None:
             owner.tasks.create_task(self._work(job, discard))

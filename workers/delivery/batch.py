@@ -21,8 +21,9 @@ class UnfitError(ValueError):
 class MessageBatch(Message):
     """Messages of one topic that are delivered together, those of each partition in their order.
 
-    Its id is the same for the same messages of a subscription, so that who gets a batch again can
-    tell. Its age is that of its youngest message. Its place is that of its first one.
+    Its id is the same for the same messages of a subscription, so that a subscriber that gets a
+    batch again can recognise it. Its age is that of its youngest message, its position that of its
+    first one.
     """
 
     __slots__ = ("_subscription_id", "messages")

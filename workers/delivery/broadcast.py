@@ -224,7 +224,7 @@ def reported_address(
 
 
 def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int) -> Address:
-    """Whose failure speaks for all: those that go on before those that are over."""
+    """The failure that counts for all: those that go on before those that are over."""
     return min(
         failures,
         key=lambda at: (failures[at].status != first_reported, isinstance(failures[at], Discarded)),
@@ -232,7 +232,7 @@ def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int
 
 
 def _report_connection(posts: Mapping[Address, _Post], reported: Address | None) -> None:
-    """Report the connection of the address that is reported, to who wants to know of it."""
+    """Report the connection of the address that is reported, if that is wanted."""
     used_connection = USED_CONNECTION.get()
     if used_connection is None:
         return

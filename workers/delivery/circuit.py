@@ -71,7 +71,7 @@ def error_types(failed: Retry) -> Collection[ErrorType]:
 
 
 class Circuit:
-    """CLOSED, OPEN or HALF_OPEN, for all who send to what it protects.
+    """CLOSED, OPEN or HALF_OPEN, for all that send to what it protects.
 
     The caller asks `wait` before it sends, reports each request that leaves (`sent`) and each
     result (`report`). What was sent before it was opened or closed last does not count any more.
@@ -174,7 +174,7 @@ class Circuit:
         self._leave_until = now + LEAVE_S
 
     def deny(self) -> None:
-        """It may not, for now: who still wants to will ask again."""
+        """It may not, for now: a member that still wants to requests it again."""
         self.wanted = False
 
     def adopt_closed(self, now: float) -> bool:

@@ -15,7 +15,7 @@ _log = structlog.get_logger()
 
 
 class CircuitMember(Protocol):
-    """Who sends through a circuit."""
+    """Sends through a circuit."""
 
     def on_change(self, circuit: Circuit) -> None:
         """It was opened or closed, or its one message may be sent: see what may leave now."""
@@ -37,13 +37,13 @@ class LiveCircuit:
         self.members: set[CircuitMember] = set()
         self.number = 0
         self._work = work
-        # Who sent its one message last.
+        # The member that sent its one message last.
         self._tried_by = ""
         # How often it was opened or closed here.
         self.changes = 0
         self._published = 0
 
-    # ---- for those who send ---------------------------------------------------------------------
+    # ---- for members ----------------------------------------------------------------------------
 
     def wait(self, now: float) -> float:
         """As `Circuit.wait`; leave is requested where it is needed."""
@@ -135,7 +135,7 @@ class LiveCircuit:
             self._notify()
 
     def unknown_to_others(self, now: float) -> None:
-        """Nobody else knows it; an open one is published again, so that leave can be had for it."""
+        """No other worker knows it: publish an open one again, so that leave can be had for it."""
         if self.circuit.closed:
             if self.circuit.adopt_closed(now):
                 self._notify()
@@ -181,7 +181,7 @@ class Circuits:
         return circuit
 
     def leave(self, circuit: LiveCircuit, member: CircuitMember, *, by: str) -> None:
-        """`member`, who sends for `by`, sends nothing through it any more."""
+        """`member`, which sends for `by`, sends nothing through it any more."""
         circuit.part(member, by=by)
         if not circuit.members:
             self._shared.pop(circuit.name, None)

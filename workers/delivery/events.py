@@ -67,7 +67,7 @@ class _Event(NamedTuple):
 
 
 def binary(message: Message) -> tuple[Outgoing, bytes]:
-    """The event whose data is the body, and whose attributes are headers."""
+    """The event with the body as data, and with headers as attributes."""
     others = _others(message)
     event = _taken_apart(message) if _kind(message.content_type) is _Data.EVENT else None
     if event is not None:

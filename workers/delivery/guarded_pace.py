@@ -9,7 +9,7 @@ from workers.delivery.pace import EndedRequest, Pace
 
 
 class GuardedPace:
-    """As its `pace`, as far as the `circuit` lets it; `by` is who sends.
+    """As its `pace`, as far as the `circuit` lets it; `by` is the sending subscription.
 
     The one message of a half-open circuit does not wait for the gaps that the adaptive rate leaves
     between messages to a subscriber that is down: the circuit decides when it is time.
@@ -34,7 +34,7 @@ class GuardedPace:
     def wait(self, now: float) -> float:
         """Seconds until the next request may leave; 0.0 when it may now."""
         trial = not self._circuit.circuit.closed
-        # The circuit last: who asks it is ready to send.
+        # The circuit last: a call of it is ready to send.
         return self._pace.wait(now, trial=trial) or self._circuit.wait(now)
 
     def sent(self, now: float) -> int:

@@ -1,4 +1,4 @@
-"""A request in flight, whose outcome is called back: no task waits for it."""
+"""A request in flight: its outcome is called back, no task waits for it."""
 
 from typing import Protocol
 
@@ -22,14 +22,14 @@ class StartedRequest(Protocol):
 
     @property
     def peer(self) -> str:
-        """Where it goes, as `host:port`; empty if nobody knows."""
+        """Where it goes, as `host:port`; empty if that is not known."""
 
     def cancel(self) -> None:
-        """Nobody wants to know any more what comes of it: end it, without a word."""
+        """End it, and report nothing."""
 
 
 class ResponseJudge(Protocol):
-    """Who knows what an answer means."""
+    """Judges answers."""
 
     def answered(self, answer: RawAnswer) -> Outcome:
         """What an answer means."""
@@ -62,7 +62,7 @@ class InFlightRequest:
         return "" if self.carrier is None else self.carrier.peer
 
     def succeed(self, answer: RawAnswer) -> None:
-        """Tell what the answer means, unless nobody wants to know any more."""
+        """Report what the answer means, unless it was cancelled."""
         listener, self._listener = self._listener, None
         if listener is None:
             return
@@ -74,7 +74,7 @@ class InFlightRequest:
             listener.on_response(outcome)
 
     def fail(self, error: Failure) -> None:
-        """Tell what it means that there is no answer, unless nobody wants to know any more."""
+        """Report what it means that there is no answer, unless it was cancelled."""
         listener, self._listener = self._listener, None
         if listener is None:
             return
@@ -86,7 +86,7 @@ class InFlightRequest:
             listener.on_response(outcome)
 
     def cancel(self) -> None:
-        """Tell nobody, and close the connection on which an answer would come."""
+        """Report nothing, and close the connection on which an answer would come."""
         listener, self._listener = self._listener, None
         if listener is not None and self.carrier is not None:
             self.carrier.abort()

@@ -26,7 +26,7 @@ _RETRANSMISSION: Final = b"Hermes-Retransmission"
 _IDEMPOTENCY_KEY: Final = b"Idempotency-Key"
 _CONTENT_TYPE: Final = b"Content-Type"
 _NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
-# Of the subscription's headers, those that no publisher replaces: who calls, and what the body is.
+# Of the subscription's headers, those that no publisher replaces: of the caller, and of the body.
 _KEPT: Final = frozenset((b"authorization", b"content-type", b"user-agent"))
 _EVENT_PREFIX: Final = b"ce-"
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-# One second more than the longest time to live. Whoever asks for longer gets this: no message
+# One second more than the longest time to live. A longer one is cut to this: no message
 # outlives it, so none is sent earlier than requested, and no delay is absurd.
 RETRY_AFTER_MAX: Final = timedelta(seconds=7201)
 

@@ -313,7 +313,7 @@ class Sender:
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
-        # By id and endpoint: other settings change nothing in who has what.
+        # By id and endpoint: other settings do not change which address has what.
         self._unfinished: WeakValueDictionary[tuple[str, str], UnfinishedAddresses] = (
             WeakValueDictionary()
         )

@@ -40,7 +40,7 @@ class Signer:
 
     @classmethod
     def of(cls, subscription: Subscription) -> "Signer | None":
-        """Who signs its requests; None if nobody does."""
+        """The signer of its requests; None if they are not signed."""
         # Of one that is locked nothing is sent, and its keys are not known.
         if subscription.locked or not subscription.signing_secrets:
             return None

@@ -22,7 +22,7 @@ LINKS_MAX: Final = 128
 class SpannedDestination:
     """`inner`; attempts at messages of a recorded trace leave spans.
 
-    The subscriber gets the attempt as its parent, in `traceparent`. A message that nobody traces
+    The subscriber gets the attempt as its parent, in `traceparent`. A message that is not traced
     costs a look at the headers that its publisher sent along, which most have none of.
     """
 

@@ -1,7 +1,7 @@
 """A subscription's rate, cut into tickets that workers hold and lend (pure).
 
-Each partition has as many tickets as any other, and its owner has them unless he lends them:
-ticket number t belongs to partition t modulo the number of partitions. Who holds a tenth of the
+Each partition has as many tickets as any other, and its owner has them unless it lends them: ticket
+number t belongs to partition t modulo the number of partitions. A worker that holds a tenth of the
 tickets may use a tenth of the rate. A set of tickets is an integer: bit t is set if t is in it.
 """
 

@@ -1,7 +1,7 @@
 """A rate so low that not every worker gets one request a second: they take turns (pure).
 
 Time is cut into slots, a little longer than the rate asks for, numbered since the epoch; slots go
-round the tickets, and who holds a slot's ticket may send one request at the beginning of it. A
+round the tickets, and the holder of a slot's ticket may send one request at the beginning of it. A
 ticket has one holder, so workers need not talk to each other about it, only agree what time it is:
 two requests of different workers are never closer than SPACING - SLACK_S of a slot, less the
 difference of their clocks, which may be up to SKEW_MAX_S.

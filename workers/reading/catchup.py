@@ -30,7 +30,7 @@ class BatchListener(Protocol):
 
 
 class _ChunkRequest:
-    """Who waits for a chunk, and how soon the first of them wants a failed read repeated."""
+    """The listeners for a chunk, and how soon the first of them wants a failed read repeated."""
 
     __slots__ = ("pause", "waiting")
 
@@ -85,7 +85,7 @@ class CatchUp:
         request.waiting.append(on_batch)
 
     def forget(self, partition: Partition) -> None:
-        """Nobody reads it any more; when somebody does, its topic may be another of that name."""
+        """Nothing reads it any more; when something does, its topic may be another of that name."""
         for wanted in [key for key in self._wanted if key[0] == partition]:
             del self._wanted[wanted]
         for kept in [key for key in self._kept if key[0] == partition]:

@@ -36,7 +36,7 @@ class Batch:
 
 
 class TailReader(Protocol):
-    """Someone who waits at the end of a feed."""
+    """Waits at the end of a feed."""
 
     @property
     def position(self) -> int:
@@ -80,7 +80,7 @@ class Feed:
         return None
 
     def put(self, batch: Batch) -> None:
-        """Append the batch at `end` and wake those who waited for it."""
+        """Append the batch at `end` and wake those that waited for it."""
         self.end = batch.next_offset
         self._append(batch)
         self.trim()
@@ -97,7 +97,7 @@ class Feed:
         self._waiting.pop(reader, None)
 
     def restart(self, position: int) -> None:
-        """Go on at another place: what was held is dropped, and who waited looks around."""
+        """Go on at another place: what was held is dropped, and readers that waited are woken."""
         self._batches.clear()
         self._bytes = 0
         self.end = position

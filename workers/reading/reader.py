@@ -39,7 +39,7 @@ class Reader:
         self._tail = tail
         self._look_again_after = look_again
         self._feeds: dict[Partition, Feed] = {}
-        # What the records of topics are; whoever follows the control plane keeps it.
+        # What the records of topics are; kept by what follows the control plane.
         self.formats = TopicFormats()
         self._registered = RegisteredSchemas(registry, self.formats)
         # The same keeps it.

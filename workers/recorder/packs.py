@@ -38,7 +38,7 @@ _OFFSET_END: Final = 1 << 63
 
 
 def require_readable(pack: Pack) -> None:
-    """ValueError or TypeError for a pack that is not in our form: nobody could read it again.
+    """ValueError or TypeError for a pack that is not in our form: it could not be read again.
 
     Looked at by the column, which costs a fourth of what rows would.
     """
@@ -80,12 +80,12 @@ def joined(packs: Iterable[Pack]) -> Sequence[Pack]:
     found: list[Pack] = []
     latest: dict[tuple[str, int], int] = {}
     for pack in packs:
-        whose = pack.worker, pack.rows[0][1] // DAY_US
-        before = latest.get(whose)
+        key = pack.worker, pack.rows[0][1] // DAY_US
+        before = latest.get(key)
         if before is not None and _fit(found[before], pack):
             found[before] = _join(found[before], pack)
         else:
-            latest[whose] = len(found)
+            latest[key] = len(found)
             found.append(pack)
     return found
 

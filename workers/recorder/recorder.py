@@ -204,7 +204,7 @@ class Recorder(Generic[RowT]):
 
 
 class StreamReader(Protocol):
-    """Who reads partitions of a stream."""
+    """Reads partitions of a stream."""
 
     def own(self, partitions: Collection[Partition]) -> None:
         """Read exactly these from now on."""

@@ -1,4 +1,4 @@
-"""Takes retransmissions whose messages are chosen, and sends some at a time."""
+"""Takes retransmissions that have their messages chosen, and sends some at a time."""
 
 import asyncio
 from datetime import timedelta
@@ -54,7 +54,7 @@ class RetransmissionFeeder:
         except RetransmissionLostError:
             _log.info("retransmission_left", retransmission=sending.id)
         except (UnavailableError, TimeoutError) as exc:
-            # What was appended is not known: whoever takes it next reads it back.
+            # What was appended is not known: the worker that takes it next reads it back.
             _log.warning("retransmission_interrupted", retransmission=sending.id, error=str(exc))
             await asyncio.sleep(TAKE_EVERY.total_seconds())
             await self._released(sending)

@@ -1,4 +1,4 @@
-"""What a running worker lets be seen, and who looks at it."""
+"""What a running worker shows, and to which observers."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -17,7 +17,7 @@ class ObservedWorker(Protocol):
 
 
 class WorkerObserver(Protocol):
-    """Who looks at a worker while it runs."""
+    """Looks at a worker while it runs."""
 
     async def watch(self, observed: ObservedWorker) -> None:
         """Look at it until cancelled."""

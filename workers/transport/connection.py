@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
         self._deadline_timer.notice(until)
 
     def close(self) -> None:
-        """Close politely; for a connection that owes nobody an answer."""
+        """Close politely; for a connection without a request."""
         self._leave()
         if self._transport is not None:
             self._transport.close()
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         else:
-            # It was never made, so nobody will report that it is lost.
+            # It was never made, so it will not be reported as lost.
             self._answer.close()
 
     def fail(self, error: httpx.TransportError) -> None:

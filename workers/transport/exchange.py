@@ -16,14 +16,14 @@ class Carrier(Protocol):
 
     @property
     def peer(self) -> str:
-        """Where it leads, as `host:port`; empty if nobody knows."""
+        """Where it leads, as `host:port`; empty if that is not known."""
 
     def abort(self) -> None:
         """Close at once, with no answer."""
 
 
 class PendingExchange(Protocol):
-    """A request as a connection sees it, whoever waits for its answer, and however."""
+    """A request as a connection sees it, whatever waits for its answer."""
 
     payload: bytes
     deadline: float
@@ -52,19 +52,19 @@ class Exchange:
         self.carrier: Carrier | None = None
 
     def succeed(self, answer: RawAnswer) -> None:
-        """Hand over the answer, unless nobody waits for it any more."""
+        """Hand over the answer, unless it was cancelled."""
         self.carrier = None
         if not self.answer.done():
             self.answer.set_result(answer)
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Hand over the error, unless nobody waits for it any more."""
+        """Hand over the error, unless it was cancelled."""
         self.carrier = None
         if not self.answer.done():
             self.answer.set_exception(error)
 
     def cancel(self) -> None:
-        """Nobody waits any more: close the connection on which an answer would come."""
+        """Close the connection on which an answer would come: nothing waits for it any more."""
         if self.answer.done() and not self.answer.cancelled():
             # It came too late. An error that has been looked at is not reported as forgotten.
             self.answer.exception()

@@ -1,4 +1,4 @@
-"""What went wrong, for who reads why a message was not delivered."""
+"""Reasons of failed attempts, for people to read."""
 
 from datetime import timedelta
 from typing import Final

@@ -147,7 +147,7 @@ class Http2Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close politely; for a connection that owes nobody an answer."""
+        """Close politely; for a connection without requests."""
         transport = self._transport
         if transport is not None and not self._gone:
             if self.speaks_http2:
@@ -177,12 +177,12 @@ class Http2Connection(asyncio.Protocol):
     def expire_stream(self, stream: Stream) -> None:
         """End a request that is over its deadline."""
         if self._received_at < stream.begun_at:
-            # Not a sign of life since: whoever sends by it next would wait for nothing, too.
+            # Not a sign of life since: the next request by it would wait for nothing, too.
             self._retired = True
         self._reset(stream, httpx.ReadTimeout("the answer was not complete in time"))
 
     def cancel(self, stream: Stream) -> None:
-        """End a request of which nobody wants to know any more."""
+        """End a cancelled request."""
         if self._streams.get(stream.id) is stream:
             self._end_stream(stream, ErrorCodes.CANCEL)
 

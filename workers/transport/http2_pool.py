@@ -50,8 +50,8 @@ class Http2Pool:
     """As few connections as carry the requests; HTTP/1.1 where the other side chooses it.
 
     Another connection is dialled, one at a time, when those there are have no room. Requests beyond
-    that wait, first come, first served, each until its deadline. Whoever waits for a dial that
-    fails, fails with it.
+    that wait, first come, first served, each until its deadline. A request that waits for a dial
+    that fails, fails with it.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Http2Pool:
             self._forget()
 
     def released(self, connection: Http2Connection) -> None:
-        """There may be room on `connection` for who has waited longest; else it may rest."""
+        """There may be room on `connection` for a waiting request; else it may rest."""
         if self._closed:
             if connection.idle:
                 connection.close()
@@ -130,14 +130,14 @@ class Http2Pool:
             connection.rest(ceil(until))
 
     def discard(self, connection: Http2Connection) -> None:
-        """Forget `connection`; whoever has waited longest may dial another."""
+        """Forget `connection`; the request that has waited longest may dial another."""
         if connection in self._connections:
             del self._connections[connection]
             self._wake(1)
             self._forget()
 
     def close(self) -> None:
-        """Close idle connections, refuse who waits, and let those at work finish."""
+        """Close idle connections, refuse requests that wait, and let those at work finish."""
         self._closed = True
         self._refuse(httpx.ConnectError(_CLOSED))
         for connection in tuple(self._connections):

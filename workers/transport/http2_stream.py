@@ -21,7 +21,7 @@ class StreamConnection(Protocol):
         """Its time is up."""
 
     def cancel(self, stream: "Stream") -> None:
-        """Nobody wants to know of it any more."""
+        """It was cancelled."""
 
 
 class Stream:
@@ -69,7 +69,7 @@ class Stream:
         self._owner.expire_stream(self)
 
     def abort(self) -> None:
-        """End the request, of which nobody wants to know any more."""
+        """End the cancelled request."""
         self._owner.cancel(self)
 
     def answer(self, *, truncated: bool = False) -> RawAnswer:

@@ -47,7 +47,7 @@ class OriginPool:
     """Keep-alive connections to one origin, the one used last first, so that spare ones expire.
 
     Requests beyond `connections_max` queue, first come, first served, each until its deadline.
-    `on_empty` is called when the last connection is gone and nobody waits.
+    `on_empty` is called when the last connection is gone and no request waits.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class OriginPool:
             self._on_empty(self._origin)
 
     def close(self) -> None:
-        """Close idle connections, refuse who waits, and reuse none of those at work."""
+        """Close idle connections, refuse requests that wait, and reuse none of those at work."""
         self._closed = True
         while self._queue:
             waiting, _ = self._queue.popitem()

@@ -113,7 +113,7 @@ class Resolver:
             task = asyncio.current_task()
             if not known.found.cancelled() or task is None or task.cancelling():
                 raise
-            # Nobody has cancelled the request, which is to have an outcome.
+            # The request was not cancelled, so it is to have an outcome.
             message = "the look-up was given up: too many names at once, or the end"
             raise OSError(message) from None
 
@@ -140,7 +140,7 @@ class Resolver:
 
     def _system_found(self, host: str) -> Found:
         if self._threads is None:
-            # Of its own: whoever else uses threads need not wait for a name server.
+            # Of its own: other users of threads need not wait for a name server.
             self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="resolver")
         return self._loop.run_in_executor(self._threads, _system_addresses, host)
 

@@ -129,8 +129,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     ) -> Coroutine[Any, Any, RawAnswer]:
         """Send `payload`, a request as bytes, and return its answer; all else is as above.
 
-        For who sends many requests that are alike: httpx's request and response cost more than the
-        rest of the way.
+        For callers that send many requests that are alike: httpx's request and response cost more
+        than the rest of the way.
         """
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
@@ -144,8 +144,8 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     def begin(self, origin: ConnectionOrigin, exchange: PendingExchange) -> bool:
         """Send it, if that takes no waiting: whether it has been sent, and will have an end.
 
-        For who needs no future. Whoever begins without waiting takes nobody's turn: while a request
-        waits, no connection is idle.
+        For callers that need no future. Sending immediately cannot overtake queued requests: while
+        one waits, no connection is idle.
         """
         pool = self._pools.get(origin)
         return pool is not None and not self._closed and pool.begin(exchange)

@@ -1,4 +1,4 @@
-"""What is known of the connection that a request goes by, for whoever wants to know."""
+"""What is known of the connection that a request goes by."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ class UsedConnection:
 
 
 def peer_of(transport: asyncio.BaseTransport) -> str:
-    """Where a connection leads, as `host:port`; empty if nobody knows. A proxy's, if by a proxy."""
+    """Where a connection leads, as `host:port`, to a proxy if by a proxy; empty if not known."""
     peer = transport.get_extra_info("peername")
     if not isinstance(peer, tuple):
         return ""

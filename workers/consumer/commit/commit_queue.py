@@ -14,7 +14,7 @@ ROUNDS_MAX: Final = 6
 
 
 class CommitQueue:
-    """Cursors that have something new to commit. Whoever commits a round of it holds `busy`."""
+    """Cursors that have something new to commit. `busy` is held while a round is committed."""
 
     def __init__(self) -> None:
         # By group, the first that moved first: a group is a request, whatever moved in it.

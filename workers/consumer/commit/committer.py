@@ -36,7 +36,7 @@ class Traces(Protocol):
 
 
 class Committer:
-    """The only one who commits positions.
+    """Commits positions; nothing else does.
 
     What is traced is committed behind its traces: whatever a crash takes of them is sent again, and
     traced again. Those cursors have a queue of their own, and the others wait for nothing.

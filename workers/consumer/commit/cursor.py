@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 class CursorOwner(Protocol):
-    """Who delivers what a cursor reads, and who commits it."""
+    """Delivers what a cursor reads, and has it committed."""
 
     def readable(self, cursor: "Cursor") -> None:
         """The cursor may have a message to take."""
@@ -36,7 +36,7 @@ class CursorOwner(Protocol):
 
 
 class CursorReader(Protocol):
-    """Who reads for a cursor."""
+    """Reads for a cursor."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
         """Read what lies before the feed."""
@@ -99,7 +99,7 @@ class Cursor:
 
     @property
     def subscription_id(self) -> str:
-        """Whose cursor it is."""
+        """The id of its subscription."""
         return self.committed.subscription_id
 
     @property
@@ -169,7 +169,7 @@ class Cursor:
         if feed is None or reader is None or self._reading:
             return None
         while (batch := feed.find(self.position)) is not None:
-            # So many at once are a backlog too, if everybody's.
+            # So many at once are a backlog too, if one of all subscriptions.
             self.lagging = len(batch.messages) > LIVE_MESSAGES_MAX
             if self._use(batch):
                 reader.resume(feed)
@@ -327,7 +327,7 @@ class Cursor:
         return self._offsets.attempts
 
     def tried(self, message: Message, attempts: int) -> None:
-        """It was tried so often, and is not finished: who comes after us goes on from there."""
+        """It was tried so often, and is not finished: the next owner counts on from there."""
         if self._offsets.tried(message.offset, attempts):
             self._touch()
 
@@ -339,7 +339,7 @@ class Cursor:
         """Pause times to live until `resume_ttls`."""
         self._offsets.pause_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
-            self._touch()  # who comes after us must not count on
+            self._touch()  # the next owner must not count on
 
     def resume_ttls(self) -> None:
         """Times to live run again."""

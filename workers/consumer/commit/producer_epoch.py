@@ -8,7 +8,7 @@ _NAME_BYTES: Final = 6
 
 
 class ProducerEpoch:
-    """Begins before the first discard: who starts from a commit must know which of them are its.
+    """Begins before the first discard: the next owner must know which discards go with a commit.
 
     See `app.domain.voids`.
     """

@@ -130,7 +130,7 @@ class DiscardHandler:
         """Whether discards of `cursor` may be recorded: the commit is to know of the first."""
         if not cursor.producer_epoch:
             await self._parts.begin_epoch(self.subscription.group, cursor)
-        # Another may have it by now: he sends it again.
+        # Another worker may have it by now: that one sends it again.
         return not cursor.abandoned
 
     async def _lettered(self, job: DeliveryJob, discarded: Discarded, record: Undelivered) -> bool:

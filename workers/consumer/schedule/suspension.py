@@ -6,7 +6,7 @@ from app.domain.subscription import Subscription
 
 
 class Suspensions(Protocol):
-    """Who suspends subscriptions."""
+    """Suspends subscriptions."""
 
     def suspend(self, subscription: Subscription, reason: str) -> None:
         """See to it that it is suspended, as long as nobody else changes it meanwhile."""

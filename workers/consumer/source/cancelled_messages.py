@@ -24,7 +24,7 @@ _log = structlog.get_logger()
 
 
 class SentMarks(Protocol):
-    """Who knows which discarded messages were sent again, so that nobody sends them once more."""
+    """Knows which discarded messages were sent again, so that they are not sent once more."""
 
     async def unmark(self, retransmission_id: str, positions: Sequence[Position]) -> None:
         """Of that retransmission these are not sent; raises UnavailableError."""
@@ -41,7 +41,7 @@ class CancelledMessage(NamedTuple):
 class CancelledMessages:
     """Takes back that they were sent again, then has them passed by.
 
-    They stay unfinished until that is done, so whoever comes after a crash does it anew. While the
+    They stay unfinished until that is done, so the next owner does it anew after a crash. While the
     database is down they wait, and hold up nothing else.
     """
 

@@ -12,7 +12,7 @@ from workers.reading.feed import Batch, Feed, TailReader
 
 
 class LogReader(Protocol):
-    """Who reads for all subscriptions."""
+    """Reads for all subscriptions."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta) -> None:
         """Read what lies before the feed; after `pause` again, when it fails."""

@@ -39,7 +39,7 @@ class SourceParts(Protocol):
 
 
 class FilterTrace(Protocol):
-    """Who keeps traces of what is not sent."""
+    """Keeps traces of what is not sent."""
 
     def filtered(self, message: Message, why: str) -> None:
         """The subscription does not want it; `why`: it could not be judged."""

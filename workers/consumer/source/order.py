@@ -1,8 +1,8 @@
 """Which messages must wait for others: by Partition-Key, or by partition. Pure: no I/O, no clock.
 
 What goes first is delivered or discarded before what comes after it is begun. This holds over
-crashes, too: who reads again begins with the first message that is not finished, and no commit
-calls a message finished while one before it in its order is not.
+crashes, too: a reader that comes next begins with the first message that is not finished, and no
+commit calls a message finished while one before it in its order is not.
 """
 
 from collections import deque

@@ -8,7 +8,7 @@ from app.domain.subscription import IN_FLIGHT_MAX
 from workers.delivery.oauth.source import NEVER, TokenSource
 from workers.delivery.oauth.token import AccessToken, pause_s
 
-# Messages whose token was refused are remembered up to here; one that is forgotten gets another
+# So many messages with a refused token are remembered; one that is forgotten gets another
 # chance.
 REMEMBERED_MAX: Final = IN_FLIGHT_MAX
 
@@ -20,7 +20,7 @@ class Bearer:
 
     A token that its subscriber refuses is not sent to that one again, and another is requested; who
     else uses the token goes on with it. Between two such requests there are the provider's delays,
-    which grow until a token is accepted: who refuses them all gets few.
+    which grow until a token is accepted: a subscriber that refuses them all gets few.
     """
 
     def __init__(self, source: TokenSource) -> None:

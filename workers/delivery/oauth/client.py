@@ -22,7 +22,7 @@ REQUESTS_MAX: Final = 8
 
 
 class Exchanging(Protocol):
-    """Who sends requests, to addresses that may be dialled."""
+    """Sends requests, to addresses that may be dialled."""
 
     async def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
@@ -78,8 +78,10 @@ def _request(url: httpx.URL, provider: OAuthProvider, policy: OAuthPolicy) -> by
         (b"Content-Type", b"application/x-www-form-urlencoded"),
     ]
     if provider.client_authentication is ClientAuthentication.BASIC:
-        who = f"{quote_plus(provider.client_id)}:{quote_plus(provider.client_secret)}"
-        headers.append((b"Authorization", b"Basic " + base64.b64encode(who.encode("ascii"))))
+        credentials = f"{quote_plus(provider.client_id)}:{quote_plus(provider.client_secret)}"
+        headers.append(
+            (b"Authorization", b"Basic " + base64.b64encode(credentials.encode("ascii")))
+        )
     else:
         form |= {"client_id": provider.client_id, "client_secret": provider.client_secret}
     start = request_start(b"POST", url.raw_path, headers)

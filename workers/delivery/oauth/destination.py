@@ -1,4 +1,4 @@
-"""A destination whose requests carry an access token."""
+"""A destination for requests with an access token."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from workers.delivery.oauth.token import AccessToken
 # be back long before the next request to it.
 QUIET_MAX: Final = timedelta(seconds=5)
 # An attempt waits no longer for a token: with what its request may take, it is over before anybody
-# who waits for it to end gives up (`workers.assignment.supervisor.closing_timeout`).
+# the wait for it to end is given up (`workers.assignment.supervisor.closing_timeout`).
 TOKEN_TIMEOUT_MAX: Final = timedelta(seconds=2)
 
 Header = tuple[bytes, bytes]

@@ -1,4 +1,4 @@
-"""Where subscriptions get their tokens from: one source for all who ask a provider for the same."""
+"""Where subscriptions get their tokens from: one source for all that request the same."""
 
 import asyncio
 import random
@@ -50,7 +50,7 @@ class TokenSource:
 
     @property
     def provider(self) -> OAuthProvider:
-        """Who issues its tokens."""
+        """The issuer of its tokens."""
         return self._client.provider
 
     def renew(self, now: float) -> None:

@@ -25,7 +25,7 @@ RENEWED_BEFORE_PART: Final = 0.2
 # It is not used in its very last moments: a request takes time to arrive.
 UNUSED_S: Final = 1.0
 UNUSED_PART: Final = 0.1
-# Whoever allows no delay between requests that fail gets this one all the same.
+# Without a configured delay between requests that fail there is this one all the same.
 DELAY_MIN: Final = timedelta(milliseconds=100)
 JITTER: Final = 0.1
 
@@ -58,7 +58,7 @@ class TokenRequestError(Exception):
 
 
 class Issued(NamedTuple):
-    """What a provider has issued; nobody knows how long it lives without `lifetime_s`."""
+    """What a provider has issued; without `lifetime_s` it is not known how long it is valid."""
 
     token: str
     lifetime_s: float | None = None

@@ -8,7 +8,7 @@ from app.domain.status import Output
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.pace import EndedRequest, Pacing
 
-# Who waits is woken when a token is there; it looks again after this in any case.
+# A waiting consumer is woken when a token is there; it looks again after this in any case.
 LOOK_AGAIN_S: Final = 1.0
 
 
