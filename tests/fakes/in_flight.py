@@ -16,7 +16,7 @@ class InFlightRequest:
         self, attempt: Callable[[], Awaitable[Outcome]], listener: ResponseListener
     ) -> None:
         self._listener = listener
-        self._task = asyncio.get_running_loop().create_task(self._fly(attempt))
+        self._task = asyncio.get_running_loop().create_task(self._run(attempt))
         _in_flight.add(self._task)
         self._task.add_done_callback(_in_flight.discard)
 
@@ -29,7 +29,7 @@ class InFlightRequest:
         """As `StartedRequest.cancel`."""
         self._task.cancel()
 
-    async def _fly(self, attempt: Callable[[], Awaitable[Outcome]]) -> None:
+    async def _run(self, attempt: Callable[[], Awaitable[Outcome]]) -> None:
         try:
             outcome = await attempt()
         except Exception as exc:  # noqa: BLE001 - the consumer is to hear of it

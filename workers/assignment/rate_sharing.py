@@ -192,7 +192,7 @@ class RateSharing:
         """Report that we live, and notice when notes of others cannot be read."""
         now = self._clock()
         if self._consumers.watchdog.beat(now):
-            _log.warning("worker_hung")
+            _log.warning("worker_stalled")
         if self._was_silent(now):
             self._fall_silent(now)
 

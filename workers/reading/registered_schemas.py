@@ -94,7 +94,7 @@ class RegisteredSchemas:
             found = await self._new_versions(registry, topic, missing[-TAKEN_OVER_MAX:])
             self._formats.learn(topic, found)
         except AngeliaError as exc:
-            _log.warning("schema_registry_not_asked", topic=topic, reason=exc.message)
+            _log.warning("schema_registry_unavailable", topic=topic, reason=exc.message)
         except Exception:  # noqa: BLE001 - messages wait as they do without an answer
             _log.exception("schema_registry_look_broke", topic=topic)
         else:
