@@ -183,7 +183,7 @@ class Negotiation:
 
     def read_loans(self, notes: Collection[RateNote], now: float) -> None:
         """Notice what others lend of our tickets."""
-        said = {
+        noted = {
             (note.worker_id, borrower, loan.number): loan.outstanding
             for note in self._comparable(notes)
             for borrower, loan in note.lent.items()
@@ -193,11 +193,11 @@ class Negotiation:
         known = {
             key: lent
             for key, lent in self._foreign.items()
-            if lent.block.free_at > now or key in said
+            if lent.block.free_at > now or key in noted
         }
         new = {
             key: GrantedLoan(key[2], tickets, now + LOAN_S + DRIFT_S)
-            for key, tickets in said.items()
+            for key, tickets in noted.items()
             if tickets & self._own_tickets and key not in known
         }
         self._foreign = known | new

@@ -220,16 +220,16 @@ class RateSharing:
         concerned = list(
             self._negotiations if all_new else self._negotiating | notes.keys() | demands.keys()
         )
-        said: list[RateNote] = []
+        written: list[RateNote] = []
         for number, subscription_id in enumerate(concerned):
             if number % DECISIONS_PER_TURN == DECISIONS_PER_TURN - 1:
                 await asyncio.sleep(0)
-            asks = len(said) < ASKING_MAX
+            asks = len(written) < ASKING_MAX
             demand = demands.get(subscription_id)
             if self._need(subscription_id, demand) or all_new or subscription_id in notes:
                 note = self._decide(subscription_id, sharing_round, asks=asks)
-                said += [note] if note else []
-        return said
+                written += [note] if note else []
+        return written
 
     def _need(self, subscription_id: str, demand: Demand | None) -> bool:
         """Learn what it needs; whether that is to be negotiated, or was."""
@@ -258,17 +258,17 @@ class RateSharing:
         return note
 
     async def _leave_notes(self, notes: Collection[RateNote]) -> None:
-        saying = {note.subscription_id for note in notes}
-        drop = self._noted - saying
+        ids = {note.subscription_id for note in notes}
+        drop = self._noted - ids
         if not (notes or drop):
             return
         self._written_at[self._number] = self._clock()
         while len(self._written_at) > ROUNDS_REMEMBERED:
             self._written_at.popitem(last=False)
         # Until we know better, all of them may be there.
-        self._noted |= saying
+        self._noted |= ids
         await self._store.leave_notes(notes, drop)
-        self._noted = saying
+        self._noted = ids
 
     def _was_silent(self, now: float) -> bool:
         return self._unread_since is not None and now - self._unread_since >= SILENCE_S

@@ -129,8 +129,8 @@ class Reporter:
         now, consumers = time.monotonic(), list(self._consumers.consumers())
         are_busy = await made_of(consumers, lambda consumer: _is_busy(consumer, now))
         busy = {consumer.subscription.id for consumer in compress(consumers, are_busy)}
-        told = busy | self._busy_consumers
-        reported = [consumer for consumer in consumers if consumer.subscription.id in told]
+        ids = busy | self._busy_consumers
+        reported = [consumer for consumer in consumers if consumer.subscription.id in ids]
         self._busy_consumers = busy
         return await made_of(reported, lambda consumer: self._load(consumer, now))
 

@@ -304,12 +304,12 @@ class Supervisor:
         self._opening -= keys.keys()
         if self._stopping:
             return
-        asked = {CursorKey(sub.id, partition): sub for sub, partition in found}
+        requested = {CursorKey(sub.id, partition): sub for sub, partition in found}
         wanted = self.registry.wanted(self.owned) - self._consumers.keys() - self._closing.keys()
         opened: dict[Partition, list[tuple[Subscription, Progress]]] = {}
         for key in wanted & keys.keys():
             subscription = self.registry.get(key.subscription_id)
-            if subscription is None or subscription.seek != asked[key].seek:
+            if subscription is None or subscription.seek != requested[key].seek:
                 continue  # it was moved while its start was looked up
             if terms[key.partition] == self._terms[key.partition]:
                 opened.setdefault(key.partition, []).append((subscription, keys[key]))

@@ -134,13 +134,13 @@ class Circuit:
 
     def report(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float) -> bool:
         """The request that left at `sent_at` is over; whether this opened or closed the circuit."""
-        said = verdict(outcome, rule.error_types)
-        if said is CircuitVerdict.SUCCESS:
+        meaning = verdict(outcome, rule.error_types)
+        if meaning is CircuitVerdict.SUCCESS:
             self.succeeded_at = max(self.succeeded_at, sent_at)
         if self.closed:
-            if said is CircuitVerdict.FAILURE and _is_of_few(outcome):
+            if meaning is CircuitVerdict.FAILURE and _is_of_few(outcome):
                 return False
-            tripped = sent_at > self.since - _SAME_S and self._counted(said, rule)
+            tripped = sent_at > self.since - _SAME_S and self._counted(meaning, rule)
             if tripped:
                 failures = f"{self._failures} failures in a row"
                 self._trip(f"{failures}, the last: {_reason(outcome)}", rule, now)
@@ -148,9 +148,9 @@ class Circuit:
         if self._probe is None or abs(sent_at - self._probe) > _SAME_S:
             return False
         self._probe = None
-        if said is CircuitVerdict.UNSENT:
+        if meaning is CircuitVerdict.UNSENT:
             return False  # the next message is to show how it is
-        if said is CircuitVerdict.FAILURE:
+        if meaning is CircuitVerdict.FAILURE:
             self._trip(f"the message that tried failed: {_reason(outcome)}", rule, now)
         else:
             self._close(now)
@@ -192,13 +192,13 @@ class Circuit:
         self._unknown_until = self._tripped_at = now
         self._open(since=since, opens_at=opens_at, reason=reason)
 
-    def _counted(self, said: CircuitVerdict, rule: CircuitBreaker) -> bool:
+    def _counted(self, meaning: CircuitVerdict, rule: CircuitBreaker) -> bool:
         """Whether that makes too many failures in a row."""
-        if said is CircuitVerdict.SUCCESS:
+        if meaning is CircuitVerdict.SUCCESS:
             self._failures = 0
-        elif said is CircuitVerdict.FAILURE:
+        elif meaning is CircuitVerdict.FAILURE:
             self._failures += 1
-        return said is CircuitVerdict.FAILURE and self._failures >= rule.errors_threshold
+        return meaning is CircuitVerdict.FAILURE and self._failures >= rule.errors_threshold
 
     def _trip(self, reason: str, rule: CircuitBreaker, now: float) -> None:
         self._tripped_at = now

@@ -37,8 +37,8 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
         return Discarded(reason=status_reason(status), status=status, suspension=GONE)
     if _is_final(status, subscription):
         return Discarded(reason=status_reason(status), status=status)
-    asked = requested_delay(answer, now)
-    return Retry(reason=status_reason(status), status=status, retry_after=asked)
+    delay = requested_delay(answer, now)
+    return Retry(reason=status_reason(status), status=status, retry_after=delay)
 
 
 def requested_delay(answer: Answered, now: datetime) -> timedelta | None:

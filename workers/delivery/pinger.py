@@ -148,14 +148,14 @@ def _pong_of(pong: Pong, outcome: Outcome, transport: _SeenTransport) -> Pong:
     delivered = isinstance(outcome, Delivered)
     answer = transport.answer
     headers = answer.headers if answer is not None else []
-    told = replace(
+    answered = replace(
         pong,
         delivered=delivered,
         status=outcome.status,
         reason="" if isinstance(outcome, Delivered) else outcome.reason,
         headers=tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
     )
-    return told if transport.way is None else replace(told, **transport.way._asdict())
+    return answered if transport.way is None else replace(answered, **transport.way._asdict())
 
 
 def _way_of(connection: asyncio.BaseTransport) -> _Way:

@@ -31,8 +31,11 @@ def avro(message: Message) -> tuple[Outgoing, bytes]:
         if message.may_stay_json:
             return _as_it_is(message)
         raise
-    said = [(b"Schema-Version", b"%d" % schema.version), (b"Schema-Id", b"%d" % schema.id)]
-    return Outgoing(message.id, AVRO, [*said, *message.propagated]), body
+    schema_headers = [
+        (b"Schema-Version", b"%d" % schema.version),
+        (b"Schema-Id", b"%d" % schema.id),
+    ]
+    return Outgoing(message.id, AVRO, [*schema_headers, *message.propagated]), body
 
 
 def _as_it_is(message: Message) -> tuple[Outgoing, bytes]:

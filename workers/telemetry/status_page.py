@@ -99,15 +99,15 @@ class StatusPage:
         if self._observed is not None:
             waits = await self._observed.waits()
         left = {name: why for name, why in waits.items() if why}
-        said: dict[str, Any] = {
+        shown: dict[str, Any] = {
             "status": "NOT_READY" if left else "READY",
             "parts": {name: not why for name, why in waits.items()},
             "waitingFor": left,
         }
         status = HTTPStatus.SERVICE_UNAVAILABLE if left else HTTPStatus.OK
         if as_text:
-            return _Answer(status, _TEXT, said["status"].encode())
-        return _Answer(status, _JSON, json.dumps(said).encode())
+            return _Answer(status, _TEXT, shown["status"].encode())
+        return _Answer(status, _JSON, json.dumps(shown).encode())
 
 
 def _accept(scope: Scope) -> str:

@@ -201,10 +201,10 @@ class AnswerReader:
 
     def _keeps_an_old_one(self) -> bool:
         """Whether an answer of HTTP/1.0, which asks to keep its connection, is clear enough."""
-        said = [value.lower() for name, value in self._headers if name.lower() == b"connection"]
+        options = [value.lower() for name, value in self._headers if name.lower() == b"connection"]
         coded = any(name.lower() == b"transfer-encoding" for name, _ in self._headers)
         # "close" wins over "keep-alive" (RFC 9112, section 9.3); 1.0 has no codings (6.1).
-        return not coded and not any(b"close" in value for value in said)
+        return not coded and not any(b"close" in value for value in options)
 
     def _ends_with_connection(self) -> bool:
         """Whether closing the connection is how this body ends (RFC 9112, section 6.3)."""

@@ -396,9 +396,9 @@ class Http2Connection(asyncio.Protocol):
     def _write(self) -> None:
         transport = self._transport
         if transport is not None and not transport.is_closing():
-            said = self._http2.data_to_send()
-            if said:
-                transport.write(said)
+            data = self._http2.data_to_send()
+            if data:
+                transport.write(data)
 
     def _take_streams(self) -> list[Stream]:
         streams = list(self._streams.values())

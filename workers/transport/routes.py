@@ -18,8 +18,8 @@ HasRoute = Callable[[Address], bool]
 def has_route(address: Address) -> bool:
     """Whether this machine knows a way there; nothing is sent, and nothing is waited for."""
     try:
-        with socket(AF_INET6 if address.version == 6 else AF_INET, SOCK_DGRAM) as asked:  # noqa: PLR2004 - IPv6
-            asked.connect((str(address), _PORT))
+        with socket(AF_INET6 if address.version == 6 else AF_INET, SOCK_DGRAM) as probe:  # noqa: PLR2004 - IPv6
+            probe.connect((str(address), _PORT))
     except OSError:
         return False
     return True

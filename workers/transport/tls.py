@@ -176,8 +176,8 @@ def tls_problem(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not accepted: {error.verify_message}"
     reason = error.reason or str(error)
-    said = _ALERTS.get(reason.upper().replace(" ", "_"))
-    return f"TLS failed: {said or reason.replace('_', ' ').lower()}"
+    meaning = _ALERTS.get(reason.upper().replace(" ", "_"))
+    return f"TLS failed: {meaning or reason.replace('_', ' ').lower()}"
 
 
 def _show(context: ssl.SSLContext, certificate: ClientCertificate) -> None:

@@ -113,18 +113,18 @@ class Tunneler:
 
     async def _status(self, reached: socket) -> int:
         """The status of its final answer, after which nothing may have been received."""
-        received, said = 0, b""
+        received, unread = 0, b""
         while received <= _HEAD_MAX:
             part = await self._loop.sock_recv(reached, 4096)
             if not part:
                 raise httpx.ProxyError("it closed the connection instead of an answer")
-            received, said = received + len(part), said + part
-            while _END_OF_HEAD in said:
-                head, _, said = said.partition(_END_OF_HEAD)
+            received, unread = received + len(part), unread + part
+            while _END_OF_HEAD in unread:
+                head, _, unread = unread.partition(_END_OF_HEAD)
                 status = _read_status(head)
                 if status // 100 == _INTERIM:
                     continue
-                if said and status // 100 == _SUCCESS:
+                if unread and status // 100 == _SUCCESS:
                     # Nobody behind it speaks before we do.
                     raise httpx.ProxyError("it said more than its answer")
                 return status

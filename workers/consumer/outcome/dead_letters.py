@@ -38,11 +38,11 @@ class DeadLetterTopics:
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
         """Append until it is acknowledged; a repeat has the same message id."""
-        said = _log.bind(topic=topic, **of_message(discarded))
+        log = _log.bind(topic=topic, **of_message(discarded))
         record = dead_letter_record(message, discarded, now_ms=time.time_ns() // 1_000_000)
         if record is None:
             # It would never end. It is among the undelivered all the same, as each of its discards.
-            said.warning("dead_letter_in_a_circle")
+            log.warning("dead_letter_in_a_circle")
             return
         while True:
             try:
@@ -52,10 +52,10 @@ class DeadLetterTopics:
             except MessageTooLargeError as exc:
                 # The API keeps the topic large enough for what is published, so this is a foreign
                 # producer's message. Among the undelivered there is room for it.
-                said.warning("dead_letter_too_large", error=exc.message)
+                log.warning("dead_letter_too_large", error=exc.message)
                 return
             except AngeliaError as exc:
-                said.warning("dead_letter_not_appended", error=exc.message)
+                log.warning("dead_letter_not_appended", error=exc.message)
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
             else:
                 return

@@ -96,8 +96,8 @@ _GRANTS: Final = {
 
 def _refused(answer: RawAnswer) -> TokenRequestError:
     code = error_in(answer.body)
-    said = next((value for name, value in answer.headers if name.lower() == b"retry-after"), b"")
+    header = next((value for name, value in answer.headers if name.lower() == b"retry-after"), b"")
     return TokenRequestError(
         f"it answered {answer.status}" + (f" ({code})" if code else ""),
-        retry_after=retry_after(said.decode("latin-1"), datetime.now(UTC)),
+        retry_after=retry_after(header.decode("latin-1"), datetime.now(UTC)),
     )
