@@ -38,7 +38,7 @@ from workers.delivery.pace import Pace, Pacing
 from workers.delivery.share import Demand, Share
 
 # Taking messages goes on so many seconds after an unexpected error that is of no one message.
-_FALTER_S: Final = 1.0
+_RECOVER_S: Final = 1.0
 
 
 class SubscriptionConsumer:
@@ -327,7 +327,7 @@ class SubscriptionConsumer:
         self.defects.found(error, step="take")
         if not self._stopped:
             now = time.monotonic()
-            self._wakeup_timer.set(now + _FALTER_S, now)
+            self._wakeup_timer.set(now + _RECOVER_S, now)
 
     def _wake_at(self, due: float | None, now: float) -> bool:
         """Look again at `due`, if there is anything to wait for; whether there is."""
