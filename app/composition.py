@@ -44,58 +44,58 @@ from app.log.interface import MessageLog
 from app.metrics.publishing import PublishCounts
 from app.otlp.exporter import Otlp, open_otlp
 from app.registry import open_registry
-from app.services.access import AccessService, Gate
-from app.services.activity import LOOK_EVERY, ActivityService
-from app.services.alerting import Announcer
-from app.services.analytics import AnalyticsService
-from app.services.applied import LIVE_WITHIN, AppliedChanges, TakeIn
-from app.services.archiving import ASK_EVERY, ArchiveSchedule, ArchiveService
-from app.services.audit import AuditService
-from app.services.catalogue import CatalogueService
-from app.services.catalogue_figures import CatalogueFigures, Describes
-from app.services.consistency import ConsistencyService
-from app.services.consumer_groups import ConsumerGroupService
-from app.services.directory import TopicDirectory
+from app.services.access.audit import AuditService
+from app.services.access.authorization import AccessService, Gate
+from app.services.access.first_key import Announce, make_first_key
+from app.services.access.keys import KeyService
+from app.services.access.known_keys import KeyUse, KnownKeys, known_keys
+from app.services.applied_changes import LIVE_WITHIN, AppliedChanges, TakeIn
+from app.services.catalogue.consistency import ConsistencyService
+from app.services.catalogue.fresh_schemas import FreshSchemas, Look
+from app.services.catalogue.groups import GroupService
+from app.services.catalogue.inactive_topics import LOOK_EVERY, ActivityService
+from app.services.catalogue.listings import CatalogueService
+from app.services.catalogue.oauth_providers import OAuthProviderService
+from app.services.catalogue.operations import OperationsService
+from app.services.catalogue.schemas import MIRROR_EVERY, RegistryMirror, SchemaService
+from app.services.catalogue.subscriptions import SubscriptionService
+from app.services.catalogue.topics import SETTLE_EVERY, TopicService
+from app.services.directory.topics import TopicDirectory
+from app.services.discards.redrives import RedriveService
+from app.services.discards.undelivered import UndeliveredService
 from app.services.durability import DurabilityService
-from app.services.figures import ApiFigures, ClusterSight
-from app.services.first_key import Announce, make_first_key
-from app.services.fresh_schemas import FreshSchemas, Look
-from app.services.groups import GroupService
-from app.services.health import HealthService
+from app.services.health.announcements import Announcer
+from app.services.health.monitor import Watch, watch_settings
+from app.services.health.subscription_health import HealthService
 from app.services.idempotent_requests import IdempotentRequests
-from app.services.jobs import JobService
-from app.services.keys import KeyService
-from app.services.known_keys import KeyUse, KnownKeys, known_keys
-from app.services.ledger_schedule import LOOK_EVERY as LEDGER_EVERY
-from app.services.ledger_schedule import LedgerSchedule
-from app.services.ledgers import LedgerService
-from app.services.metrics import MetricsService
-from app.services.oauth import OAuthProviderService
-from app.services.offline import OfflineService
-from app.services.operations import OperationsService
+from app.services.insight.analytics import AnalyticsService
+from app.services.insight.archives import ASK_EVERY, ArchiveSchedule, ArchiveService
+from app.services.insight.jobs import JobService
+from app.services.insight.ledger_schedule import LOOK_EVERY as LEDGER_EVERY
+from app.services.insight.ledger_schedule import LedgerSchedule
+from app.services.insight.ledgers import LedgerService
+from app.services.insight.simulations import SimulationService
+from app.services.inspection.consumer_groups import ConsumerGroupService
+from app.services.inspection.pings import PingService
+from app.services.inspection.preview import PreviewService
+from app.services.inspection.search import MessageSearch
+from app.services.inspection.traces import TraceService
+from app.services.metrics.api_process import ApiFigures, ClusterSight
+from app.services.metrics.queries import CatalogueFigures, Describes
+from app.services.metrics.resources import MetricsService
+from app.services.metrics.volumes import TELL_EVERY, Volumes
 from app.services.periodic import repeat
-from app.services.pinging import PingService
-from app.services.previewing import PreviewService
 from app.services.pruning import PLACES_KEPT, PRUNE_EVERY, Pruner
-from app.services.publish_deduplication import FORGET_EVERY, IdForgetter
-from app.services.publish_tracing import TracedPublisher
-from app.services.publishing import Publisher
+from app.services.publishing.deduplication import FORGET_EVERY, IdForgetter
+from app.services.publishing.publisher import Publisher
+from app.services.publishing.tracing import TracedPublisher
+from app.services.publishing.waiters import Waiters
+from app.services.publishing.writability import Writability
 from app.services.readiness import ReadinessService
-from app.services.redriving import RedriveService
-from app.services.refreshing import Refresher
-from app.services.retransmitting import RetransmissionService
-from app.services.schemas import MIRROR_EVERY, RegistryMirror, SchemaService
-from app.services.searching import MessageSearch
-from app.services.seeking import SeekService
-from app.services.simulating import SimulationService
-from app.services.subscriptions import SubscriptionService
-from app.services.topics import SETTLE_EVERY, TopicService
-from app.services.traces import TraceService
-from app.services.undelivered import UndeliveredService
-from app.services.volumes import TELL_EVERY, Volumes
-from app.services.waiting import Waiters
-from app.services.watching import Watch, watch_settings
-from app.services.writability import Writability
+from app.services.refresh import Refresher
+from app.services.replay.republishing import OfflineService
+from app.services.replay.retransmissions import RetransmissionService
+from app.services.replay.seeks import SeekService
 from app.storage.access.keys import USED_EVERY
 from app.storage.database import Database, open_database
 from app.storage.health.workers import WorkerRepository

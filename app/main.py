@@ -16,7 +16,7 @@ from app.api.open_connections import OpenConnections, connections_allowed
 from app.composition import OpenLog, Part, Parts, running
 from app.config import Settings
 from app.log.factory import open_log
-from app.services.first_key import Announce
+from app.services.access.first_key import Announce
 from app.storage.embedded.configured import database_url_or_exit
 from app.telemetry import configure_logging
 

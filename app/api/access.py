@@ -19,8 +19,8 @@ from starlette.requests import Request
 from app.api.dependencies import Services
 from app.domain.access import NOBODY, Caller, Role
 from app.domain.errors import KeyRefusedError
-from app.services.access import Target
-from app.services.audit import act_as
+from app.services.access.audit import act_as
+from app.services.access.authorization import Target
 
 _BEARER: Final = b"Bearer "
 _READING: Final = frozenset({"GET", "HEAD"})

@@ -27,13 +27,13 @@ from app.domain.message import UNPARSED
 from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
 from app.schemata.json_bodies import json_body
-from app.services.access import Gate
-from app.services.alternates import Routes
-from app.services.directory import TopicDirectory
-from app.services.mandatory import is_wanted
-from app.services.publish_deduplication import IdempotentPublisher
-from app.services.publishing import Publication, record_of
-from app.services.waiting import Waiters, Waiting
+from app.services.access.authorization import Gate
+from app.services.catalogue.alternate_topics import Routes
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.deduplication import IdempotentPublisher
+from app.services.publishing.mandatory import is_wanted
+from app.services.publishing.publisher import Publication, record_of
+from app.services.publishing.waiters import Waiters, Waiting
 
 DUPLICATE: Final = (b"angelia-duplicate", b"true")
 _NO_BATCH: Final = f"{BATCHED} is a batch: POST it to /topics/{{topic}}/batch"

@@ -34,13 +34,13 @@ from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
 from app.schemata.json_bodies import json_body
 from app.schemata.request_work import RequestWork
-from app.services.access import Gate
-from app.services.acknowledging import PATH
-from app.services.alternates import Routes
-from app.services.directory import TopicDirectory
-from app.services.mandatory import is_wanted
-from app.services.publish_deduplication import IdempotentPublisher
-from app.services.publishing import Publication, record_of
+from app.services.access.authorization import Gate
+from app.services.catalogue.alternate_topics import Routes
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.acknowledgement import PATH
+from app.services.publishing.deduplication import IdempotentPublisher
+from app.services.publishing.mandatory import is_wanted
+from app.services.publishing.publisher import Publication, record_of
 
 BATCH_MESSAGES_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024

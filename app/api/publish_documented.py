@@ -23,8 +23,8 @@ from app.domain.errors import (
 )
 from app.domain.receipt import Fate
 from app.expressions import LENGTH_MAX
-from app.services.acknowledging import PATH
-from app.services.waiting import WAIT_MAX, PendingReason
+from app.services.publishing.acknowledgement import PATH
+from app.services.publishing.waiters import WAIT_MAX, PendingReason
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from app.api.publish_answers import RawHeaders
 from app.api.publish_headers import flag
 from app.domain.errors import UnroutableError
 from app.domain.topic import Topic
-from app.services.alternates import Routes, routes
-from app.services.directory import TopicDirectory
+from app.services.catalogue.alternate_topics import Routes, routes
+from app.services.directory.topics import TopicDirectory
 
 
 async def publish_topic(

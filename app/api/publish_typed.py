@@ -12,10 +12,10 @@ from app.schemata.messages import prefix_id
 from app.schemata.publications import AVRO_BINARY, Given, Typed, typed
 from app.schemata.request_work import RequestWork
 from app.schemata.versions import is_registered, schema_if_known
-from app.services.directory import TopicDirectory
-from app.services.fresh_schemas import FreshSchemas
-from app.services.publishing import Publication
-from app.services.schema_making import SchemaMaking
+from app.services.catalogue.fresh_schemas import FreshSchemas
+from app.services.catalogue.schema_preparation import SchemaMaking
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.publisher import Publication
 
 SCHEMA_VERSION = b"schema-version"
 SCHEMA_ID = b"schema-id"

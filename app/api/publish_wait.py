@@ -17,9 +17,9 @@ from starlette.types import Receive, Scope
 from app.api.body import ClientGoneError
 from app.api.publish_headers import query_value
 from app.domain.errors import ValidationFailedError
-from app.services.acknowledging import PATH, ack_condition
-from app.services.directory import TopicDirectory
-from app.services.waiting import WAIT_MAX, SubscriberOutcome, Waiters, Waiting
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.acknowledgement import PATH, ack_condition
+from app.services.publishing.waiters import WAIT_MAX, SubscriberOutcome, Waiters, Waiting
 
 _DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s)?")
 _RULE: Final = f"must be 0 to {WAIT_MAX.seconds} seconds, as 5s or 500ms"

@@ -15,8 +15,8 @@ from app.cli.options import ApiOption, Json, JsonOption
 from app.cli.quiet import quiet_logs
 from app.cli.settings import settings_with
 from app.domain.access import ApiKey, Caller, Scope
-from app.services.audit import act_as
-from app.services.keys import KeyDraft, KeyService
+from app.services.access.audit import act_as
+from app.services.access.keys import KeyDraft, KeyService
 from app.storage.database import Database, open_database
 from app.storage.embedded.configured import database_url
 

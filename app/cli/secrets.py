@@ -9,7 +9,7 @@ from app.cli.errors import CliError
 from app.cli.quiet import quiet_logs
 from app.cli.settings import settings_with
 from app.domain.errors import FieldProblem
-from app.services.secret_rotation import Rotation, rotate_secrets
+from app.services.catalogue.secret_rotation import Rotation, rotate_secrets
 from app.storage.database import open_database
 from app.storage.embedded.configured import database_url
 from app.storage.keyring import open_vault

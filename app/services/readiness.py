@@ -8,7 +8,7 @@ from typing import Final
 
 from app.domain.errors import UnavailableError
 from app.log.interface import MessageLog
-from app.services.writability import Writability
+from app.services.publishing.writability import Writability
 from app.storage.catalogue.operations import DatacenterRepository
 from app.storage.database import Database
 

@@ -17,9 +17,9 @@ from app.api.access import token_of
 from app.domain.access import ApiKey, Mode, Scope
 from app.domain.errors import AccessError
 from app.domain.topic import Topic
-from app.services.access import Gate
-from app.services.keys import KeyService
-from app.services.known_keys import KnownKeys
+from app.services.access.authorization import Gate
+from app.services.access.keys import KeyService
+from app.services.access.known_keys import KnownKeys
 from app.storage.access.keys import AccessState
 from app.storage.database import open_database
 from tests.benchmarks.cores import MEASURED, on_cores

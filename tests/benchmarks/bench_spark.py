@@ -16,7 +16,7 @@ import pytest
 
 from app.domain.filters import Filter, FilterType
 from app.domain.message import NewRecord
-from app.services.simulating import SimulationService, WantedSimulation
+from app.services.insight.simulations import SimulationService, WantedSimulation
 from app.storage.database import Database
 from spark.jobs import simulation
 from tests.benchmarks import growth

@@ -24,8 +24,8 @@ from sqlalchemy import text
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.trace import TraceSource
 from app.domain.undelivered import UndeliveredFilter
-from app.services.traces import TraceService
-from app.services.undelivered import UndeliveredRequest, UndeliveredService
+from app.services.discards.undelivered import UndeliveredRequest, UndeliveredService
+from app.services.inspection.traces import TraceService
 from app.storage.database import Database, open_database
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.traces.days import TraceDays

@@ -15,7 +15,7 @@ from app.domain.subscription import Subscription
 from app.domain.topic import Topic
 from app.log.factory import open_log
 from app.log.interface import Committed, MessageLog
-from app.services.topics import log_topic
+from app.services.catalogue.topics import log_topic
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.catalogue.rows import subscription_values

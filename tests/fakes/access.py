@@ -1,7 +1,7 @@
 """Access control without a database."""
 
-from app.services.access import Gate
-from app.services.known_keys import KnownKeys
+from app.services.access.authorization import Gate
+from app.services.access.known_keys import KnownKeys
 from app.storage.access.keys import AccessState
 
 

@@ -1,6 +1,6 @@
 from app.api.publish_typed import SchemaCheck
-from app.services.directory import TopicDirectory
-from app.services.fresh_schemas import FreshSchemas
+from app.services.catalogue.fresh_schemas import FreshSchemas
+from app.services.directory.topics import TopicDirectory
 
 
 async def nothing_new() -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 
 from app.domain.archive import OfflineStorage
 from app.domain.job import Job, JobKind, JobResult, JobScope
-from app.services.jobs import JobService
+from app.services.insight.jobs import JobService
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.spark.archive_parts import FileRetention
 from app.storage.tables import KEPT, ArchiveFolderRow, ArchivePieceRow

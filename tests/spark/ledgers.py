@@ -12,7 +12,7 @@ from app.domain.job import Job, JobKind, JobResult
 from app.domain.ledger import LedgerEntry
 from app.domain.message import HEADER_ADDRESSED, Partition
 from app.log.interface import Committed, Position
-from app.services.ledgers import LedgerService
+from app.services.insight.ledgers import LedgerService
 from spark.jobs import ledger
 from tests.integration.storage.builders import TOPIC
 from tests.spark.retransmissions import Bench

@@ -19,9 +19,9 @@ from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
 from app.log.factory import LogPlace
 from app.log.interface import Committed, MessageLog, Position
-from app.services.applied import AppliedChanges
-from app.services.retransmission_spans import WantedSpans
-from app.services.retransmitting import RetransmissionService
+from app.services.applied_changes import AppliedChanges
+from app.services.replay.retransmissions import RetransmissionService
+from app.services.replay.spans import WantedSpans
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository

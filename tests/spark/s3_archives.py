@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from app.domain.job import JobKind, JobState
 from app.domain.retransmission import RetransmissionState
-from app.services.jobs import JobService
+from app.services.insight.jobs import JobService
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from tests.contract.harness import PostgresHarness

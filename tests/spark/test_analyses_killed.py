@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobScope, JobState
-from app.services.analytics import AnalyticsService, Question
-from app.services.simulating import SimulationService, WantedSimulation
+from app.services.insight.analytics import AnalyticsService, Question
+from app.services.insight.simulations import SimulationService, WantedSimulation
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from app.storage.notices import JOBS, listen

@@ -15,7 +15,7 @@ from app.domain.job import Job, JobKind
 from app.domain.message import HEADER_ID, NewRecord
 from app.domain.reach import Stretch
 from app.log.interface import Position
-from app.services.jobs import JobService
+from app.services.insight.jobs import JobService
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.insight.jobs import JobRepository
 from app.storage.spark.archive_parts import kept_folders

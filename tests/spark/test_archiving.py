@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.domain.job import JobKind
-from app.services.jobs import JobService
+from app.services.insight.jobs import JobService
 from app.storage.database import Database
 from tests.contract.harness import PostgresHarness
 from tests.contract.logs import eventually

@@ -16,7 +16,7 @@ from app.config import Settings
 from app.domain.job import Job, JobKind, JobScope
 from app.domain.latency import Figure, LatencyPart
 from app.domain.reach import milliseconds
-from app.services.analytics import AnalyticsService, Question
+from app.services.insight.analytics import AnalyticsService, Question
 from app.storage.database import Database, open_database
 from app.storage.insight.jobs import JobRepository
 from app.storage.spark.trace_rows import SLICES_MAX, first_traced, slices

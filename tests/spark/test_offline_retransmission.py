@@ -16,7 +16,7 @@ from app.domain.job import Job, JobResult
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord, Record
 from app.domain.republishing import RepublishRequest, RepublishTask
 from app.domain.retransmission import OffsetSpan
-from app.services.offline import OfflineService
+from app.services.replay.republishing import OfflineService
 from app.storage.database import Database
 from app.storage.notices import JOBS, listen
 from spark.engine import SparkEngine

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobState
 from app.domain.retransmission import RetransmissionState
-from app.services.analytics import AnalyticsService, Question
+from app.services.insight.analytics import AnalyticsService, Question
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from app.storage.notices import JOBS, listen

@@ -11,7 +11,7 @@ from app.domain.filters import Filter, FilterType
 from app.domain.job import JobKind, JobResult, JobState
 from app.domain.message import Partition
 from app.domain.simulation import Differing
-from app.services.simulating import SimulationService, WantedSimulation
+from app.services.insight.simulations import SimulationService, WantedSimulation
 from app.storage.insight.jobs import JobRepository
 from spark.jobs import simulation
 from tests.contract.harness import PostgresHarness

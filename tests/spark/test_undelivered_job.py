@@ -18,7 +18,7 @@ from app.domain.analytics import Dimension
 from app.domain.job import Claim, Job, JobKind, JobResult, JobScope, JobState
 from app.domain.message import Partition
 from app.domain.undelivered import Undelivered
-from app.services.analytics import AnalyticsService, Question
+from app.services.insight.analytics import AnalyticsService, Question
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.insight.jobs import JobRepository

@@ -6,8 +6,8 @@ from app.domain.access import ApiKey, Caller, Grants, Scope, is_token
 from app.domain.errors import KeyMissingError, PublishingDeniedError, ValidationFailedError
 from app.domain.owner import Owner
 from app.domain.topic import PublishAuth, Topic
-from app.services.access import Gate
-from app.services.known_keys import KnownKeys
+from app.services.access.authorization import Gate
+from app.services.access.known_keys import KnownKeys
 from tests.fakes.access import nothing
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

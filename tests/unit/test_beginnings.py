@@ -11,7 +11,7 @@ from app.api.schemas.subscription import ignored_in_subscription, new_subscripti
 from app.domain.beginning import AHEAD_MAX, Beginning, Edge
 from app.domain.errors import ValidationFailedError
 from app.domain.message import NewRecord, Partition
-from app.services.log_places import begun_at
+from app.services.log_positions import begun_at
 from tests.contract.logs import a_topic
 from tests.fakes.memory_log import MemoryLog
 

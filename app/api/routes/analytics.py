@@ -20,7 +20,7 @@ from app.api.schemas.latency import LatencyAnalysisRead, latency_analysis
 from app.api.schemas.moments import instant_of
 from app.domain.access import Role
 from app.domain.errors import AnalysisNotFoundError
-from app.services.analytics import Question
+from app.services.insight.analytics import Question
 
 router = APIRouter(prefix="/analytics", tags=["analytics"])
 

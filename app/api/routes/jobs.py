@@ -30,7 +30,7 @@ from app.api.schemas.moments import instant_of
 from app.domain.access import Caller, Role
 from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.job import JobKind, JobScope
-from app.services.access import Target
+from app.services.access.authorization import Target
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=RepeatableRoute)
 

@@ -23,7 +23,7 @@ from app.api.schemas.key import (
 )
 from app.api.schemas.moments import instant_of
 from app.domain.access import Role
-from app.services.keys import KeyDraft
+from app.services.access.keys import KeyDraft
 
 router = APIRouter(prefix="/keys", tags=["access"])
 

@@ -15,7 +15,7 @@ from app.api.schemas.message import MessageRead, message_read
 from app.api.schemas.moments import instant_of
 from app.domain.access import Role
 from app.domain.errors import LogUnavailableError, TooManySearchesError
-from app.services.searching import Sought
+from app.services.inspection.search import Sought
 
 router = APIRouter(tags=["messages"])
 

@@ -20,7 +20,7 @@ from app.api.schemas.offline import (
 )
 from app.domain.access import Role
 from app.domain.errors import LogUnavailableError, TopicNotFoundError
-from app.services.access import Target
+from app.services.access.authorization import Target
 
 router = APIRouter(
     prefix="/offline-retransmission", tags=["operations"], route_class=RepeatableRoute

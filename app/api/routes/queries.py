@@ -24,8 +24,8 @@ from app.domain.owner import Owner
 from app.domain.query import Query as Asked
 from app.domain.query import parsed_query
 from app.domain.topic import Topic
-from app.services.catalogue import FoundPage, Page, Stated
-from app.services.catalogue_figures import Described
+from app.services.catalogue.listings import FoundPage, Page, Stated
+from app.services.metrics.queries import Described
 from app.storage.catalogue.listings import Key
 from app.storage.slices import made_of
 

@@ -41,7 +41,7 @@ from app.api.schemas.retransmissions import SpanRead
 from app.domain.access import Role
 from app.domain.errors import JobQueueFullError, LogUnavailableError, MessageTooLargeError
 from app.domain.redrive import RedriveFilter
-from app.services.seeking import Moved
+from app.services.replay.seeks import Moved
 
 router = APIRouter(
     prefix="/topics/{topic}/subscriptions", tags=["subscriptions"], route_class=RepeatableRoute

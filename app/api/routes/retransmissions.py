@@ -22,7 +22,7 @@ from app.api.schemas.retransmissions import (
     spans_read,
 )
 from app.domain.access import Role
-from app.services.retransmission_spans import WantedSpans
+from app.services.replay.spans import WantedSpans
 
 router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])
 

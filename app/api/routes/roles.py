@@ -11,7 +11,7 @@ from app.api.documented import Responses, answers, errors
 from app.api.media import answer
 from app.domain.access import Caller, Mode, Role
 from app.domain.errors import KeyRefusedError, ValidationFailedError
-from app.services.access import AccessService, Target
+from app.services.access.authorization import AccessService, Target
 
 router = APIRouter(tags=["access"])
 

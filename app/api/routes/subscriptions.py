@@ -50,7 +50,7 @@ from app.domain.errors import (
 )
 from app.domain.streams import ALERTS
 from app.domain.subscription import Subscription
-from app.services.subscriptions import Acknowledged
+from app.services.catalogue.subscriptions import Acknowledged
 
 router = APIRouter(
     prefix="/topics/{topic}/subscriptions", tags=["subscriptions"], route_class=RepeatableRoute

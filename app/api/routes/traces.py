@@ -11,7 +11,7 @@ from app.api.documented import Responses, answers, errors
 from app.api.media import AnswerNotes, answer
 from app.api.schemas.trace import TraceRead, trace_answered
 from app.domain.access import Role
-from app.services.traces import Trace
+from app.services.inspection.traces import Trace
 
 router = APIRouter(tags=["traces"])
 

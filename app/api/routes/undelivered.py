@@ -15,7 +15,7 @@ from app.api.schemas.moments import instant_of
 from app.api.schemas.undelivered import UndeliveredRead, undelivered_answered
 from app.domain.access import Role
 from app.domain.undelivered import Undelivered, UndeliveredFilter
-from app.services.undelivered import UndeliveredRequest
+from app.services.discards.undelivered import UndeliveredRequest
 
 router = APIRouter(tags=["undelivered"])
 

@@ -10,7 +10,7 @@ from app.api.schemas.base import Schema
 from app.domain.alerts import Alert
 from app.domain.forecast import Loss
 from app.domain.health import Problem
-from app.services.health import Look
+from app.services.health.subscription_health import Look
 from app.storage.health.subscription_health import Unhealthy
 
 _CODES = Literal[

@@ -7,8 +7,8 @@ from app.api.schemas.job import NO_RUNNER
 from app.api.schemas.retransmissions import SpanRead, spans_of
 from app.api.schemas.subscription import SubscriptionRead, subscription_read
 from app.domain.retransmission import Retransmission
-from app.services.history import History
-from app.services.subscriptions import Acknowledged
+from app.services.catalogue.history import History
+from app.services.catalogue.subscriptions import Acknowledged
 
 
 class HistoryRead(Schema):

@@ -9,7 +9,7 @@ from app.api.schemas.base import OwnSchema, Schema, Text, parse_own
 from app.domain.errors import ValidationFailedError
 from app.domain.job import Job, JobScope, JobState
 from app.domain.latency import SLO_MAX, SLO_MIN
-from app.services.jobs import JobsSeen
+from app.services.insight.jobs import JobsSeen
 
 NO_RUNNER: Final = (
     "No Spark runner is live, so the job waits: run `angelia spark` (it needs Java 17 or newer and"

@@ -21,7 +21,7 @@ from app.api.schemas.moments import instant_of
 from app.domain.errors import ValidationFailedError
 from app.domain.job import JobState
 from app.domain.republishing import RepublishTask
-from app.services.offline import TasksSeen
+from app.services.replay.republishing import TasksSeen
 
 _TOPIC: Final = "topic"
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)

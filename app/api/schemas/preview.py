@@ -7,7 +7,7 @@ from pydantic import Field
 from app.api.schemas.base import Schema
 from app.domain.message import Message
 from app.domain.operations import DATACENTER
-from app.services.consumer_groups import ConsumerGroup, GroupMember, GroupPartition
+from app.services.inspection.consumer_groups import ConsumerGroup, GroupMember, GroupPartition
 
 CONTENT_MAX = 10 * 1024
 

@@ -10,7 +10,7 @@ from app.api.schemas.base import OwnSchema, Schema, Text
 from app.api.schemas.retransmission_fields import parsed, way_of
 from app.api.schemas.undelivered import epoch_ms
 from app.domain.redrive import Redrivable
-from app.services.redriving import Redriven
+from app.services.discards.redrives import Redriven
 
 SHOWN_MAX: Final = 20
 

@@ -9,7 +9,7 @@ from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text
 from app.api.schemas.retransmission_fields import RetransmissionWay, parsed
 from app.domain.errors import ValidationFailedError
 from app.domain.operations import DATACENTER
-from app.services.seeking import Moved
+from app.services.replay.seeks import Moved
 
 CLUSTER: Final = DATACENTER
 

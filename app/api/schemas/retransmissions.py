@@ -21,7 +21,7 @@ from app.domain.retransmission import (
     RetransmissionState,
     Selection,
 )
-from app.services.retransmitting import RetransmissionsSeen
+from app.services.replay.retransmissions import RetransmissionsSeen
 
 OnlyText = Literal["all", "undelivered", "missing"]
 State = Literal["REQUESTED", "READING", "SENDING", "DONE", "CANCELLED", "FAILED"]

@@ -15,7 +15,7 @@ from app.domain.job import Job, JobState
 from app.domain.retransmission import SAMPLES_MAX
 from app.domain.simulation import ID_SHOWN_MAX, Differing, Minute
 from app.domain.subscription import IN_FLIGHT_MAX, RATE_MAX
-from app.services.simulating import SimulationSeen, WantedSimulation
+from app.services.insight.simulations import SimulationSeen, WantedSimulation
 
 WINDOW_DEFAULT: Final = timedelta(days=1)
 

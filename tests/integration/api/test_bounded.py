@@ -14,12 +14,12 @@ from app.domain.feed import Changes
 from app.domain.message import Partition
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
-from app.services.directory import TopicDirectory
-from app.services.publish_deduplication import IdempotentPublisher
-from app.services.publishing import Publisher
-from app.services.searching import SEARCHES_MAX
-from app.services.topics import log_topic
-from app.services.waiting import WAIT_MAX, Waiters
+from app.services.catalogue.topics import log_topic
+from app.services.directory.topics import TopicDirectory
+from app.services.inspection.search import SEARCHES_MAX
+from app.services.publishing.deduplication import IdempotentPublisher
+from app.services.publishing.publisher import Publisher
+from app.services.publishing.waiters import WAIT_MAX, Waiters
 from tests.fakes.access import open_gate
 from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.api.management import management_app
-from app.services.access import AccessService
-from app.services.known_keys import KnownKeys
+from app.services.access.authorization import AccessService
+from app.services.access.known_keys import KnownKeys
 from app.storage.database import open_database
 from tests.fakes.access import nothing
 

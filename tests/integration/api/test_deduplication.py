@@ -12,8 +12,8 @@ from app.domain.message import NewRecord
 from app.domain.topic import Ack, Deduplication, Topic
 from app.log.interface import Position
 from app.main import create_app
-from app.services.directory import TopicDirectory
-from app.services.publish_deduplication import IdForgetter
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.deduplication import IdForgetter
 from app.storage.database import Database
 from app.storage.runtime.published_ids import claimed_ids
 from tests.fakes.memory_log import MemoryLog

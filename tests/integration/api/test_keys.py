@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from app.config import Settings
 from app.domain.access import Scope
 from app.main import create_app
-from app.services.keys import KeyDraft, KeyService
-from app.services.known_keys import KeyUse, known_keys
+from app.services.access.keys import KeyDraft, KeyService
+from app.services.access.known_keys import KeyUse, known_keys
 from app.storage.database import Database
 from app.storage.migrate import alembic_config, upgrade
 from tests.fakes.keys import KEY

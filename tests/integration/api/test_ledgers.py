@@ -14,8 +14,8 @@ from app.domain.job import JobKind, JobResult
 from app.domain.ledger_chain import NOTHING, hash_of
 from app.domain.message import NewRecord
 from app.log.interface import Committed
-from app.services.ledger_schedule import LedgerSchedule, due
-from app.services.ledgers import LedgerService
+from app.services.insight.ledger_schedule import LedgerSchedule, due
+from app.services.insight.ledgers import LedgerService
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
 from app.storage.insight.jobs import JobRepository

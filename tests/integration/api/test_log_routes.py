@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from app.domain.message import NewRecord
 from app.log.interface import MessageLog
-from app.services.activity import INACTIVE_AFTER, ActivityService
+from app.services.catalogue.inactive_topics import INACTIVE_AFTER, ActivityService
 from app.storage.database import Database
 from app.storage.tables import TopicActivityRow
 

@@ -18,8 +18,8 @@ from app.domain.message import Partition
 from app.log.interface import Committed, LogTopic
 from app.log.kafka import kafka_log
 from app.main import create_app
+from app.services.catalogue.topics import TopicService
 from app.services.log_claims import LogClaims
-from app.services.topics import TopicService
 from app.storage.database import Database, Session, open_database
 from app.storage.runtime.log_claims import LogClaimRepository
 from tests.fakes.memory_log import MemoryLog

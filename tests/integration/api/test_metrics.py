@@ -27,7 +27,7 @@ from app.domain.subscription import Subscription
 from app.main import create_app
 from app.metrics.capping import OTHER
 from app.metrics.publishing import UNKNOWN
-from app.services.watching import LEASE
+from app.services.health.monitor import LEASE
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository

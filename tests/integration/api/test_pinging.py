@@ -10,7 +10,7 @@ import pytest
 from app.domain.errors import NoWorkerError, PingTooSoonError, SubscriptionNotFoundError
 from app.domain.ping import Ping, Pong, ping_in
 from app.domain.subscription import DeliveryPolicy
-from app.services.pinging import PingService
+from app.services.inspection.pings import PingService
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.workers import WorkerRepository

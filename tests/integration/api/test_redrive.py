@@ -16,7 +16,7 @@ from app.domain.message import HEADER_ADDRESSED, HEADER_CONTENT_TYPE, HEADER_ID,
 from app.domain.redrive import REDRIVE_MESSAGES_MAX
 from app.domain.subscription import Subscription
 from app.domain.undelivered import Undelivered
-from app.services.redriving import CALL_MESSAGES_MAX
+from app.services.discards.redrives import CALL_MESSAGES_MAX
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository

@@ -3,9 +3,9 @@ from datetime import timedelta
 
 from app.domain.status import WorkerStatus
 from app.domain.topic import Topic
-from app.services.applied import AppliedChanges
-from app.services.directory import TopicDirectory
-from app.services.refreshing import Refresher
+from app.services.applied_changes import AppliedChanges
+from app.services.directory.topics import TopicDirectory
+from app.services.refresh import Refresher
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database

@@ -18,9 +18,9 @@ from app.domain.schema import ContentType, TopicSchema
 from app.domain.topic import Topic
 from app.main import create_app
 from app.registry import ANSWER_BYTES_MAX, SchemaRegistry, open_registry
-from app.services.directory import TopicDirectory
-from app.services.schemas import RegistryMirror
-from app.services.topics import TopicService
+from app.services.catalogue.schemas import RegistryMirror
+from app.services.catalogue.topics import TopicService
+from app.services.directory.topics import TopicDirectory
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.database import open_database
 from tests.fakes.memory_log import MemoryLog

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.domain.message import NewRecord
-from app.services import searching
+from app.services.inspection import search
 from tests.fakes.memory_log import MemoryLog
 
 
@@ -97,7 +97,7 @@ async def test_one_call_reads_no_more_than_it_may_and_says_where_to_go_on(
 ) -> None:
     await api.put(f"/topics/{topic}", json={"maxMessageSize": 1_048_576})
     large = b'"%b"' % (b"x" * 1_000_000)
-    pieces = searching.BYTES_MAX // len(large) + 5
+    pieces = search.BYTES_MAX // len(large) + 5
     for _ in range(pieces):
         await log.append(topic, [NewRecord(value=large, key=b"a")])
     await log.append(topic, [NewRecord(value=b"{}", key=b"wanted")])

@@ -12,7 +12,7 @@ from app.domain.streams import TRACES, TRACES_PARTITIONS
 from app.domain.trace import TraceSource
 from app.domain.undelivered import Undelivered
 from app.log.interface import LogTopic
-from app.services.publish_tracing import DUPLICATE
+from app.services.publishing.tracing import DUPLICATE
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
 from app.storage.discards.undelivered import UndeliveredRepository

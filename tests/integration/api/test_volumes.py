@@ -12,7 +12,7 @@ from app.domain.errors import StorageUnavailableError
 from app.domain.topic import Topic
 from app.main import create_app
 from app.metrics.publishing import PublishCounts
-from app.services.volumes import Volumes
+from app.services.metrics.volumes import Volumes
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 from tests.fakes.memory_log import MemoryLog

@@ -12,7 +12,7 @@ from app.domain.forecast import LossCause
 from app.domain.health import Health, Indicator
 from app.domain.status import AttemptCounts, Output
 from app.domain.subscription import State
-from app.services.health import HealthService, Look
+from app.services.health.subscription_health import HealthService, Look
 from app.storage.database import Database
 from app.storage.health.subscription_health import HealthQuery
 from tests.integration.health.watched import FAILING, Watched, at_start

@@ -15,9 +15,9 @@ from app.domain.streams import ALERTS
 from app.domain.subscription import State, Subscription
 from app.domain.topic import Topic
 from app.log.interface import Bounds
-from app.services.alerting import Announcer
-from app.services.topics import TopicService, log_topic
-from app.services.watching import Watch, WatchSettings
+from app.services.catalogue.topics import TopicService, log_topic
+from app.services.health.announcements import Announcer
+from app.services.health.monitor import Watch, WatchSettings
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database

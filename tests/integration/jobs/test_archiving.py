@@ -8,7 +8,7 @@ from sqlalchemy import update
 
 from app.domain.archive import OfflineStorage
 from app.domain.job import Job, JobKind, JobResult, JobScope
-from app.services.archiving import ArchiveSchedule
+from app.services.insight.archives import ArchiveSchedule
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository

@@ -13,7 +13,7 @@ from app.domain.message import HEADER_ID, NewRecord, Partition, Record
 from app.domain.topic import Ack, Topic
 from app.log.interface import Position
 from app.schemata.fitting import Fitting
-from app.services.offline import OfflineService
+from app.services.replay.republishing import OfflineService
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from app.storage.spark.republishing_parts import PartLostError, Said, part_taken

@@ -9,8 +9,8 @@ from app.domain.access import EVERYBODY, Scope, ScopeKind
 from app.domain.audit import Action, AuditFilter, Change
 from app.domain.errors import RequestUnderWayError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
+from app.services.access.keys import KeyDraft, KeyService
 from app.services.idempotent_requests import IdempotentRequests
-from app.services.keys import KeyDraft, KeyService
 from app.services.pruning import Pruner
 from app.storage.access.audit import AuditRepository
 from app.storage.access.keys import AccessRepository

@@ -17,7 +17,7 @@ from app.domain.feed import Changes
 from app.domain.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuthProvider
 from app.domain.secrets import MASK
 from app.domain.subscription import Subscription
-from app.services.secret_rotation import rotate_secrets
+from app.services.catalogue.secret_rotation import rotate_secrets
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository

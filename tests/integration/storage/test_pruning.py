@@ -9,7 +9,7 @@ from app.domain.circuit import SharedCircuit
 from app.domain.message import Partition
 from app.domain.names import group_of
 from app.domain.undelivered import UndeliveredFilter
-from app.services.groups import GroupService
+from app.services.catalogue.groups import GroupService
 from app.services.pruning import Pruner
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.groups import GroupRepository

@@ -12,7 +12,7 @@ from app.domain.errors import SecretKeyMissingError, SecretUnreadableError
 from app.domain.headers import Header
 from app.domain.secrets import MASK
 from app.domain.subscription import State, Subscription
-from app.services.secret_rotation import rotate_secrets
+from app.services.catalogue.secret_rotation import rotate_secrets
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database

@@ -12,7 +12,7 @@ from app.domain.message import Partition
 from app.domain.redrive import RedriveFilter
 from app.domain.undelivered import Undelivered, UndeliveredFilter
 from app.domain.voids import Entry, Void
-from app.services.traces import TraceService
+from app.services.inspection.traces import TraceService
 from app.storage.database import Database
 from app.storage.discards.redrives import RedriveRepository
 from app.storage.discards.undelivered import UndeliveredRepository

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, event, insert, select, text
 from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.message import Partition, Record
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus, traced_id
-from app.services.traces import TraceService
+from app.services.inspection.traces import TraceService
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, Reading, open_database
 from app.storage.runtime.recorder_positions import RecorderPositions

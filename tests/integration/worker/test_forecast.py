@@ -16,8 +16,8 @@ from app.domain.standing import SubscriptionHealth
 from app.domain.status import CursorStatus
 from app.domain.subscription import Subscription
 from app.domain.topic import Topic
-from app.services.looking import KnownState, Looker
-from app.services.topics import log_topic
+from app.services.catalogue.topics import log_topic
+from app.services.health.collector import KnownState, Looker
 from tests.fakes.in_flight import InFlightRequest
 from tests.fakes.worker import World, delivered
 from workers.delivery.in_flight import ResponseListener

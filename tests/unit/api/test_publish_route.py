@@ -10,11 +10,11 @@ from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord
 from app.domain.topic import Ack, Topic
 from app.log.interface import Position
-from app.services.directory import TopicDirectory
-from app.services.publish_deduplication import IdempotentPublisher
-from app.services.publishing import WAITING_BYTES_MAX, Publisher
-from app.services.topics import log_topic
-from app.services.waiting import Waiters
+from app.services.catalogue.topics import log_topic
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.deduplication import IdempotentPublisher
+from app.services.publishing.publisher import WAITING_BYTES_MAX, Publisher
+from app.services.publishing.waiters import Waiters
 from tests.fakes.access import open_gate
 from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog

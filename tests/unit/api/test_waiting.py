@@ -9,8 +9,8 @@ import pytest
 from app.api.publish_wait import wait_of
 from app.domain.errors import TooManyWaitersError, ValidationFailedError
 from app.domain.receipt import Fate, Receipt, ReceiptAddress, address_of, payloads
-from app.services.subscribers import TopicSubscriber
-from app.services.waiting import PendingReason, SubscriberOutcome, Waiters, Waiting
+from app.services.directory.subscribers import TopicSubscriber
+from app.services.publishing.waiters import PendingReason, SubscriberOutcome, Waiters, Waiting
 
 LONG = timedelta(seconds=30)
 NONE_AT_ALL = timedelta(0)

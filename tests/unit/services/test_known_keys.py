@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.access import ApiKey, Mode, Scope
 from app.domain.errors import KeyRefusedError, StorageUnavailableError
-from app.services.known_keys import HELD_BACK_MAX, REFUSED_AFTER, KnownKeys
+from app.services.access.known_keys import HELD_BACK_MAX, REFUSED_AFTER, KnownKeys
 from app.storage.access.keys import AccessState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

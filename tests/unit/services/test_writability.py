@@ -1,4 +1,4 @@
-from app.services.writability import COUNTS_FOR_S, STORED_BEFORE_S, Writability
+from app.services.publishing.writability import COUNTS_FOR_S, STORED_BEFORE_S, Writability
 
 
 class Clock:

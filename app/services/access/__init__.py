@@ -1,0 +1,1 @@
+"""Who may do what, and the audit of what they did."""

@@ -1,0 +1,244 @@
+"""Who may do what: callers by their keys, and the roles they have for what they name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from app.domain.access import EVERYBODY, NOBODY, Caller, Mode, Role
+from app.domain.audit import Action, Change
+from app.domain.errors import (
+    KeyMissingError,
+    NotFoundError,
+    PermissionDeniedError,
+    PublishingDeniedError,
+    ReadOnlyError,
+)
+from app.domain.names import group_of
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from app.services.access.audit import note
+from app.services.access.known_keys import KnownKeys
+from app.storage.access.audit import AuditRepository
+from app.storage.access.keys import AccessRepository
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.owners import OwnerRepository
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.database import Database
+
+_NEEDED: Final = "an API key is needed: send `Authorization: Bearer ang_…`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a request names: a group, or a topic, or a subscription of the topic."""
+
+    group: str | None = None
+    topic: str | None = None
+    subscription: str | None = None
+
+
+class Gate:
+    """What publishing asks of access control; all of it is in memory."""
+
+    def __init__(self, keys: KnownKeys, *, controlled: bool) -> None:
+        self._keys = keys
+        self._controlled = controlled
+
+    async def caller(self, token: bytes | None) -> Caller:
+        """Who publishes; NOBODY without a token. KeyRefusedError, StorageUnavailableError."""
+        if not self._controlled:
+            return EVERYBODY
+        if token is None:
+            return NOBODY
+        return self._keys.known(token) or await self._keys.caller(token)
+
+    def require(self, caller: Caller, topic: Topic) -> None:
+        """Return if the caller may publish there; KeyMissingError, PublishingDeniedError.
+
+        A topic that names its publishers (`auth`, as in Hermes) takes messages from them and from
+        admins alone; any other from keys that may publish to it, and from its owners.
+        """
+        auth, grants = topic.auth, caller.grants
+        if not auth.enabled:
+            if grants.publishes_to(topic.name) or grants.owns_topic(topic.name, topic.owner):
+                return
+        elif caller.key_id is None:
+            if auth.unauthenticated_access:
+                return
+        elif grants.admin or caller.name in auth.publishers:
+            return
+        if caller is NOBODY:
+            raise KeyMissingError(f"To publish to {topic.name} {_NEEDED}")
+        raise PublishingDeniedError(f"{caller.name} may not publish to {topic.name}")
+
+
+class AccessService:
+    """Decides what callers may do; without access control, everybody may do everything."""
+
+    def __init__(self, database: Database, keys: KnownKeys, *, controlled: bool) -> None:
+        self._database = database
+        self._keys = keys
+        self._controlled = controlled
+
+    @property
+    def mode(self) -> Mode:
+        """Whether changes are taken, as this process knows it."""
+        return self._keys.mode
+
+    async def caller(self, token: bytes | None) -> Caller:
+        """Who asks; NOBODY without a token. KeyRefusedError, StorageUnavailableError."""
+        if not self._controlled:
+            return EVERYBODY
+        return NOBODY if token is None else await self._keys.caller(token)
+
+    async def require(self, caller: Caller, role: Role, target: Target) -> None:
+        """Return if the caller has the role for the target.
+
+        KeyMissingError, PermissionDeniedError, and NotFoundError where the target's owner matters.
+        """
+        if await self._has(caller, role, target):
+            return
+        if caller is NOBODY:
+            raise KeyMissingError(f"For this {_NEEDED}")
+        raise PermissionDeniedError(f"{caller.name} may not do this: it takes the role {role}")
+
+    def require_writable(self, caller: Caller) -> None:
+        """Return if the caller may change anything now; ReadOnlyError.
+
+        Without access control there are no admins to make an exception for.
+        """
+        exempt = self._controlled and caller.grants.admin
+        if self.mode is not Mode.READ_WRITE and not exempt:
+            raise ReadOnlyError("Action forbidden due to read-only mode")
+
+    async def set_mode(self, mode: Mode) -> None:
+        """Change the mode, of all API processes."""
+        async with self._database.transaction() as session:
+            before = await AccessRepository(session).set_mode(mode)
+            change = Change(
+                action=Action.UPDATED,
+                kind="mode",
+                name="mode",
+                before={"mode": before.value},
+                after={"mode": mode.value},
+            )
+            await note(AuditRepository(session), change)
+        await self._keys.refresh()
+
+    async def roles(self, caller: Caller, target: Target) -> Sequence[Role]:
+        """Those of Hermes' roles that the caller has for the target."""
+        asked = [Role.ANY, Role.ADMIN]
+        if target.topic is not None:
+            asked.append(Role.TOPIC_OWNER)
+        if target.subscription is not None:
+            asked.append(Role.SUBSCRIPTION_OWNER)
+        return [role for role in asked if await self._has_if_any(caller, role, target)]
+
+    def require_new_group(self, caller: Caller, name: str) -> None:
+        """Return if the caller may create the group; PermissionDeniedError."""
+        if not caller.grants.owns_group(name):
+            raise PermissionDeniedError(f"{caller.name} may not create the group {name}")
+
+    async def require_new_topic(self, caller: Caller, topic: Topic) -> None:
+        """Return if the caller may create the topic, with its group if that is not there.
+
+        PermissionDeniedError.
+        """
+        if caller.grants.owns_group(topic.group):
+            return
+        if not caller.grants.owns_topic(topic.name, topic.owner):
+            raise PermissionDeniedError(
+                f"{caller.name} may not create {topic.name} for {topic.owner.id}"
+            )
+        async with self._database.transaction() as session:
+            if not await GroupRepository(session).exists(topic.group):
+                self.require_new_group(caller, topic.group)
+
+    async def require_new_subscription(self, caller: Caller, draft: Subscription) -> None:
+        """Return if the caller may create the subscription.
+
+        PermissionDeniedError, TopicNotFoundError.
+        """
+        grants = caller.grants
+        if grants.admin:
+            return
+        async with self._database.transaction() as session:
+            topic = await TopicRepository(session).get(draft.topic)
+        if grants.owns_topic(topic.name, topic.owner):
+            return
+        if topic.subscribing_restricted:
+            raise PermissionDeniedError(f"Only owners of {topic.name} subscribe to it")
+        if not grants.owns_subscription(draft.topic, draft.name, draft.owner):
+            raise PermissionDeniedError(f"{caller.name} may not subscribe for {draft.owner.id}")
+
+    async def require_feeding(self, caller: Caller, name: str, *, path: str) -> None:
+        """Return if the caller may have messages of others stored in that topic.
+
+        PermissionDeniedError. What does not exist is for others to say.
+        """
+        if caller.grants.publishes_to(name):
+            return
+        if not await self._has_if_any(caller, Role.TOPIC_OWNER, Target(topic=name)):
+            raise PermissionDeniedError(f"{path}: {caller.name} may not publish to {name}")
+
+    async def _has_if_any(self, caller: Caller, role: Role, target: Target) -> bool:
+        try:
+            return await self._has(caller, role, target)
+        except NotFoundError:
+            return False
+
+    async def _has(  # noqa: PLR0911 - a line a role
+        self, caller: Caller, role: Role, target: Target
+    ) -> bool:
+        if role is Role.OPEN or caller.grants.admin:
+            return True
+        if caller is NOBODY:
+            return False
+        match role:
+            case Role.ANY:
+                return True
+            case Role.CREATOR:
+                return caller.grants.owns_some
+            case Role.GROUP_OWNER:
+                return target.group is not None and caller.grants.owns_group(target.group)
+            case Role.TOPIC_OWNER:
+                return await self._owns_topic(caller, target)
+            case Role.SUBSCRIPTION_OWNER:
+                return await self._owns_subscription(caller, target)
+            case Role.READER:
+                return caller.grants.read or await self._owns(caller, target)
+            case Role.ADMIN:
+                return False
+            case _:
+                assert_never(role)
+
+    async def _owns(self, caller: Caller, target: Target) -> bool:
+        """Whether what is named is the caller's own: a subscription, else a topic."""
+        if target.subscription is not None:
+            return await self._owns_subscription(caller, target)
+        return await self._owns_topic(caller, target)
+
+    async def _owns_topic(self, caller: Caller, target: Target) -> bool:
+        name = target.topic
+        if name is None:
+            return False
+        if name in caller.grants.topics or group_of(name) in caller.grants.groups:
+            return True
+        if not caller.grants.owners:
+            return False
+        async with self._database.transaction() as session:
+            return await OwnerRepository(session).of_topic(name) in caller.grants.owners
+
+    async def _owns_subscription(self, caller: Caller, target: Target) -> bool:
+        topic, name = target.topic, target.subscription
+        if topic is None or name is None:
+            return False
+        if f"{topic}/{name}" in caller.grants.subscriptions:
+            return True
+        if await self._owns_topic(caller, target):
+            return True
+        if not caller.grants.owners:
+            return False
+        async with self._database.transaction() as session:
+            owner = await OwnerRepository(session).of_subscription(topic, name)
+        return owner in caller.grants.owners

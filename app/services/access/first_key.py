@@ -1,0 +1,41 @@
+"""The first key of an installation: without it, nobody could make another."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.errors import StorageUnavailableError
+from app.services.access.keys import KeyService
+
+_log = structlog.get_logger(__name__)
+
+# Between two tries; each time twice as long, up to the second.
+PAUSE_MIN: Final = timedelta(seconds=1)
+PAUSE_MAX: Final = timedelta(seconds=30)
+
+Announce = Callable[[str], None]
+
+
+async def make_first_key(keys: KeyService, announce: Announce) -> None:
+    """Make an admin's key if there never was a key, and `announce` its token, once.
+
+    Tried again until the database can say: it may be down, or not migrated yet. Where this process
+    dies in between, the token is lost: `angelia keys create` makes another.
+    """
+    pause = PAUSE_MIN
+    while True:
+        try:
+            made = await keys.create_first()
+        except StorageUnavailableError as error:
+            _log.warning("first_key_put_off", reason=error.message)
+        except Exception:  # noqa: BLE001 - whoever has a key needs no first one
+            _log.exception("first_key_broke")
+        else:
+            if made is not None:
+                announce(made.token)
+            return
+        await asyncio.sleep(pause.total_seconds())
+        pause = min(pause * 2, PAUSE_MAX)

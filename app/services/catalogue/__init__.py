@@ -1,0 +1,1 @@
+"""Topics and subscriptions: created, changed, listed, queried, and deleted."""

@@ -1,0 +1,80 @@
+"""Alternate topics: which may be set, and where a message goes that nobody would get."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from app.domain.errors import TopicNotFoundError, UnroutableError, ValidationFailedError
+from app.domain.topic import Topic
+from app.services.directory.topics import TopicDirectory
+
+ALTERNATES_MAX: Final = 8
+"""How many alternates may follow one another."""
+
+_FIELD: Final = "alternateTopic"
+
+
+async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]) -> None:
+    """ValidationFailedError unless the alternate topics from `topic` on all exist and end.
+
+    `get` looks a topic up; nobody may change topics meanwhile.
+    """
+    name = topic.alternate_topic
+    for _ in range(ALTERNATES_MAX):
+        if name is None:
+            return
+        if name == topic.name:
+            raise ValidationFailedError.of(_FIELD, "must not lead back to the topic itself")
+        name = await _next(name, get)
+    if name is not None:
+        message = f"must be followed by at most {ALTERNATES_MAX - 1} others"
+        raise ValidationFailedError.of(_FIELD, message)
+
+
+class Routes(NamedTuple):
+    """Where a message may go that somebody must take: the first topic in which somebody wants it.
+
+    `last_takes_all`: the last topic takes what nobody wants, for it is an alternate.
+    """
+
+    topics: tuple[Topic, ...]
+    last_takes_all: bool
+
+
+async def routes(topic: Topic, directory: TopicDirectory) -> Routes:
+    """Those of `topic` and its alternates that have an active subscription, else the last of all.
+
+    What follows a topic where somebody wants every message is left out.
+
+    UnroutableError when it has neither an active subscription nor an alternate, or one that does
+    not exist any more; StorageUnavailableError when the database would have to be asked and does
+    not answer.
+    """
+    following = [topic]
+    for _ in range(ALTERNATES_MAX):
+        if directory.takes_all(following[-1].name):
+            break
+        alternate = await _existing(following[-1].alternate_topic, directory)
+        if alternate is None:
+            break
+        following.append(alternate)
+    *before, last = following
+    active = [each for each in before if directory.is_routable(each.name)]
+    if not before and not directory.is_routable(last.name):
+        raise UnroutableError(f"Topic {topic.name} has no active subscription")
+    return Routes((*active, last), last_takes_all=bool(before))
+
+
+async def _existing(name: str | None, directory: TopicDirectory) -> Topic | None:
+    if name is None:
+        return None
+    try:
+        return directory.known(name) or await directory.get(name)
+    except TopicNotFoundError:
+        return None
+
+
+async def _next(name: str, get: Callable[[str], Awaitable[Topic]]) -> str | None:
+    try:
+        return (await get(name)).alternate_topic
+    except TopicNotFoundError as exc:
+        raise ValidationFailedError.of(_FIELD, f"must be a topic that exists: {name}") from exc

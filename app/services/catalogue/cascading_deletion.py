@@ -1,0 +1,65 @@
+"""Subscriptions that go with their topic (`autoDeleteWithTopicEnabled`)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from app.domain.audit import Action, Change
+from app.domain.errors import NotFoundError, UnavailableError
+from app.domain.message import Partition
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from app.log.interface import MessageLog
+from app.services.access.audit import Describe, note
+from app.services.replay.retransmission_changes import RetransmissionChanges
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Session
+
+_log = structlog.get_logger(__name__)
+
+
+def named(subscription: Subscription) -> Mapping[str, Any]:
+    """The least that an audit event says of a subscription."""
+    return {"topicName": subscription.topic, "name": subscription.name}
+
+
+async def delete_those_that_go_with(
+    topic: str,
+    session: Session,
+    *,
+    describe: Describe[Subscription],
+) -> Sequence[Subscription]:
+    """Delete the topic's subscriptions, if all of them are to go with it; else none.
+
+    Their retransmissions end with them.
+    The change clock is held: no other comes meanwhile.
+    """
+    subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
+    retransmissions = RetransmissionChanges(session)
+    found = await subscriptions.of_topic(topic)
+    if not all(each.auto_delete for each in found):
+        return ()
+    for each in found:
+        await subscriptions.delete(topic, each.name)
+        event = Change(
+            action=Action.REMOVED,
+            kind="subscription",
+            name=f"{topic}/{each.name}",
+            before=describe(each),
+        )
+        await note(events, event)
+        await retransmissions.cancel_all(each)
+    return found
+
+
+async def forget_offsets(log: MessageLog, gone: Sequence[Subscription], topic: Topic) -> None:
+    """Drop their offsets from the log: they are only tidied away, and nobody uses them again."""
+    partitions = [Partition(topic.name, index) for index in range(topic.partitions)]
+    for each in gone:
+        try:
+            await log.forget(each.group, partitions)
+        except (UnavailableError, NotFoundError) as error:
+            _log.info("offsets_left_behind", group=each.group, reason=error.message)
+            return

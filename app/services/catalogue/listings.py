@@ -1,0 +1,225 @@
+"""Looking through topics and subscriptions: queries, search, owners, counts."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from app.domain.owner import Owner
+from app.domain.paging import ALL_KEYS, KeyPage
+from app.domain.query import Query, paths_of
+from app.domain.subscription import State, Subscription
+from app.domain.topic import Topic
+from app.filtering.queries import Holds, Read, compiled, reader
+from app.services.access.audit import Describe
+from app.services.catalogue.subscriptions import visible_state
+from app.storage.catalogue.conditions import narrowed
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.listings import (
+    PAGE,
+    PAGE_WHOLE,
+    SUBSCRIPTIONS,
+    TOPICS,
+    Catalogue,
+    CatalogueCounts,
+    CatalogueKind,
+    CatalogueSearch,
+    Hits,
+    Key,
+    Within,
+)
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.database import Database
+from app.storage.health.workers import WorkerRepository
+from app.storage.slices import made_of
+
+T = TypeVar("T")
+Stated = tuple[Subscription, State]
+"""A subscription with its visible state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """At most `limit` (None: all), those behind the key `after`; within a group or a topic."""
+
+    limit: int | None = None
+    after: Key | None = None
+    within: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPage(Generic[T]):
+    """What was found, and the key to go on behind if there is more."""
+
+    items: Sequence[T]
+    after: Key | None = None
+
+
+class _Asked(Generic[T]):
+    """A query over one kind, and how what it looks at is read."""
+
+    def __init__(self, kind: CatalogueKind[T], describe: Describe[T], query: Query) -> None:
+        self.kind = kind
+        holds = compiled(query)
+        self.narrowed = narrowed(query, kind.columns)
+        # Nothing is looked at again where the database says it all.
+        self.holds: Holds = (lambda _: True) if self.narrowed.exact else holds
+        self._describe = describe
+        looked_at = frozenset[str]() if self.narrowed.exact else paths_of(query)
+        self._columns = sorted(looked_at) if looked_at <= kind.columns.keys() else None
+        self.at_once = PAGE_WHOLE if self._columns is None else PAGE
+
+    def within(self, home: str | None) -> Within:
+        """Where it may hold."""
+        return Within(home=home, where=self.narrowed.where)
+
+    async def some(
+        self, catalogue: Catalogue[T], after: Key | None, limit: int
+    ) -> Sequence[tuple[Key, Read]]:
+        """The next ones for which it may hold, with what it may read of them."""
+        if self._columns is not None:
+            rows = await catalogue.values(self._columns, after=after, limit=limit)
+            return [(key, values.get) for key, values in rows]
+        whole = await catalogue.whole(after=after, limit=limit)
+        return await made_of(whole, lambda each: (each[0], reader(self._describe(each[1]))))
+
+
+class CatalogueService:
+    """Looks through what there is. A query that only names columns reads no more than these."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        topic: Describe[Topic],
+        subscription: Describe[Subscription],
+    ) -> None:
+        self._database = database
+        self._topic = topic
+        self._subscription = subscription
+
+    async def groups(self, query: Query) -> Sequence[str]:
+        """The groups for which it holds, by name; InvalidQueryError."""
+        holds = compiled(query)
+        async with self._database.transaction() as session:
+            names = await GroupRepository(session).names()
+        return [name for name in names if holds(reader({"groupName": name}))]
+
+    async def topic_names(self, query: Query, *, group: str | None = None) -> Sequence[str]:
+        """The topics for which it holds, by name; InvalidQueryError."""
+        keys = await self._keys(self._of_topics(query), Page(within=group))
+        return [name for (name,) in keys]
+
+    async def topics(self, query: Query, page: Page) -> FoundPage[Topic]:
+        """The topics for which it holds; InvalidQueryError."""
+        return await self._found(self._of_topics(query), page)
+
+    async def subscription_names(self, topic: str, query: Query) -> Sequence[str]:
+        """The topic's subscriptions for which it holds; TopicNotFoundError, InvalidQueryError."""
+        async with self._database.transaction() as session:
+            await TopicRepository(session).get(topic)
+        keys = await self._keys(self._of_subscriptions(query), Page(within=topic))
+        return [name for _, name in keys]
+
+    async def subscriptions(self, query: Query, page: Page) -> FoundPage[Stated]:
+        """The subscriptions for which it holds; InvalidQueryError."""
+        found = await self._found(self._of_subscriptions(query), page)
+        return FoundPage(items=await self._stated(found.items), after=found.after)
+
+    async def topics_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> FoundPage[Topic]:
+        """What the owner has."""
+        return await self._owned(TOPICS, owner, page)
+
+    async def subscriptions_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> FoundPage[Stated]:
+        """What the owner has."""
+        found = await self._owned(SUBSCRIPTIONS, owner, page)
+        return FoundPage(items=await self._stated(found.items), after=found.after)
+
+    async def search(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
+        """What has `text`, in either case, in its name, its owner's id or its endpoint."""
+        async with self._database.transaction() as session:
+            return await CatalogueSearch(session).hits(text, limit=limit, after=after)
+
+    async def counted(self) -> CatalogueCounts:
+        """How many topics and subscriptions there are, of all and of some kinds."""
+        async with self._database.transaction() as session:
+            return await CatalogueSearch(session).counted()
+
+    async def clients(self, topic: str) -> Sequence[str]:
+        """The ids of the owners of the topic's subscriptions, each once; TopicNotFoundError."""
+        async with self._database.transaction() as session:
+            await TopicRepository(session).get(topic)
+            return await CatalogueSearch(session).client_ids(topic)
+
+    def _of_topics(self, query: Query) -> _Asked[Topic]:
+        return _Asked(TOPICS, self._topic, query)
+
+    def _of_subscriptions(self, query: Query) -> _Asked[Subscription]:
+        return _Asked(SUBSCRIPTIONS, self._subscription, query)
+
+    async def _found(self, asked: _Asked[T], page: Page) -> FoundPage[T]:
+        if asked.narrowed.exact:
+            return await self._read(asked.kind, asked.within(page.within), page)
+        keys = await self._keys(asked, page)
+        more = page.limit is not None and len(keys) > page.limit
+        shown = keys[: page.limit]
+        items: list[T] = []
+        for first in range(0, len(shown), PAGE_WHOLE):
+            some = shown[first : first + PAGE_WHOLE]
+            async with self._database.transaction() as session:
+                items += await Catalogue(session, asked.kind).named(some)
+        return FoundPage(items=items, after=shown[-1] if more else None)
+
+    async def _owned(self, kind: CatalogueKind[T], owner: Owner, page: KeyPage) -> FoundPage[T]:
+        return await self._read(kind, Within(owner=owner), Page(limit=page.limit, after=page.after))
+
+    async def _read(self, kind: CatalogueKind[T], within: Within, page: Page) -> FoundPage[T]:
+        """A page of what is there."""
+        found: list[tuple[Key, T]] = []
+        async for each in self._whole(kind, within, page):
+            if len(found) == page.limit:
+                return FoundPage(items=[value for _, value in found], after=found[-1][0])
+            found.append(each)
+        return FoundPage(items=[value for _, value in found])
+
+    async def _keys(self, asked: _Asked[T], page: Page) -> Sequence[Key]:
+        """Of those that it holds for: all, or one more than the page takes."""
+        keys: list[Key] = []
+        async for matching in self._matching(asked, page):
+            keys += matching
+            if page.limit is not None and len(keys) > page.limit:
+                return keys[: page.limit + 1]
+        return keys
+
+    async def _matching(self, asked: _Asked[T], page: Page) -> AsyncIterator[Sequence[Key]]:
+        after, limit = page.after, asked.at_once
+        if asked.narrowed.exact and page.limit is not None:
+            limit = min(limit, page.limit + 1)
+        while True:
+            async with self._database.transaction() as session:
+                catalogue = Catalogue(session, asked.kind, within=asked.within(page.within))
+                some = await asked.some(catalogue, after, limit)
+            yield [key for key, read in some if asked.holds(read)]
+            if len(some) < limit:
+                return
+            after = some[-1][0]
+
+    async def _whole(
+        self, kind: CatalogueKind[T], within: Within, page: Page
+    ) -> AsyncIterator[tuple[Key, T]]:
+        """All of them from there on, read as they are asked for."""
+        after = page.after
+        limit = PAGE_WHOLE if page.limit is None else min(PAGE_WHOLE, page.limit + 1)
+        while True:
+            async with self._database.transaction() as session:
+                catalogue = Catalogue(session, kind, within=within)
+                some = await catalogue.whole(after=after, limit=limit)
+            for each in some:
+                yield each
+            if len(some) < limit:
+                return
+            after = some[-1][0]
+
+    async def _stated(self, found: Sequence[Subscription]) -> Sequence[Stated]:
+        async with self._database.transaction() as session:
+            applied = await WorkerRepository(session).applied()
+        return [(each, visible_state(each, taken_up=applied >= each.change)) for each in found]

@@ -1,0 +1,162 @@
+"""OAuth providers, and the subscriptions that get their tokens from them."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import structlog
+
+from app.domain.access import Caller
+from app.domain.audit import Action, Change
+from app.domain.egress import EgressPolicy
+from app.domain.errors import (
+    OAuthProviderInUseError,
+    ValidationFailedError,
+)
+from app.domain.oauth import POLICY_FIELD, OAuthProvider
+from app.domain.subscription import Subscription
+from app.domain.token_use import UNRESTRICTED, require_use, require_user
+from app.services.access.audit import Describe, note
+from app.services.applied_changes import APPLIED_WITHIN, AppliedChanges
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.oauth_providers import OAuthProviderRepository
+from app.storage.database import Database
+
+_log = structlog.get_logger(__name__)
+
+# Subscriptions that are named in an error.
+NAMED_MAX: Final = 10
+
+
+class ChangedProvider(NamedTuple):
+    """A provider as it is stored now, and whether every live worker has taken that in."""
+
+    provider: OAuthProvider
+    applied: bool
+
+
+class OAuthProviderService:
+    """Create, look up, change and delete providers; each method is one transaction."""
+
+    def __init__(
+        self,
+        database: Database,
+        applied: AppliedChanges,
+        *,
+        egress: EgressPolicy,
+        describe: Describe[OAuthProvider],
+    ) -> None:
+        self._database = database
+        self._describe = describe
+        self._applied = applied
+        self._egress = egress
+
+    async def names(self) -> Sequence[str]:
+        """All providers, by name."""
+        async with self._database.transaction() as session:
+            return await OAuthProviderRepository(session).names()
+
+    async def get(self, name: str) -> OAuthProvider:
+        """The provider; OAuthProviderNotFoundError."""
+        async with self._database.transaction() as session:
+            return await OAuthProviderRepository(session).get(name)
+
+    async def create(self, provider: OAuthProvider) -> None:
+        """Create it.
+
+        OAuthProviderExistsError, SecretKeyMissingError, and ValidationFailedError for a token
+        endpoint that may not be sent to.
+        """
+        self._require_allowed(provider)
+        async with self._database.transaction() as session:
+            await OAuthProviderRepository(session).add(provider)
+            await note(AuditRepository(session), self._change(Action.CREATED, after=provider))
+
+    async def change(
+        self, name: str, edit: Callable[[OAuthProvider], OAuthProvider]
+    ) -> ChangedProvider:
+        """Replace it by what `edit` makes of it, for its subscriptions' next requests.
+
+        OAuthProviderNotFoundError, SecretKeyMissingError, ValidationFailedError as in `create`, and
+        what `edit` raises.
+        """
+        async with self._database.transaction() as session:
+            # The clock's lock keeps it as it is between reading and writing.
+            number = await ChangeFeed(session).next_number()
+            providers = OAuthProviderRepository(session)
+            current = await providers.get(name)
+            wanted = edit(current)
+            if wanted.token_endpoint != current.token_endpoint:
+                self._require_allowed(wanted)
+            if wanted != current:
+                await providers.update(wanted, change=number)
+                event = self._change(Action.UPDATED, before=current, after=wanted)
+                await note(AuditRepository(session), event)
+        applied = await self._applied.wait(number, within=APPLIED_WITHIN)
+        return ChangedProvider(wanted, applied)
+
+    async def delete(self, name: str) -> None:
+        """Delete it; OAuthProviderNotFoundError, OAuthProviderInUseError names who uses it."""
+        async with self._database.transaction() as session:
+            # Not while a subscription is created or changed that found it.
+            await ChangeFeed(session).hold()
+            providers = OAuthProviderRepository(session)
+            deleted = await providers.get(name)
+            await providers.delete(name)
+            await note(AuditRepository(session), self._change(Action.REMOVED, before=deleted))
+            count, users = await providers.users(name, limit=NAMED_MAX)
+            if count:
+                more = f" and {count - len(users)} more" if count > len(users) else ""
+                message = f"OAuth provider {name} issues tokens for {', '.join(users)}{more}"
+                raise OAuthProviderInUseError(message)
+
+    def _change(
+        self,
+        action: Action,
+        *,
+        before: OAuthProvider | None = None,
+        after: OAuthProvider | None = None,
+    ) -> Change:
+        said = after or before
+        return Change(
+            action=action,
+            kind="oauthProvider",
+            name=said.name if said else "",
+            before=self._describe(before) if before else None,
+            after=self._describe(after) if after else None,
+        )
+
+    def _require_allowed(self, provider: OAuthProvider) -> None:
+        """Say at once what requests would say later; a name may still turn out private."""
+        parts = urlsplit(provider.token_endpoint)
+        problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
+        if problem is not None:
+            raise ValidationFailedError.of(
+                "tokenEndpoint",
+                f"cannot be asked: {problem};"
+                " the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS",
+            )
+
+
+async def require_provider(
+    subscription: Subscription, providers: OAuthProviderRepository, caller: Caller
+) -> None:
+    """Return if `caller` may have it get its provider's tokens, if it names one.
+
+    Whoever asks holds the change clock. PermissionDeniedError, and ValidationFailedError for a
+    provider that does not exist, an endpoint, or a scope that it is not for.
+    """
+    policy = subscription.oauth
+    if policy is None:
+        return
+    name = policy.provider_name
+    provider = (await providers.named([name])).get(name)
+    if provider is None:
+        raise ValidationFailedError.of(
+            f"{POLICY_FIELD}.providerName", f"must be an OAuth provider that exists: {name}"
+        )
+    require_user(provider, caller.grants)
+    require_use(provider, policy, subscription.endpoint)
+    if provider.unrestricted:
+        _log.warning("oauth_provider_unrestricted", provider=name, problem=UNRESTRICTED)

@@ -1,0 +1,223 @@
+"""Schemas of topics: new versions, the end of one, and what a registry has."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import (
+    AngeliaError,
+    OperationDisabledError,
+    TopicExistsError,
+    TopicNotFoundError,
+    ValidationFailedError,
+)
+from app.domain.schema import ContentType
+from app.domain.topic import Topic
+from app.schemata.compiled import require_schema
+from app.schemata.migration import is_to_be_kept, with_kept_schema, without_kept_schema
+from app.schemata.versions import (
+    Registered,
+    first_schema,
+    with_registered,
+    with_schema,
+    without_schema,
+)
+from app.services.access.audit import Check, whatever
+from app.services.catalogue.schema_preparation import SchemaMaking
+from app.services.catalogue.topics import TopicService
+from app.services.directory.topics import TopicDirectory
+
+_log = structlog.get_logger(__name__)
+
+MIRROR_EVERY: Final = timedelta(seconds=30)
+# New versions that are taken over from a registry for one topic in one look.
+TAKEN_OVER_MAX: Final = 50
+
+
+class ExternalRegistry(Protocol):
+    """Where the schemas of topics are registered, when that is not here."""
+
+    async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
+        """See `app.registry`."""
+
+    async def versions(self, topic: str) -> list[int]:
+        """See `app.registry`."""
+
+    async def version(self, topic: str, number: int) -> Registered | None:
+        """See `app.registry`."""
+
+    async def latest(self, topic: str) -> Registered | None:
+        """See `app.registry`."""
+
+    async def delete(self, topic: str) -> None:
+        """See `app.registry`."""
+
+
+class SchemaService:
+    """Schemas as part of their topics. With a registry, it is asked before anything is stored.
+
+    What a registry has and we have not is taken over now and then, and when a publisher names it:
+    workers and publishers never wait for the registry, and do not need it.
+    """
+
+    def __init__(self, topics: TopicService, registry: ExternalRegistry | None = None) -> None:
+        self._topics = topics
+        self._registry = registry
+        self._making = SchemaMaking()
+
+    async def prepare(self, kind: ContentType, text: object) -> None:
+        """Have a schema that somebody gives made ready; one that is none is refused when used."""
+        if isinstance(text, str):
+            await self._making.ready(kind, text)
+
+    async def registered(self, topic: str, kind: ContentType, text: str) -> Registered | None:
+        """Register it, where there is a registry; ValidationFailedError, SchemaRegistryError."""
+        await self._making.ready(kind, text)
+        require_schema(kind, text)
+        if self._registry is None:
+            return None
+        return await self._registry.register(topic, kind, text)
+
+    async def known(self, topic: str) -> Registered | None:
+        """What the registry has for a topic that is about to be created; SchemaRegistryError."""
+        return None if self._registry is None else await self._registry.latest(topic)
+
+    async def registered_draft(self, draft: Topic) -> Topic:
+        """A topic that is about to be created, as the registry numbers its schema.
+
+        ValidationFailedError, SchemaRegistryError; TopicExistsError, before anything is registered:
+        else whoever may create topics could change the schemas of others'.
+        """
+        if draft.schema is None:
+            return draft
+        if self._registry is not None and await self._exists(draft.name):
+            raise TopicExistsError(f"Topic {draft.name} already exists")
+        kind, text = draft.content_type, draft.schema.text
+        registered = await self.registered(draft.name, kind, text)
+        return replace(draft, schemas=first_schema(kind, text, registered))
+
+    async def _exists(self, name: str) -> bool:
+        try:
+            await self._topics.get(name)
+        except TopicNotFoundError:
+            return False
+        return True
+
+    async def registered_change(self, current: Topic, wanted: Topic) -> Registered | None:
+        """Register the schema of `wanted`, if it is another than that of `current`.
+
+        ValidationFailedError, SchemaRegistryError.
+        """
+        if wanted.schema is None or wanted.schemas == current.schemas:
+            return None
+        return await self.registered(current.name, wanted.content_type, wanted.schema.text)
+
+    async def add(
+        self, name: str, text: str, *, keep: bool = False, check: Check[Topic] = whatever
+    ) -> Topic:
+        """Have it be the newest version, unless it is; what `TopicService.change` raises.
+
+        With `keep` a JSON topic keeps an Avro schema for the time when it becomes AVRO.
+        ValidationFailedError for `schema`, SchemaRegistryError.
+        """
+        current = await self._topics.get(name)
+        check(current)
+        await self._making.ready(current.content_type, text)
+        is_kept = keep and is_to_be_kept(current, text)
+        kind = ContentType.AVRO if is_kept else current.content_type
+        registered = await self.registered(name, kind, text)
+
+        def edit(topic: Topic) -> Topic:
+            check(topic)
+            if is_kept and topic.content_type is ContentType.JSON:
+                return with_kept_schema(topic, text, registered)
+            return with_schema(topic, text, registered)
+
+        return await self._topics.change(name, edit)
+
+    async def remove(self, name: str, *, check: Check[Topic] = whatever) -> Topic:
+        """Hold nothing more against its schema; OperationDisabledError for an AVRO topic.
+
+        What `TopicService.change` raises, SchemaRegistryError.
+        """
+        current = await self._topics.get(name)
+        check(current)
+        if current.content_type is ContentType.AVRO:
+            message = f"Topic {name} is of AVRO, whose messages nobody could read without a schema"
+            raise OperationDisabledError(message)
+        if self._registry is not None and (current.schema or current.kept_schema):
+            await self._registry.delete(name)
+
+        def edit(topic: Topic) -> Topic:
+            check(topic)
+            return without_schema(without_kept_schema(topic))
+
+        return await self._topics.change(name, edit)
+
+
+class RegistryMirror:
+    """Takes over what a registry has."""
+
+    def __init__(
+        self, topics: TopicService, registry: ExternalRegistry, directory: TopicDirectory
+    ) -> None:
+        self._topics = topics
+        self._registry = registry
+        self._directory = directory
+        # Versions that are no schemas here: said once.
+        self._unusable: set[tuple[str, int]] = set()
+        self._looking = asyncio.Lock()
+        self._making = SchemaMaking()
+
+    async def look_at_all(self) -> None:
+        """Look at every topic that has a schema, one after the other; UnavailableError."""
+        for topic in self._directory.with_schemas():
+            try:
+                await self.look_at(topic.name)
+            except TopicNotFoundError:
+                continue
+            except ValidationFailedError as exc:
+                _log.warning("schemas_not_taken_over", topic=topic.name, reason=exc.message)
+
+    async def look_at(self, name: str) -> None:
+        """Take over the topic's versions that are new; SchemaRegistryError, TopicNotFoundError."""
+        topic = self._directory.known(name)
+        if topic is None or topic.schema is None:
+            return
+        async with self._looking:
+            found = await self._new_versions(topic)
+        if found:
+            await self._topics.change(name, lambda current: with_registered(current, found))
+
+    async def _new_versions(self, topic: Topic) -> Sequence[Registered]:
+        have = {each.version for each in topic.schemas}
+        have |= {version for name, version in self._unusable if name == topic.name}
+        missing = [each for each in await self._registry.versions(topic.name) if each not in have]
+        found = []
+        for number in missing[-TAKEN_OVER_MAX:]:
+            version = await self._registry.version(topic.name, number)
+            if version is None:
+                continue
+            await self._making.ready(topic.content_type, version.text)
+            if self._is_usable(topic, version):
+                found.append(version)
+        return found
+
+    def _is_usable(self, topic: Topic, version: Registered) -> bool:
+        try:
+            require_schema(topic.content_type, version.text)
+            with_registered(topic, [version])
+        except AngeliaError as exc:
+            self._unusable.add((topic.name, version.version))
+            _log.warning(
+                "registered_schema_unusable",
+                topic=topic.name,
+                version=version.version,
+                reason=exc.message,
+            )
+            return False
+        return True

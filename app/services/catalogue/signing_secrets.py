@@ -1,0 +1,83 @@
+"""Signing secrets of a subscription: made or given, changed over with an overlap, taken away."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from app.domain.errors import SigningSecretNotFoundError
+from app.domain.signing import SigningKind, SigningSecret, rotated, signing_at, without
+from app.domain.subscription import Subscription
+from app.services.catalogue.subscriptions import SubscriptionService
+from app.signing import new_signing_key, signing_key
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedSecret:
+    """A secret that is valid now, and whether every live worker signs with it already."""
+
+    secret: SigningSecret
+    applied: bool
+
+
+class SigningService:
+    """The secrets that deliveries of a subscription are signed with.
+
+    Every method raises TopicNotFoundError and SubscriptionNotFoundError; those that change
+    something also SecretKeyMissingError and SecretUnreadableError.
+    """
+
+    def __init__(
+        self, subscriptions: SubscriptionService, *, clock: Callable[[], datetime] = _utc_now
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._clock = clock
+
+    async def secrets(self, topic: str, name: str) -> Sequence[SigningSecret]:
+        """Those that are valid, the newest first."""
+        found, _ = await self._subscriptions.get(topic, name)
+        return signing_at(found.signing_secrets, self._clock())
+
+    async def add(
+        self, topic: str, name: str, *, kind: SigningKind, given: str | None, overlap: timedelta
+    ) -> AddedSecret:
+        """Sign with a new secret from now on, and with its predecessors until `overlap` has passed.
+
+        It is `given`, or made. ValidationFailedError: it is none of that kind, `overlap` is out of
+        range, or there are too many already.
+        """
+        key = new_signing_key(kind) if given is None else signing_key(kind, given)
+        secret = SigningSecret(
+            id=uuid4().hex,
+            kind=kind,
+            key=key.text,
+            public_key=key.public,
+            created_at=self._clock(),
+        )
+
+        def edit(current: Subscription) -> Subscription:
+            secrets = rotated(current.signing_secrets, secret, overlap=overlap)
+            return replace(current, signing_secrets=secrets)
+
+        changed = await self._subscriptions.change(topic, name, edit)
+        return AddedSecret(secret=secret, applied=changed.applied)
+
+    async def remove(self, topic: str, name: str, secret_id: str) -> bool:
+        """Sign with it no more; whether every live worker has stopped. SigningSecretNotFoundError.
+
+        The one before it, if it signs still, has no end then. Without any other, deliveries are
+        not signed from now on.
+        """
+
+        def edit(current: Subscription) -> Subscription:
+            valid = signing_at(current.signing_secrets, self._clock())
+            left = without(valid, secret_id)
+            if len(left) == len(valid):
+                raise SigningSecretNotFoundError(f"Signing secret {secret_id} does not exist")
+            return replace(current, signing_secrets=left)
+
+        return (await self._subscriptions.change(topic, name, edit)).applied

@@ -1,0 +1,333 @@
+"""Subscriptions: their life from the first message that is theirs to their end."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+
+from app.domain.access import NOBODY, Caller
+from app.domain.audit import Action, Change
+from app.domain.beginning import FIELD, Beginning, Edge, beginning_text
+from app.domain.commit import initial_metadata
+from app.domain.egress import EgressPolicy
+from app.domain.errors import (
+    AngeliaError,
+    LogUnavailableError,
+    NotFoundError,
+    TopicNotFoundError,
+    UnavailableError,
+    ValidationFailedError,
+)
+from app.domain.log_claims import Intent
+from app.domain.message import Partition
+from app.domain.paging import ALL_NAMES, NamePage
+from app.domain.schema import ContentType
+from app.domain.subscription import State, Subscription
+from app.domain.topic import Topic
+from app.log.interface import Committed, MessageLog
+from app.services.access.audit import Check, Describe, note, whatever
+from app.services.applied_changes import APPLIED_WITHIN, AppliedChanges
+from app.services.catalogue.dead_letters import require_dead_letter
+from app.services.catalogue.history import History, StartPlan, asked_for, opened
+from app.services.catalogue.oauth_providers import require_provider
+from app.services.filtered_headers import require_filter_headers
+from app.services.log_claims import Claimed, LogClaims
+from app.services.replay.retransmission_changes import RetransmissionChanges
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.oauth_providers import OAuthProviderRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.database import Database
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
+
+_log = structlog.get_logger(__name__)
+
+# A new subscription is correct from its first offset on, whenever a worker takes it up.
+CREATED_WITHIN: Final = timedelta(milliseconds=500)
+
+# Before the groups whose first offsets are committed.
+_GROUP: Final = "group "
+_HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """A subscription as it is stored now, and whether every live worker has taken that in.
+
+    `history` of a new one: what of it the log has no more; None: nothing was asked of that time.
+    """
+
+    subscription: Subscription
+    applied: bool
+    history: History | None = None
+
+    @property
+    def state(self) -> State:
+        """Its visible state."""
+        return visible_state(self.subscription, taken_up=self.applied)
+
+
+class SubscriptionService:
+    """Create, look up, change and delete subscriptions; a change is one transaction.
+
+    The log is asked outside of it: nobody else waits for a log that does not answer.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        log: MessageLog,
+        applied: AppliedChanges,
+        *,
+        egress: EgressPolicy,
+        describe: Describe[Subscription],
+    ) -> None:
+        self._database = database
+        self._claims = LogClaims(database)
+        self._describe = describe
+        self._log = log
+        self._applied = applied
+        self._egress = egress
+
+    async def names(
+        self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
+    ) -> Sequence[str]:
+        """The topic's subscriptions, or the tracked, or a page of them; TopicNotFoundError."""
+        async with self._database.transaction() as session:
+            return await SubscriptionRepository(session).names(topic, page, tracked=tracked)
+
+    async def get(self, topic: str, name: str) -> tuple[Subscription, State]:
+        """The subscription and its visible state; TopicNotFoundError, SubscriptionNotFoundError."""
+        async with self._database.transaction() as session:
+            found = await SubscriptionRepository(session).get(topic, name)
+            applied = await WorkerRepository(session).applied()
+        return found, visible_state(found, taken_up=applied >= found.change)
+
+    async def create(
+        self,
+        draft: Subscription,
+        beginning: Beginning = Edge.LATEST,
+        *,
+        caller: Caller = NOBODY,
+    ) -> Acknowledged:
+        """Create it, to get every message published from now on, and those since `beginning`.
+
+        What the log has no more of it, and the archive has, comes by a retransmission.
+
+        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, JobQueueFullError,
+        PermissionDeniedError for an OAuth provider that is not the caller's to use, and
+        ValidationFailedError for its endpoint, its dead-letter topic or its OAuth provider; then
+        nothing is created.
+        """
+        self._require_allowed(draft.endpoint)
+        # Its name is claimed before the commit to the log, which would else move the offsets of one
+        # that exists.
+        async with self._claims.claimed(_GROUP + draft.group, Intent.COMMIT) as claim:
+            topic = await self._require_creatable(draft, caller)
+            # Read before anyone can see the row: what is published after the answer lies behind
+            # these places, and so belongs to it.
+            opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
+            await self._commit_start(draft, opening.begins)
+            try:
+                made = await self._add(draft, opening, topic=topic, claim=claim, caller=caller)
+            except AngeliaError:
+                await self._forget(draft)
+                raise
+            created, history = made
+        applied = await self._applied.wait(created.change, within=CREATED_WITHIN)
+        return Acknowledged(subscription=created, applied=applied, history=history)
+
+    async def _require_creatable(self, draft: Subscription, caller: Caller) -> Topic:
+        """Its topic; what is raised here is raised before the log is touched."""
+        async with self._database.transaction() as session:
+            topic = await TopicRepository(session).get(draft.topic)
+            require_content(draft, topic)
+            await require_dead_letter(draft, TopicRepository(session))
+            await require_filter_headers(draft.filters, draft.topic, TopicRepository(session))
+            await require_provider(draft, OAuthProviderRepository(session), caller)
+            await SubscriptionRepository(session).require_new(draft.topic, draft.name)
+        return topic
+
+    async def _add(
+        self,
+        draft: Subscription,
+        opening: StartPlan,
+        *,
+        topic: Topic,
+        claim: Claimed,
+        caller: Caller,
+    ) -> tuple[Subscription, History | None]:
+        start = {partition.index: offset for partition, offset in opening.begins.items()}
+        async with self._database.transaction() as session:
+            created = await SubscriptionRepository(session).add(replace(draft, start=start))
+            await require_dead_letter(created, TopicRepository(session))
+            await require_filter_headers(created.filters, created.topic, TopicRepository(session))
+            await require_provider(created, OAuthProviderRepository(session), caller)
+            event = self._change(Action.CREATED, after=created)
+            await note(AuditRepository(session), _with_beginning(event, opening.beginning))
+            _require_same(topic, await TopicRepository(session).get(topic.name))
+            history = await asked_for(session, created, opening)
+            # Figures are of places that were reported: its lag counts before a worker has it, too.
+            await StatusRepository(session).write(opening.cursors(created), [])
+            await claim.give_up(session)
+        return created, history
+
+    async def change(
+        self,
+        topic: str,
+        name: str,
+        edit: Callable[[Subscription], Subscription],
+        *,
+        caller: Caller = NOBODY,
+    ) -> Acknowledged:
+        """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
+
+        TopicNotFoundError, SubscriptionNotFoundError, PermissionDeniedError for an OAuth provider
+        that is not the caller's to use, ValidationFailedError for its endpoint, its dead-letter
+        topic or its OAuth provider, and what `edit` raises.
+        """
+        async with self._database.transaction() as session:
+            # The clock's lock keeps the subscription as it is between reading and writing.
+            await ChangeFeed(session).next_number()
+            subscriptions = SubscriptionRepository(session)
+            current = await subscriptions.get(topic, name)
+            wanted = edit(current)
+            if wanted.endpoint != current.endpoint:
+                self._require_allowed(wanted.endpoint)
+            if wanted.dead_letter != current.dead_letter:
+                await require_dead_letter(wanted, TopicRepository(session))
+            if wanted.filters != current.filters:
+                await require_filter_headers(wanted.filters, topic, TopicRepository(session))
+            if wanted.content_type is not current.content_type:
+                require_content(wanted, await TopicRepository(session).get(topic))
+            if (wanted.oauth, wanted.endpoint) != (current.oauth, current.endpoint):
+                await require_provider(wanted, OAuthProviderRepository(session), caller)
+            changed = current
+            if wanted != current:
+                changed = await _stored(wanted, current, subscriptions)
+                event = self._change(Action.UPDATED, before=current, after=changed)
+                await note(AuditRepository(session), event)
+        applied = await self._applied.wait(changed.change, within=APPLIED_WITHIN)
+        return Acknowledged(subscription=changed, applied=applied)
+
+    async def set_state(
+        self, topic: str, name: str, state: State, *, check: Check[Subscription] = whatever
+    ) -> Acknowledged:
+        """Suspend or activate it. PENDING is ours to say and changes nothing (as in Hermes).
+
+        What `change` raises, and what `check` raises of it.
+        """
+
+        def edit(current: Subscription) -> Subscription:
+            check(current)
+            return current if state is State.PENDING else current.in_state(state)
+
+        return await self.change(topic, name, edit)
+
+    async def delete(self, topic: str, name: str, *, check: Check[Subscription] = whatever) -> bool:
+        """Delete it with its retransmissions; whether every live worker has let go of it.
+
+        SubscriptionNotFoundError, and what `check` raises of it; then it is not deleted.
+        """
+        async with self._database.transaction() as session:
+            deleted = await SubscriptionRepository(session).delete(topic, name)
+            check(deleted)
+            event = self._change(Action.REMOVED, before=deleted)
+            await note(AuditRepository(session), event)
+            await RetransmissionChanges(session).cancel_all(deleted)
+            number = await ChangeFeed(session).current()
+        applied = await self._applied.wait(number, within=APPLIED_WITHIN)
+        await self._forget(deleted)
+        return applied
+
+    def _change(
+        self,
+        action: Action,
+        *,
+        before: Subscription | None = None,
+        after: Subscription | None = None,
+    ) -> Change:
+        said = after or before
+        return Change(
+            action=action,
+            kind="subscription",
+            name=f"{said.topic}/{said.name}" if said else "",
+            before=self._describe(before) if before else None,
+            after=self._describe(after) if after else None,
+        )
+
+    def _require_allowed(self, endpoint: str) -> None:
+        """Say at once what its deliveries would say later; a name may still turn out private."""
+        parts = urlsplit(endpoint)
+        problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
+        if problem is not None:
+            _log.warning("egress_refused", host=parts.hostname, reason=problem)
+            raise ValidationFailedError.of(
+                "endpoint", f"cannot be delivered to: {problem}; {_HOW_TO_ALLOW}"
+            )
+
+    async def _commit_start(
+        self, subscription: Subscription, begins: Mapping[Partition, int]
+    ) -> None:
+        metadata = initial_metadata(subscription.id)
+        start = {partition: Committed(at, metadata) for partition, at in begins.items()}
+        if failed := await self._log.commit({subscription.group: start}):
+            message = f"The log did not take the first offsets: {next(iter(failed.values()))}"
+            raise LogUnavailableError(message)
+
+    async def _forget(self, deleted: Subscription) -> None:
+        """Drop its offsets from the log, unless its name is already another's.
+
+        They are only tidied away here: offsets carry the id of their subscription, and those of
+        another one are never used.
+        """
+        try:
+            async with self._database.transaction() as session:
+                names = await SubscriptionRepository(session).names(deleted.topic)
+            if deleted.name in names:
+                return
+            partitions = await self._log.partitions(deleted.topic)
+            await self._log.forget(deleted.group, partitions)
+        except (UnavailableError, NotFoundError) as error:
+            _log.info("offsets_left_behind", group=deleted.group, reason=error.message)
+
+
+async def _stored(
+    wanted: Subscription, current: Subscription, subscriptions: SubscriptionRepository
+) -> Subscription:
+    if wanted == current.in_state(wanted.state, reason=wanted.state_reason):
+        # Also where its secrets cannot be written, or not be read.
+        return await subscriptions.set_state(wanted)
+    return await subscriptions.update(wanted)
+
+
+def _with_beginning(event: Change, beginning: Beginning) -> Change:
+    if beginning is Edge.LATEST:
+        return event
+    return replace(event, after={**(event.after or {}), FIELD: beginning_text(beginning)})
+
+
+def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
+    """PENDING for one that was created active and not changed since, until it is taken up."""
+    untouched = subscription.created_at == subscription.modified_at
+    if subscription.state is State.ACTIVE and untouched and not taken_up:
+        return State.PENDING
+    return subscription.state
+
+
+def require_content(subscription: Subscription, topic: Topic) -> None:
+    """ValidationFailedError for a subscription to what its topic does not have."""
+    if subscription.content_type is ContentType.AVRO is not topic.content_type:
+        raise ValidationFailedError.of("contentType", "must be JSON: its topic is not of AVRO")
+
+
+def _require_same(before: Topic, now: Topic) -> None:
+    """The ends that were read say nothing of a topic that was deleted and created meanwhile."""
+    if now.created_at != before.created_at:
+        message = f"Topic {now.name} was replaced meanwhile"
+        raise TopicNotFoundError(message)

@@ -1,0 +1,308 @@
+"""Topics: a row of the database and a topic of the log that come and go together."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.audit import Action, Change
+from app.domain.errors import (
+    GroupExistsError,
+    LogUnavailableError,
+    StorageUnavailableError,
+    TopicExistsError,
+    TopicNotFoundError,
+    ValidationFailedError,
+)
+from app.domain.log_claims import Intent
+from app.domain.paging import ALL_NAMES, NamePage
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from app.log.interface import LogTopic, MessageLog
+from app.services.access.audit import Check, Describe, note, whatever
+from app.services.applied_changes import TakeIn
+from app.services.catalogue.alternate_topics import require_alternate
+from app.services.catalogue.cascading_deletion import (
+    delete_those_that_go_with,
+    forget_offsets,
+    named,
+)
+from app.services.catalogue.dead_letters import require_no_letters, require_room
+from app.services.catalogue.groups import group_created
+from app.services.filtered_headers import require_kept_headers
+from app.services.log_claims import Claimed, LogClaims
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.database import Database
+
+SETTLE_EVERY: Final = timedelta(seconds=10)
+# Before the names of topics whose changes in the log are claimed.
+_TOPIC: Final = "topic "
+
+_log = structlog.get_logger(__name__)
+
+
+def log_topic(topic: Topic) -> LogTopic:
+    """What the log is to have for `topic`."""
+    return LogTopic(
+        name=topic.name,
+        partitions=topic.partitions,
+        retention=topic.retention,
+        message_size_max=topic.message_size_max,
+    )
+
+
+def _subject(name: str) -> str:
+    return _TOPIC + name
+
+
+class TopicService:
+    """Create, look up, change and delete topics.
+
+    The log is asked between transactions, never within one: a log that does not answer keeps only
+    those waiting who want the same topic (see `LogClaims`). A creation that fails may leave a topic
+    in the log that nobody can publish to: the next creation of that name takes it over. Undoing it
+    could delete records that were there before. What else is begun in the log and not ended,
+    `settle_all` ends. `take_in` applies changes in this process.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        log: MessageLog,
+        *,
+        take_in: TakeIn,
+        describe: Describe[Topic],
+        describe_subscription: Describe[Subscription] = named,
+    ) -> None:
+        self._database = database
+        self._claims = LogClaims(database)
+        self._describe = describe
+        self._log = log
+        self._take_in = take_in
+        self._describe_subscription = describe_subscription
+
+    async def names(
+        self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
+    ) -> Sequence[str]:
+        """All topics, or those of `group`, or the `tracked` ones, or a page of them, by name."""
+        if group is not None and "\0" in group:
+            # No name has one, and the database takes none in a question.
+            return ()
+        async with self._database.transaction() as session:
+            return await TopicRepository(session).names(group, page, tracked=tracked)
+
+    async def get(self, name: str) -> Topic:
+        """The topic; TopicNotFoundError."""
+        async with self._database.transaction() as session:
+            return await TopicRepository(session).get(name)
+
+    async def create(self, topic: Topic) -> Topic:
+        """Create it, with its group if need be.
+
+        TopicExistsError, LogUnavailableError, ValidationFailedError for its alternate topic.
+        """
+        await self.settle(topic.name)
+        async with self._claims.claimed(_subject(topic.name), Intent.CREATE) as claim:
+            await self._require_new(topic)
+            await self._log.create_topic(log_topic(topic))
+            created = await self._add(topic, claim)
+        await self._taken_in()
+        return created
+
+    async def change(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
+        """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
+
+        TopicNotFoundError, LogUnavailableError, ValidationFailedError for its alternate topic and
+        for a size that dead letters do not fit, and what `edit` raises.
+        """
+        changed = await self._write(name, edit)
+        if changed is None:
+            changed = await self._change_in_log(name, edit)
+        await self._taken_in()
+        return changed
+
+    async def delete(self, name: str, *, check: Check[Topic] = whatever) -> None:
+        """Delete it with its messages; TopicNotFoundError, and what `check` raises of it.
+
+        TopicNotEmptyError while it takes the dead letters of others, or has subscriptions: unless
+        all are to go with it. A log that does not answer drops the messages when it does.
+        """
+        async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
+            current, gone = await self._remove(name, check, claim)
+            claim.begin()
+            try:
+                await self._log.delete_topic(name)
+            except LogUnavailableError as error:
+                _log.warning("topic_left_in_log", topic=name, reason=error.message)
+            else:
+                claim.end()
+                await forget_offsets(self._log, gone, current)
+        await self._taken_in()
+
+    async def restore(self, name: str, event: Change) -> None:
+        """Make it in the log again, empty, if only the database has it; note that as `event`.
+
+        TopicNotFoundError: it is not in the database. LogUnavailableError: it may be made.
+        """
+        async with self._claims.claimed(_subject(name), Intent.CREATE) as claim:
+            topic = await self.get(name)
+            if name in await self._log.topic_names():
+                return
+            await self._log.create_topic(log_topic(topic))
+            claim.end()
+            await self._note(event)
+
+    async def remove_from_log(self, name: str, event: Change) -> None:
+        """Delete, with its messages, a topic that only the log has; note that as `event`.
+
+        ValidationFailedError: it is in the database. LogUnavailableError: it goes later.
+        """
+        async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
+            if await self._found(name) is not None:
+                raise ValidationFailedError.of("topicName", f"{name} is not inconsistent")
+            await self._note(event, claim)
+            claim.begin()
+            await self._log.delete_topic(name)
+            claim.end()
+
+    async def settle(self, name: str) -> None:
+        """End what a request began with the topic in the log, and did not end.
+
+        LogUnavailableError, StorageUnavailableError.
+        """
+        await self._settle(_subject(name))
+
+    async def settle_all(self) -> None:
+        """As `settle`, of all topics; LogUnavailableError, StorageUnavailableError."""
+        for subject in await self._claims.left():
+            await self._settle(subject)
+
+    # ---- steps of these -------------------------------------------------------------------------
+
+    async def _settle(self, subject: str) -> None:
+        async with self._claims.taken_over(subject) as intent:
+            # The first offsets of a subscription that is not there are nobody's.
+            if intent is None or intent is Intent.COMMIT:
+                return
+            name = subject.removeprefix(_TOPIC)
+            topic = await self._found(name)
+            if topic is not None:
+                # One that somebody else deleted in the log is found by `ConsistencyService`.
+                with suppress(TopicNotFoundError):
+                    await self._log.alter_topic(log_topic(topic))
+            elif intent is Intent.DELETE:
+                await self._log.delete_topic(name)
+
+    async def _found(self, name: str) -> Topic | None:
+        try:
+            return await self.get(name)
+        except TopicNotFoundError:
+            return None
+
+    async def _require_new(self, topic: Topic) -> None:
+        async with self._database.transaction() as session:
+            topics = TopicRepository(session)
+            await require_alternate(topic, topics.get)
+            if await topics.exists(topic.name):
+                raise TopicExistsError(f"Topic {topic.name} already exists")
+
+    async def _add(self, topic: Topic, claim: Claimed) -> Topic:
+        async with self._database.transaction() as session:
+            # The change clock first: whoever locks other rows before it could meet a deadlock.
+            await ChangeFeed(session).hold()
+            topics = TopicRepository(session)
+            await require_alternate(topic, topics.get)
+            events = AuditRepository(session)
+            with suppress(GroupExistsError):
+                await GroupRepository(session).add(topic.group)
+                await note(events, group_created(topic.group))
+            created = await topics.add(topic)
+            await note(events, self._change(Action.CREATED, after=created))
+            await claim.give_up(session)
+        return created
+
+    async def _write(
+        self, name: str, edit: Callable[[Topic], Topic], *, in_log: LogTopic | None = None
+    ) -> Topic | None:
+        """Store what `edit` makes of it. None: first the log must have what that asks for.
+
+        The log has `in_log`, or what is asked for by the topic as it is stored.
+        """
+        async with self._database.transaction() as session:
+            # The clock's lock keeps the topic as it is between reading and writing.
+            await ChangeFeed(session).hold()
+            topics = TopicRepository(session)
+            current = await topics.get(name)
+            wanted = edit(current)
+            if wanted == current:
+                return current
+            if wanted.alternate_topic != current.alternate_topic:
+                await require_alternate(wanted, topics.get)
+            if wanted.propagated_headers != current.propagated_headers:
+                await require_kept_headers(current, wanted, SubscriptionRepository(session))
+            if wanted.message_size_max != current.message_size_max:
+                await require_room(wanted, topics, SubscriptionRepository(session))
+            if log_topic(wanted) != (in_log or log_topic(current)):
+                return None
+            changed = await topics.update(wanted)
+            event = self._change(Action.UPDATED, before=current, after=changed)
+            await note(AuditRepository(session), event)
+        return changed
+
+    async def _change_in_log(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
+        async with self._claims.claimed(_subject(name), Intent.ALTER) as claim:
+            changed = None
+            while changed is None:
+                # What else changed meanwhile, and needs no claim, is in the next edition.
+                in_log = log_topic(edit(await self.get(name)))
+                claim.begin()
+                await self._log.alter_topic(in_log)
+                changed = await self._write(name, edit, in_log=in_log)
+            claim.end()
+        return changed
+
+    async def _remove(
+        self, name: str, check: Check[Topic], claim: Claimed
+    ) -> tuple[Topic, Sequence[Subscription]]:
+        async with self._database.transaction() as session:
+            await ChangeFeed(session).hold()
+            current = await TopicRepository(session).get(name)
+            check(current)
+            subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
+            await require_no_letters(name, subscriptions)
+            gone = await delete_those_that_go_with(
+                name, session, describe=self._describe_subscription
+            )
+            await TopicRepository(session).delete(name)
+            await note(events, self._change(Action.REMOVED, before=current))
+            await claim.begin_in(session)
+        return current, gone
+
+    async def _note(self, event: Change, beginning: Claimed | None = None) -> None:
+        async with self._database.transaction() as session:
+            await note(AuditRepository(session), event)
+            if beginning is not None:
+                await beginning.begin_in(session)
+
+    def _change(
+        self, action: Action, *, before: Topic | None = None, after: Topic | None = None
+    ) -> Change:
+        said = after or before
+        return Change(
+            action=action,
+            kind="topic",
+            name=said.name if said else "",
+            before=self._describe(before) if before else None,
+            after=self._describe(after) if after else None,
+        )
+
+    async def _taken_in(self) -> None:
+        """Whoever was answered finds the change when publishing through this process."""
+        with suppress(StorageUnavailableError):
+            await self._take_in()

@@ -1,0 +1,1 @@
+"""Topics and their subscribers in memory: what publishing knows without the database."""

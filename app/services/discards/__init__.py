@@ -1,0 +1,1 @@
+"""Discarded messages: listed, and sent again."""

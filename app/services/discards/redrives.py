@@ -1,0 +1,178 @@
+"""Redrive: discarded messages are sent again, to the subscription that did not get them."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import structlog
+
+from app.domain.addressed import Addressed
+from app.domain.audit import Action, Change
+from app.domain.errors import AngeliaError, MessageTooLargeError
+from app.domain.redrive import (
+    REDRIVE_BYTES_MAX,
+    REDRIVE_MESSAGES_MAX,
+    Redrivable,
+    RedriveFilter,
+    redrive_record,
+)
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from app.domain.undelivered import Undelivered
+from app.log.interface import MessageLog
+from app.services.access.audit import note
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.database import Database
+from app.storage.discards.redrives import RedriveRepository
+
+# One call to the log: what is in memory at a time.
+CALL_MESSAGES_MAX: Final = 100
+CALL_BYTES_MAX: Final = 1024 * 1024
+# One more than is sent says that there are more.
+_LOOKED_AT: Final = REDRIVE_MESSAGES_MAX + 1
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redriven:
+    """What was sent again, or would be (`id` None), the oldest discards first.
+
+    `more`: as many as one request sends are not all.
+    """
+
+    id: str | None
+    messages: Sequence[Redrivable]
+    more: bool
+
+
+class _Redrive(NamedTuple):
+    """What is asked for, and when it was looked for (as the database says)."""
+
+    subscription: Subscription
+    topic: Topic
+    wanted: RedriveFilter
+    looked_at: datetime
+    id: str
+
+
+class RedriveService:
+    """Appends discarded messages to their topic, addressed to their subscription alone."""
+
+    def __init__(self, database: Database, log: MessageLog) -> None:
+        self._database = database
+        self._log = log
+
+    async def preview(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
+        """What `redrive` would send; it raises the same, but needs no log."""
+        async with self._database.transaction() as session:
+            subscription = await SubscriptionRepository(session).get(topic, name)
+            found = await RedriveRepository(session).choose(
+                subscription.id, wanted, limit=_LOOKED_AT, claim=False
+            )
+            chosen = _fitting(found, await TopicRepository(session).get(topic))
+        return Redriven(id=None, messages=chosen, more=len(chosen) < len(found))
+
+    async def redrive(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
+        """Send the wanted discards again, as many as one request may, whatever the state is.
+
+        TopicNotFoundError, SubscriptionNotFoundError; MessageTooLargeError: the first of them is
+        larger than its topic allows by now; LogUnavailableError. Then none counts as sent. Each
+        call to the log is a change of its own in the audit.
+        """
+        async with self._database.transaction() as session:
+            subscription = await SubscriptionRepository(session).get(topic, name)
+            redrives = RedriveRepository(session)
+            looked_at = await redrives.now()
+            # Nobody else's, where the mark of theirs would not keep us from sending the same.
+            found = await redrives.choose(
+                subscription.id, wanted, limit=_LOOKED_AT, claim=wanted.again
+            )
+            told = await TopicRepository(session).get(topic)
+        redrive = _Redrive(subscription, told, wanted, looked_at, uuid4().hex)
+        sent, more = list[Redrivable](), len(found)
+        for call in _calls(_fitting(found, told)):
+            try:
+                sent += await self._send(redrive, call)
+            except AngeliaError:
+                if not sent:
+                    raise
+                break
+            more -= len(call)
+        _log.info("redriven", topic=topic, subscription=name, messages=len(sent))
+        return Redriven(id=redrive.id if sent else None, messages=sent, more=more > 0)
+
+    async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
+        """Those of one call to the log that nobody else sends, which are marked when it is over.
+
+        The rows are locked for that long, and whoever records discards may wait for one of them.
+        """
+        async with self._database.transaction() as session:
+            redrives = RedriveRepository(session)
+            rows = await redrives.claim(
+                [each.row for each in call], redrive.wanted, looked_at=redrive.looked_at
+            )
+            if not rows:
+                return []
+            await self._append(redrive, await redrives.read(rows))
+            # Only after the log has acknowledged them: a crash before this is committed has the
+            # next redrive send them again; the other way round they would be lost.
+            await redrives.mark(rows, redrive.id)
+            sent = [each for each in call if each.row in rows]
+            await note(AuditRepository(session), _change(redrive, sent))
+        return sent
+
+    async def _append(self, redrive: _Redrive, discards: Sequence[Undelivered]) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        addressed = Addressed(redrive.subscription.id, redrive.id)
+        records = [redrive_record(each, addressed, now_ms=now_ms) for each in discards]
+        await self._log.append(redrive.topic.name, records, ack=redrive.topic.ack)
+
+
+def _change(redrive: _Redrive, sent: Sequence[Redrivable]) -> Change:
+    return Change(
+        action=Action.REDRIVEN,
+        kind="subscription",
+        name=f"{redrive.subscription.topic}/{redrive.subscription.name}",
+        after={"id": redrive.id, "messages": len(sent)},
+    )
+
+
+def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
+    """The first of them: as many as one request sends and the topic takes."""
+    chosen = found[:REDRIVE_MESSAGES_MAX]
+    if chosen and chosen[0].size > topic.message_size_max:
+        raise _too_large(chosen[0], topic)
+    sizes = accumulate(each.size for each in chosen)
+    for place, (each, size) in enumerate(zip(chosen, sizes, strict=True)):
+        if each.size > topic.message_size_max or size > REDRIVE_BYTES_MAX:
+            return chosen[:place]
+    return chosen
+
+
+def _calls(chosen: Sequence[Redrivable]) -> Iterator[Sequence[Redrivable]]:
+    """Them as they are appended, in their order: one call ends before the next begins."""
+    first, size = 0, 0
+    for place, each in enumerate(chosen):
+        full = place - first >= CALL_MESSAGES_MAX or size + each.size > CALL_BYTES_MAX
+        if full and place > first:
+            yield chosen[first:place]
+            first, size = place, 0
+        size += each.size
+    if first < len(chosen):
+        yield chosen[first:]
+
+
+def _too_large(each: Redrivable, topic: Topic) -> MessageTooLargeError:
+    message = (
+        f"Message {each.message_id} has {each.size} bytes, and {topic.name} takes"
+        f" {topic.message_size_max}: raise its maxMessageSize, or choose others by messageIds or"
+        " from"
+    )
+    return MessageTooLargeError(message)

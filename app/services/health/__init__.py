@@ -1,0 +1,1 @@
+"""Health of subscriptions: monitored, forecast, and announced as alerts."""

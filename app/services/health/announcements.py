@@ -1,0 +1,90 @@
+"""Alerts as messages of the topic `angelia.alerts`, which is made when it is first needed."""
+
+import json
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from app.domain.alert_events import CONTENT_TYPE, alert_event, event_id
+from app.domain.alerts import Alert
+from app.domain.errors import TopicExistsError, TopicNotFoundError
+from app.domain.message import NewRecord
+from app.domain.owner import Owner
+from app.domain.streams import ALERTS
+from app.domain.topic import Ack, PublishAuth, Topic
+from app.log.interface import MessageLog
+from app.services.catalogue.topics import TopicService
+from app.services.publishing.publisher import Publication, record_of
+from app.storage.database import Database
+from app.storage.health.alerts import AlertRepository, Announcement
+
+ALERT_TOPIC: Final = Topic(
+    name=ALERTS,
+    owner=Owner(id="angelia"),
+    description="What is wrong with subscriptions, by Angelia itself",
+    # They are few, and each is said before it is said to be over.
+    partitions=1,
+    retention=timedelta(days=7),
+    ack=Ack.ALL,
+    # Nobody else says so: without access control, whoever likes; with it, admins.
+    auth=PublishAuth(enabled=True, unauthenticated_access=False),
+)
+
+
+class Announcer:
+    """Publishes what was raised and cleared: at least once, each under an id of its own.
+
+    What was not announced, because the log was down or the process died, is announced the next
+    time. Alerts about subscriptions of the topic itself are not announced there: who cannot get
+    messages would get another one for each that it did not get.
+    """
+
+    def __init__(self, database: Database, log: MessageLog, topics: TopicService) -> None:
+        self._database = database
+        self._log = log
+        self._topics = topics
+
+    async def announce(self) -> None:
+        """Publish all that is to be announced; StorageUnavailableError, LogUnavailableError."""
+        async with self._database.transaction() as session:
+            waiting = await AlertRepository(session).unannounced()
+        if not waiting:
+            return
+        if records := [record for each in waiting for record in _records(each)]:
+            await self._append(records)
+        # Last: what is said twice has the same id.
+        async with self._database.transaction() as session:
+            await AlertRepository(session).announced([each.alert for each in waiting])
+
+    async def make_topic(self) -> None:
+        """Make the topic, if it is not there; StorageUnavailableError, LogUnavailableError."""
+        with suppress(TopicExistsError):
+            await self._topics.create(ALERT_TOPIC)
+
+    async def _append(self, records: list[NewRecord]) -> None:
+        try:
+            await self._log.append(ALERTS, records, ack=ALERT_TOPIC.ack)
+        except TopicNotFoundError:
+            await self.make_topic()
+            await self._log.append(ALERTS, records, ack=ALERT_TOPIC.ack)
+
+
+def _records(waiting: Announcement) -> list[NewRecord]:
+    alert = waiting.alert
+    if alert.topic == ALERTS:
+        return []
+    states = [True] if waiting.raised else []
+    states += [] if alert.cleared_at is None else [False]
+    return [_record(alert, raised=raised) for raised in states]
+
+
+def _record(alert: Alert, *, raised: bool) -> NewRecord:
+    event = alert_event(alert, raised=raised)
+    at = alert.raised_at if raised or alert.cleared_at is None else alert.cleared_at
+    publication = Publication(
+        id=event_id(alert, raised=raised).encode(),
+        body=json.dumps(event, ensure_ascii=False).encode(),
+        content_type=CONTENT_TYPE.encode(),
+        partition_key=event["subject"].encode(),
+    )
+    return record_of(publication, now_ms=round(at.timestamp() * 1000))

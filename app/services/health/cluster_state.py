@@ -1,0 +1,90 @@
+"""What the database says of all subscriptions, learnt a little at a time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from app.domain.feed import Changes
+from app.domain.gauge import Seen
+from app.domain.ledger_missing import Shortfall
+from app.domain.pace import WINDOW
+from app.domain.status import SubscriptionLoad
+from app.domain.subscription import Subscription
+from app.domain.topic import Topic
+from app.services.health.collector import KnownState
+from app.storage.catalogue.changes import changes_since
+from app.storage.database import Database
+from app.storage.health.cluster_snapshot import Reports, SightingRepository
+from app.storage.insight.ledgers import LedgerRepository
+
+# Loads and workers that were not reported for this long are gone.
+REPORTED_WITHIN: Final = timedelta(seconds=5)
+
+
+@dataclass(slots=True)
+class Register:
+    """Topics, subscriptions and reports of them; what has not changed is not read again."""
+
+    topics: dict[str, Topic] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    cursors: dict[str, dict[int, Seen]] = field(default_factory=dict)
+    # When a cursor of a subscription was reported last.
+    reported: dict[str, float] = field(default_factory=dict)
+    number: int = 0
+    is_new: bool = True
+
+    async def learn(self, database: Database) -> KnownState:
+        """Read what has changed since the last time; StorageUnavailableError."""
+        changes = await changes_since(database, self.number)
+        # Reports that were being written when they were read last are read again.
+        since = None if self.is_new else WINDOW
+        async with database.transaction() as session:
+            sightings = SightingRepository(session)
+            reports = await sightings.reports(since=since, within=REPORTED_WITHIN)
+            short = await LedgerRepository(session).short()
+        self._apply(changes)
+        self._take_in(reports)
+        self.is_new = False
+        return self._known(reports, short)
+
+    def _apply(self, changes: Changes) -> None:
+        self.topics |= {topic.name: topic for topic in changes.topics}
+        self.subscriptions |= {each.id: each for each in changes.subscriptions}
+        for name in changes.deleted_topics:
+            self.topics.pop(name, None)
+        for gone in changes.deleted_subscription_ids:
+            self.subscriptions.pop(gone, None)
+            self.cursors.pop(gone, None)
+            self.reported.pop(gone, None)
+        self.number = max(self.number, changes.number)
+
+    def _take_in(self, reports: Reports) -> None:
+        for status, ago in reports.cursors:
+            owner = status.subscription_id
+            if owner in self.subscriptions:
+                at = reports.now - ago
+                self.cursors.setdefault(owner, {})[status.partition] = Seen(status, at)
+                self.reported[owner] = max(at, self.reported.get(owner, at))
+
+    def _known(self, reports: Reports, short: Mapping[str, Shortfall]) -> KnownState:
+        loads = _by_subscription(reports.loads)
+        recent = reports.now - WINDOW.total_seconds()
+        moved = {each for each, at in self.reported.items() if at >= recent}
+        return KnownState(
+            now=reports.now,
+            topics=self.topics,
+            subscriptions=self.subscriptions,
+            cursors=self.cursors,
+            workers=reports.workers,
+            loads=loads,
+            moved=moved | loads.keys(),
+            short=short,
+        )
+
+
+def _by_subscription(loads: Sequence[SubscriptionLoad]) -> dict[str, list[SubscriptionLoad]]:
+    found: dict[str, list[SubscriptionLoad]] = {}
+    for load in loads:
+        found.setdefault(load.subscription_id, []).append(load)
+    return found

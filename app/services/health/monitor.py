@@ -1,0 +1,177 @@
+"""Watches over all subscriptions: one process at a time, of all that could."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import uuid4
+
+import structlog
+
+from app.config import Settings
+from app.domain.alerts import AlertBook, Case, Limits, Reading, Told, readings
+from app.domain.errors import StorageUnavailableError
+from app.domain.health import Thresholds
+from app.domain.standing import SubscriptionHealth
+from app.domain.subscription import Subscription
+from app.log.interface import MessageLog
+from app.services.health.announcements import Announcer
+from app.services.health.cluster_state import Register
+from app.services.health.collector import KnownState, Looker
+from app.services.periodic import repeat
+from app.storage.database import Database
+from app.storage.health.alerts import AlertRepository
+from app.storage.health.subscription_health import StandingRepository
+from app.storage.runtime.leases import LeaseRepository
+
+_log = structlog.get_logger(__name__)
+
+Readings = Sequence[tuple[Subscription, Sequence[Reading]]]
+
+LEASE: Final = "health"
+# A watch that has missed as many looks is gone.
+LOOKS_MISSED: Final = 3
+LEASE_MIN: Final = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSettings:
+    """How often it looks, and from when on there is something to say."""
+
+    every: timedelta
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a watch that says nothing keeps the others out."""
+        return max(LEASE_MIN, LOOKS_MISSED * self.every)
+
+
+def watch_settings(settings: Settings) -> WatchSettings:
+    """What the settings of the process say of it."""
+    return WatchSettings(
+        every=timedelta(seconds=settings.health_interval),
+        thresholds=Thresholds(
+            lag=timedelta(seconds=settings.health_lag),
+            unreachable=settings.health_unreachable,
+            timing_out=settings.health_timing_out,
+            malfunctioning=settings.health_malfunctioning,
+            malformed=settings.health_malformed,
+            rate_min=settings.health_rate_min,
+        ),
+        limits=Limits(
+            loss=timedelta(hours=settings.alert_loss_hours),
+            undelivered=settings.alert_undelivered,
+            expiry=timedelta(days=settings.alert_expiry_days),
+        ),
+    )
+
+
+class Watch:
+    """One process's part in it: it looks while it has the lease, and else asks for it.
+
+    What it finds is written, and what it raises and clears, in one transaction that renews the
+    lease: of two that believe they have it, one is refused.
+    """
+
+    def __init__(
+        self, database: Database, log: MessageLog, announcer: Announcer, *, settings: WatchSettings
+    ) -> None:
+        self._database = database
+        self._log = log
+        self._announcer = announcer
+        self._settings = settings
+        self._holder = uuid4().hex
+        self._is_ours = False
+        self._forget()
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        try:
+            await repeat(self.look, every=self._settings.every, name="look_at_health")
+        finally:
+            if self._is_ours:
+                with suppress(StorageUnavailableError):
+                    await self.resign()
+
+    async def look(self) -> None:
+        """One look, if it is ours to look; UnavailableError."""
+        async with self._database.transaction() as session:
+            self._is_ours = await self._take(LeaseRepository(session))
+        if not self._is_ours:
+            # Another one learns on from here.
+            self._forget()
+            return
+        known = await self._register.learn(self._database)
+        standings = await self._looker.look(known)
+        # Off the loop, as the look itself: there may be thousands.
+        read = await asyncio.to_thread(_all_readings, known, standings, self._settings.limits)
+        if await self._write(standings, read, now=datetime.fromtimestamp(known.now, UTC)):
+            await self._announcer.announce()
+
+    async def resign(self) -> None:
+        """Let another process look at once; StorageUnavailableError."""
+        async with self._database.transaction() as session:
+            await LeaseRepository(session).give_up(LEASE, self._holder)
+
+    def _forget(self) -> None:
+        self._register = Register()
+        self._looker = Looker(self._log, self._settings.thresholds)
+        self._book = AlertBook(lambda: uuid4().hex)
+        self._written: Mapping[str, SubscriptionHealth] = {}
+
+    async def _take(self, lease: LeaseRepository) -> bool:
+        return await lease.take(LEASE, self._holder, self._settings.lease)
+
+    async def _write(
+        self, standings: Mapping[str, SubscriptionHealth], read: Readings, *, now: datetime
+    ) -> bool:
+        """Whether it was written; else another process looks now."""
+        changed = {each: it for each, it in standings.items() if self._written.get(each) != it}
+        async with self._database.transaction() as session:
+            if not await self._take(LeaseRepository(session)):
+                return False
+            await StandingRepository(session).write(changed)
+            alerts = AlertRepository(session)
+            told = self._book.told(await alerts.active(), read, now)
+            await alerts.clear(told.cleared)
+            await alerts.raise_(told.raised)
+        self._written = standings
+        _say(told)
+        return True
+
+
+def _all_readings(
+    known: KnownState, standings: Mapping[str, SubscriptionHealth], limits: Limits
+) -> Readings:
+    """What is to be told of each subscription."""
+    now = datetime.fromtimestamp(known.now, UTC)
+    return [
+        (each, list(readings(_case(each, standings[each.id], known), limits, now)))
+        for each in known.subscriptions.values()
+        if each.id in standings
+    ]
+
+
+def _case(subscription: Subscription, standing: SubscriptionHealth, known: KnownState) -> Case:
+    loads = known.loads.get(subscription.id, ())
+    short = known.short.get(subscription.id)
+    return Case(subscription=subscription, standing=standing, loads=loads, short=short)
+
+
+def _say(told: Told) -> None:
+    for alert in told.raised:
+        _log.warning(
+            "alert_raised",
+            kind=alert.kind,
+            topic=alert.topic,
+            subscription=alert.subscription,
+            description=alert.description,
+        )
+    for alert in told.cleared:
+        _log.info(
+            "alert_cleared", kind=alert.kind, topic=alert.topic, subscription=alert.subscription
+        )

@@ -1,0 +1,76 @@
+"""How subscriptions do, as the watch saw them last."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.domain.alerts import Alert
+from app.domain.health import Health, Problem
+from app.domain.paging import ALL_KEYS, KeyPage
+from app.domain.standing import SubscriptionHealth
+from app.domain.subscription import State, Subscription
+from app.services.health.monitor import LEASE
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Database
+from app.storage.health.alerts import AlertRepository
+from app.storage.health.subscription_health import HealthQuery, StandingRepository, Unhealthy
+
+# What is older says nothing of now.
+FRESH: Final = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A subscription, and how it did `at` that time; both None: nobody has looked lately."""
+
+    subscription: Subscription
+    standing: SubscriptionHealth | None
+    at: datetime | None
+
+    @property
+    def health(self) -> Health:
+        """Hermes' word for it: one that is suspended is healthy."""
+        if self.subscription.state is State.SUSPENDED:
+            return Health.HEALTHY
+        if self.standing is None:
+            return Health.NO_DATA
+        return Health.UNHEALTHY if self.standing.problems else Health.HEALTHY
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """What is wrong with it."""
+        if self.standing is None or self.health is not Health.UNHEALTHY:
+            return ()
+        return self.standing.problems
+
+
+class HealthService:
+    """Looks up what the watch has written; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def subscription(self, topic: str, name: str) -> Look:
+        """TopicNotFoundError, SubscriptionNotFoundError."""
+        async with self._database.transaction() as session:
+            found = await SubscriptionRepository(session).get(topic, name)
+            standings = StandingRepository(session)
+            seen = await standings.looked_at(found.id, LEASE, within=FRESH)
+        standing, at = seen or (None, None)
+        return Look(subscription=found, standing=standing, at=at)
+
+    async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
+        """Subscriptions with problems, by topic and name; suspended ones are none."""
+        async with self._database.transaction() as session:
+            return await StandingRepository(session).unhealthy(wanted, page)
+
+    async def alerts(
+        self, *, active: bool, limit: int, after: str | None = None
+    ) -> Sequence[Alert]:
+        """The newest alerts, only those that are so now if `active`.
+
+        `after`: those older than the one of that id; ValidationFailedError when there is none.
+        """
+        async with self._database.transaction() as session:
+            return await AlertRepository(session).newest(limit, active=active, after=after)

@@ -1,0 +1,197 @@
+"""Completeness ledgers: an entry is asked for, entries are looked up, their chain is checked."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from app.domain.audit import Action, Change
+from app.domain.commit import Progress, parse_progress
+from app.domain.errors import ValidationFailedError
+from app.domain.job import WINDOW_MAX, Job, JobKind, JobScope
+from app.domain.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
+from app.domain.ledger_chain import Check, KnownHash, LedgerLink, checked
+from app.domain.ledger_window import Ledger, Survey, asked_window
+from app.domain.message import Partition
+from app.domain.subscription import Subscription
+from app.log.interface import MessageLog
+from app.services.access.audit import note
+from app.services.insight.jobs import JobsSeen
+from app.services.log_positions import bounds_of
+from app.services.stream_ends import stream_spans
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Database
+from app.storage.insight.jobs import JobRepository
+from app.storage.insight.ledgers import LedgerRepository, keys_of
+from app.storage.insight.spark_runners import SparkRunnerRepository
+
+_MOMENT: Final = timedelta(milliseconds=1)
+# Entries of one transaction, while a chain is followed.
+_LINKS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """A subscription, and where it was at a time."""
+
+    subscription: Subscription
+    at: datetime
+    marks: Sequence[Mark]
+
+
+class LedgerService:
+    """Each change is one transaction."""
+
+    def __init__(self, database: Database, log: MessageLog) -> None:
+        self._database = database
+        self._log = log
+
+    async def request(self, topic: str, name: str) -> JobsSeen:
+        """Have an entry made of the time from the last one until now; if one is being made, that.
+
+        TopicNotFoundError, SubscriptionNotFoundError, JobQueueFullError, LogUnavailableError.
+        """
+        async with self._database.transaction() as session:
+            known = await SubscriptionRepository(session).get(topic, name)
+            ledgers, jobs = LedgerRepository(session), JobRepository(session)
+            await ledgers.hold(known.id)
+            waiting = await ledgers.waiting(known.id)
+            if waiting is None:
+                request = await self._following(known, ledgers)
+                job = await jobs.add(JobKind.LEDGER, _scope(known, request))
+                await ledgers.add(job, known, request)
+                await note(AuditRepository(session), _change(job, request))
+            else:
+                job = await jobs.get(waiting)
+            live = await SparkRunnerRepository(session).any_live()
+        return JobsSeen(jobs=[job], runner_live=live)
+
+    async def between(
+        self, topic: str, name: str, *, since: datetime | None, until: datetime | None, limit: int
+    ) -> Ledger:
+        """What is known of that time, with its newest entries, `limit` at most.
+
+        What of it is not said: see `asked_window`. TopicNotFoundError, SubscriptionNotFoundError,
+        ValidationFailedError for a time that ends before it begins.
+        """
+        async with self._database.transaction() as session:
+            known = await SubscriptionRepository(session).get(topic, name)
+            ledgers = LedgerRepository(session)
+            last = await ledgers.last(known.id)
+            end = None if last is None else last.until
+            asked = asked_window(since, until, last=end, now=datetime.now(UTC))
+            if asked.since >= asked.until:
+                raise ValidationFailedError.of("from", "must be before `to`")
+            survey = Survey(asked, born=known.created_at, newest=limit)
+            after = 0
+            while page := await ledgers.overlapping(known.id, asked, after=after, limit=_LINKS):
+                survey.add(page)
+                after = page[-1].number
+        return survey.ledger()
+
+    async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
+        """Follow the chain from its first entry; what was `known` of it is to be in it.
+
+        TopicNotFoundError, SubscriptionNotFoundError.
+        """
+        async with self._database.transaction() as session:
+            owner = (await SubscriptionRepository(session).get(topic, name)).id
+            keys = keys_of(session)
+        check, last, seen = Check(), 0, known is None
+        while links := await self._links(owner, after=last):
+            check = checked(links, known, keys=keys, before=check)
+            last = links[-1].number
+            seen = seen or any(known is not None and each.number == known.number for each in links)
+            if check.broken is not None:
+                return check
+        if known is not None and not seen:
+            reason = "it is not there any more"
+            return replace(check, broken=known.number, reason=reason)
+        return check
+
+    async def _links(self, owner: str, *, after: int) -> Sequence[LedgerLink]:
+        async with self._database.transaction() as session:
+            return await LedgerRepository(session).links(owner, after=after, limit=_LINKS)
+
+    async def _following(self, known: Subscription, ledgers: LedgerRepository) -> LedgerRequest:
+        """The request for the entry behind the last, up to now."""
+        last = await ledgers.last(known.id)
+        look = await self._look(known)
+        request = _behind(last, look)
+        # What had an end by the look is in the streams by now, and what was cancelled is known.
+        streams = tuple(await stream_spans(self._log))
+        return replace(request, streams=streams, dropped=await ledgers.dropped(known.id))
+
+    async def _look(self, subscription: Subscription) -> _Look:
+        at = datetime.now(UTC)
+        partitions = await self._log.partitions(subscription.topic)
+        marks = await self._marks(subscription, partitions)
+        return _Look(subscription=subscription, at=at, marks=marks)
+
+    async def _marks(
+        self, subscription: Subscription, partitions: Collection[Partition]
+    ) -> Sequence[Mark]:
+        """The commits, and after them the ends: no commit is beyond an end."""
+        found = await self._log.committed({subscription.group: partitions})
+        committed = found.get(subscription.group, {})
+        bounds = await bounds_of(self._log, partitions)
+        marks = []
+        for partition in partitions:
+            progress = _beginning(subscription, partition.index)
+            if partition in committed:
+                there = committed[partition]
+                known = parse_progress(subscription.id, there.offset, there.metadata)
+                # Of an older subscription of that name: this one has not begun there.
+                progress = known or progress
+            marks.append(mark_of(partition.index, progress, bounds[partition].end))
+        return marks
+
+
+def _beginning(subscription: Subscription, partition: int) -> Progress:
+    return Progress(subscription_id=subscription.id, offset=subscription.start.get(partition, 0))
+
+
+def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
+    """The entry behind `last`; the first begins with the subscription."""
+    opening = _first_opening(look) if last is None else last.closing
+    since = _first_since(look) if last is None else last.until
+    return LedgerRequest(
+        number=1 if last is None else last.number + 1,
+        since=since,
+        # Clocks of several processes: time does not go back, nor stand.
+        until=max(look.at, since + _MOMENT),
+        opening=tuple(opening),
+        closing=tuple(look.marks),
+    )
+
+
+def _first_opening(look: _Look) -> Sequence[Mark]:
+    start = look.subscription.start
+    if not start:
+        # Made by a version that did not say where it began: nothing is claimed of before.
+        return look.marks
+    return [
+        mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
+        for mark in look.marks
+    ]
+
+
+def _first_since(look: _Look) -> datetime:
+    subscription = look.subscription
+    # As its opening: of the time before an entry that nothing is claimed of.
+    began = subscription.created_at if subscription.start else None
+    return began or look.at
+
+
+def _scope(subscription: Subscription, request: LedgerRequest) -> JobScope:
+    # A job looks at a year at most; an entry is about all the time since the last.
+    start = max(request.since, request.until - WINDOW_MAX)
+    topic, name = subscription.topic, subscription.name
+    return JobScope(start=start, end=request.until, topic=topic, subscription=name)
+
+
+def _change(job: Job, request: LedgerRequest) -> Change:
+    said = {"id": job.id, "number": request.number}
+    name = f"{job.scope.topic}/{job.scope.subscription}"
+    return Change(action=Action.REQUESTED, kind="ledger", name=name, after=said)

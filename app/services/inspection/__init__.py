@@ -1,0 +1,1 @@
+"""Single messages and subscriptions: searched, previewed, traced, pinged."""

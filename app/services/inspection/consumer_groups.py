@@ -1,0 +1,116 @@
+"""A subscription as the consumer group that it is in the log: offsets, lag, and who has them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.domain.message import Partition
+from app.domain.schema import ContentType
+from app.domain.status import CursorStatus, WorkerStatus
+from app.domain.subscription import State
+from app.log.interface import Bounds, Committed, MessageLog
+from app.services.applied_changes import LIVE_WITHIN
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.database import Database
+from app.storage.health.statuses import StatusRepository
+from app.storage.health.workers import WorkerRepository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPartition:
+    """Where the subscription stands in one partition; None: nothing is committed there yet."""
+
+    partition: Partition
+    current: int | None
+    end: int
+    metadata: str = ""
+
+    @property
+    def lag(self) -> int | None:
+        """Messages from the committed offset to the end."""
+        return None if self.current is None else max(0, self.end - self.current)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A live worker, and the partitions of which it delivers this subscription's messages."""
+
+    worker: str
+    host: str
+    partitions: Sequence[GroupPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroup:
+    """The group of a subscription: its members, and all its partitions, also those of nobody.
+
+    `content_type` is that of what is in the log.
+    """
+
+    id: str
+    content_type: ContentType
+    members: Sequence[GroupMember] = ()
+    partitions: Sequence[GroupPartition] = field(default=())
+
+
+class ConsumerGroupService:
+    """Puts together what the log has and what workers report; `namespace` is that of the log."""
+
+    def __init__(self, database: Database, log: MessageLog, *, namespace: str = "") -> None:
+        self._database = database
+        self._log = log
+        self._namespace = namespace
+
+    async def of(self, topic: str, name: str) -> ConsumerGroup:
+        """The subscription's; TopicNotFoundError, SubscriptionNotFoundError, LogUnavailableError.
+
+        A suspended one has no members.
+        """
+        async with self._database.transaction() as session:
+            found = await SubscriptionRepository(session).get(topic, name)
+            stored = await TopicRepository(session).get(topic)
+            cursors = await StatusRepository(session).cursors(found.id)
+            workers = await WorkerRepository(session).live(LIVE_WITHIN)
+        partitions = await self._log.partitions(topic)
+        committed = (await self._log.committed({found.group: partitions})).get(found.group, {})
+        standing = _standing(partitions, committed, await self._log.bounds(partitions))
+        live = workers if found.state is State.ACTIVE else []
+        return ConsumerGroup(
+            id=f"{self._namespace}{found.group}",
+            content_type=stored.content_type,
+            members=_members(live, cursors, standing),
+            partitions=list(standing.values()),
+        )
+
+
+def _standing(
+    partitions: Sequence[Partition],
+    committed: Mapping[Partition, Committed],
+    bounds: Mapping[Partition, Bounds],
+) -> Mapping[int, GroupPartition]:
+    nowhere = Bounds(0, 0)
+    return {
+        partition.index: GroupPartition(
+            partition=partition,
+            current=committed[partition].offset if partition in committed else None,
+            end=bounds.get(partition, nowhere).end,
+            metadata=committed[partition].metadata if partition in committed else "",
+        )
+        for partition in partitions
+    }
+
+
+def _members(
+    workers: Sequence[WorkerStatus],
+    cursors: Sequence[CursorStatus],
+    standing: Mapping[int, GroupPartition],
+) -> Sequence[GroupMember]:
+    owned: dict[str, list[GroupPartition]] = {}
+    for cursor in cursors:
+        if cursor.partition in standing:
+            owned.setdefault(cursor.worker_id, []).append(standing[cursor.partition])
+    return [
+        GroupMember(worker=worker.id, host=worker.host, partitions=owned[worker.id])
+        for worker in workers
+        if worker.id in owned
+    ]

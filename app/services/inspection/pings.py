@@ -1,0 +1,101 @@
+"""Pings: test messages to subscriptions, sent by a worker while their owner waits."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from datetime import timedelta
+from typing import Final
+from uuid import uuid4
+
+from app.domain.errors import NoWorkerError, PingTooSoonError
+from app.domain.ping import PING_TIMEOUT_MAX, Ping, Pong, pong_in
+from app.domain.status import WorkerStatus
+from app.domain.subscription import Subscription
+from app.services.applied_changes import LIVE_WITHIN
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Database
+from app.storage.health.workers import WorkerRepository
+from app.storage.runtime.pings import notify_ping, pong_channel
+
+# Between two pings of one subscription, in this process.
+PAUSE_S: Final = 1.0
+# That many subscriptions are remembered for it.
+REMEMBERED_MAX: Final = 1_000
+# Pings of this process that are under way.
+WAITING_MAX: Final = 100
+# To the worker and back, beside what the subscriber takes.
+MARGIN: Final = timedelta(seconds=3)
+
+
+class PingService:
+    """Has workers send test messages. `hear` is to be called with what `channel` is notified of."""
+
+    def __init__(self, database: Database, *, margin: timedelta = MARGIN) -> None:
+        self._database = database
+        self._margin = margin
+        self._name = uuid4().hex
+        self._last = 0
+        self._waiting: dict[int, asyncio.Future[Pong]] = {}
+        self._pinged: OrderedDict[str, float] = OrderedDict()
+
+    @property
+    def channel(self) -> str:
+        """Where workers tell this process what came of its pings."""
+        return pong_channel(self._name)
+
+    def hear(self, payload: str) -> None:
+        """Something was notified; what nobody waits for any more is passed over."""
+        heard = pong_in(payload)
+        waiting = self._waiting.get(heard[0]) if heard else None
+        if heard and waiting is not None and not waiting.done():
+            waiting.set_result(heard[1])
+
+    async def ping(self, topic: str, name: str) -> Pong:
+        """What came of a message that was sent to the subscription now.
+
+        TopicNotFoundError, SubscriptionNotFoundError; PingTooSoonError right after another ping;
+        NoWorkerError when no worker lives, or none has answered in time.
+        """
+        async with self._database.transaction() as session:
+            subscription = await SubscriptionRepository(session).get(topic, name)
+            workers = await WorkerRepository(session).live(LIVE_WITHIN)
+        worker = _chosen(workers, subscription)
+        self._admit(subscription.id)
+        self._last = number = self._last + 1
+        pong = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with self._database.transaction() as session:
+                await notify_ping(session, Ping(worker.id, self._name, number, subscription.id))
+            return await _within(pong, _patience(subscription) + self._margin, worker)
+        finally:
+            del self._waiting[number]
+
+    def _admit(self, subscription_id: str) -> None:
+        now = time.monotonic()
+        soon = now < self._pinged.get(subscription_id, now)
+        if soon or len(self._waiting) >= WAITING_MAX:
+            raise PingTooSoonError("One ping a second is sent to a subscription")
+        self._pinged[subscription_id] = now + PAUSE_S
+        self._pinged.move_to_end(subscription_id)
+        while len(self._pinged) > REMEMBERED_MAX:
+            self._pinged.popitem(last=False)
+
+
+async def _within(pong: asyncio.Future[Pong], patience: timedelta, worker: WorkerStatus) -> Pong:
+    try:
+        async with asyncio.timeout(patience.total_seconds()):
+            return await pong
+    except TimeoutError as exc:
+        raise NoWorkerError(f"Worker {worker.id} has not said what came of the ping") from exc
+
+
+def _patience(subscription: Subscription) -> timedelta:
+    # It may wait for an access token as long as for an answer.
+    return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX)
+
+
+def _chosen(workers: list[WorkerStatus], subscription: Subscription) -> WorkerStatus:
+    """The one that beat last of those who know the subscription as it is, or of all."""
+    if not workers:
+        raise NoWorkerError("No worker lives that could send a ping")
+    return max(workers, key=lambda each: (each.applied_change >= subscription.change, each.seen_at))

@@ -1,0 +1,1 @@
+"""Metrics of topics, subscriptions and API processes."""

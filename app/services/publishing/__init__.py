@@ -1,0 +1,1 @@
+"""Messages into the log: appended once, within quotas, traced, and waited for."""

@@ -1,0 +1,51 @@
+"""What a publisher who waits takes for an acknowledgement: a condition on what became of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from app.domain.receipt import Fate
+from app.expressions import Condition, EvaluationError
+from app.services.publishing.waiters import PendingReason, SubscriberOutcome
+
+PATH: Final = "ackExpression"
+_COMPILED_MAX: Final = 256
+_COUNTED: Final = (*Fate, *PendingReason)
+# Each variable, as it is where nobody subscribes.
+_NOBODY: Final[dict[str, Any]] = {
+    **{each.value.lower(): 0 for each in _COUNTED},
+    "subscriptions": 0,
+    "outcomes": {},
+}
+
+
+class AckCondition(Condition):
+    """A condition on what became of a message (Mule's `ackExpression`).
+
+    `delivered`, `discarded`, `filtered`, `pending`, `suspended` and `deleted` say of how many of
+    the `subscriptions` it is so, and `outcomes` of each by its name.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, text: str) -> None:
+        """ValidationFailedError for the field PATH."""
+        super().__init__(text, path=PATH, variables=_NOBODY)
+
+    def acknowledges(self, outcomes: Sequence[SubscriberOutcome]) -> bool:
+        """Whether it is true of these; not where it has no value."""
+        counts = Counter(each.outcome.value.lower() for each in outcomes)
+        values: dict[str, Any] = {name: counts[name] for name in _NOBODY}
+        values["subscriptions"] = len(outcomes)
+        values["outcomes"] = {each.name: each.outcome.value for each in outcomes}
+        try:
+            return self.holds({name: values[name] for name in self.reads})
+        except EvaluationError:
+            return False
+
+
+@lru_cache(maxsize=_COMPILED_MAX)
+def ack_condition(text: str) -> AckCondition:
+    """The condition that `text` is, compiled; ValidationFailedError."""
+    return AckCondition(text)

@@ -1,0 +1,166 @@
+"""The idempotent filter: what a publisher sends twice under one id is stored once."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from app.domain.errors import AngeliaError, StorageUnavailableError
+from app.domain.message import NewRecord
+from app.domain.topic import Topic
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.deduplication_ids import published_id, published_ids
+from app.services.publishing.duplicates import message_ids, stored_before, told
+from app.services.publishing.publisher import Publisher
+from app.storage.database import Database
+from app.storage.runtime.published_ids import DROP_MAX, IdClaim, drop_published_ids
+
+_log = structlog.get_logger(__name__)
+
+FORGET_EVERY: Final = timedelta(seconds=20)
+
+
+class Claims(Protocol):
+    """Claims ids for a block."""
+
+    def __call__(
+        self, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
+    ) -> AbstractAsyncContextManager[IdClaim]:
+        """See `app.storage.runtime.published_ids.claimed_ids`."""
+
+
+class IdempotentPublisher:
+    """Publishes each message, unless its topic has a filter and its id is known there.
+
+    Ids are claimed in a transaction that is committed once the log has the messages: whoever sends
+    the same id meanwhile waits for that. A process that dies in between, or a log that does not
+    answer, leaves no id behind: the message is stored again rather than lost. For topics with a
+    filter the database must answer; for all others it is not asked.
+    """
+
+    def __init__(self, publisher: Publisher, claims: Claims) -> None:
+        self._publisher = publisher
+        self._claims = claims
+
+    async def publish(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
+        """Whether it is a duplicate, and so not stored; else as `Publisher.publish`.
+
+        `own_id` is the id its publisher gave to the message, if any. StorageUnavailableError.
+        ValidationFailedError when the filter needs more of it than it has. DuplicateMessageError
+        when the topic refuses duplicates.
+        """
+        rule = topic.deduplication
+        message_id = None if rule is None else published_id(topic, record, own_id)
+        if rule is None or message_id is None:
+            await self._publisher.publish(topic, record)
+            return False
+        stored = False
+        ids = message_ids(rule, (message_id,), (record,))
+        try:
+            async with self._claims(topic.name, ids, ttl=rule.ttl) as claim:
+                if not claim.new:
+                    before = await stored_before(rule, claim, ids)
+                    return _told(topic, message_id, before)
+                await self._publisher.publish(topic, record)
+                stored = True
+        except StorageUnavailableError as error:
+            _require(stored, topic, error)
+        return False
+
+    def refused(self, topic: Topic, message_id: bytes, error: Exception) -> None:
+        """Hear of a message that is not even to be stored; here nobody wants to know."""
+
+    async def publish_all(
+        self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
+    ) -> Sequence[AngeliaError | bool]:
+        """As `Publisher.publish_all`, with an answer for each: an error, or as from `publish`.
+
+        Of records with one id the first is published, and the others are its duplicates.
+        """
+        rule = topic.deduplication
+        if rule is None:
+            errors = await self._publisher.publish_all(topic, records)
+            return [error or False for error in errors]
+        ids = await published_ids(topic, records, own_ids)
+        names = message_ids(rule, ids, records)
+        if not names:
+            return (await self._claimed(topic, records, ids, new=frozenset()))[0]
+        answers: Sequence[AngeliaError | bool] | None = None
+        try:
+            async with self._claims(topic.name, names, ttl=rule.ttl) as claim:
+                before = await stored_before(rule, claim, names)
+                answers, unstored = await self._claimed(topic, records, ids, new=claim.new)
+                answers = told(topic, answers, ids, stored=before)
+                if unstored:
+                    await claim.give_up(unstored)
+        except StorageUnavailableError as error:
+            _require(answers is not None, topic, error)
+        return answers or ()
+
+    async def _claimed(
+        self,
+        topic: Topic,
+        records: Sequence[NewRecord],
+        ids: Sequence[str | AngeliaError | None],
+        *,
+        new: frozenset[str],
+    ) -> tuple[Sequence[AngeliaError | bool], set[str]]:
+        """The answers, and the new ids under which nothing is stored.
+
+        Instead of its id, a record may have the error for which it is not stored.
+        """
+        first = {each: place for place, each in reversed(list(enumerate(ids)))}
+        wanted = [
+            place
+            for place, each in enumerate(ids)
+            if each is None or (each in new and first[each] == place)
+        ]
+        errors = await self._publisher.publish_all(topic, [records[place] for place in wanted])
+        failed = {
+            place: error for place, error in zip(wanted, errors, strict=True) if error is not None
+        }
+        refused = failed | {
+            place: each for place, each in enumerate(ids) if isinstance(each, AngeliaError)
+        }
+        published = set(wanted)
+        answers = [
+            refused.get(first[each] if isinstance(each, str) else place, place not in published)
+            for place, each in enumerate(ids)
+        ]
+        return answers, {name for place in failed if isinstance(name := ids[place], str)}
+
+
+def _told(topic: Topic, message_id: str, before: Mapping[str, str | None]) -> bool:
+    """That it is a duplicate, or the error that says so."""
+    (answer,) = told(topic, (True,), (message_id,), stored=before)
+    if isinstance(answer, AngeliaError):
+        raise answer
+    return answer
+
+
+def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - reads as a sentence
+    """Raise, unless the log has the messages: then only their ids are lost."""
+    if not stored:
+        raise error
+    _log.warning("published_ids_lost", topic=topic.name, reason=error.message)
+
+
+class IdForgetter:
+    """Drops published ids that are old or too many.
+
+    Every API process does it; two at a time do no harm.
+    """
+
+    def __init__(self, database: Database, directory: TopicDirectory) -> None:
+        self._database = database
+        self._directory = directory
+
+    async def forget(self) -> None:
+        """Drop all that is to go now, a transaction for each few; StorageUnavailableError."""
+        for topic in self._directory.deduplicated():
+            while topic.deduplication is not None:
+                dropped = await drop_published_ids(self._database, topic.name, topic.deduplication)
+                if dropped < DROP_MAX:
+                    break

@@ -1,0 +1,79 @@
+"""Messages that somebody must take: whether a filter of a topic's subscriptions lets them through.
+
+A message that a filter cannot judge is filtered out by workers, so nobody takes it.
+"""
+
+import asyncio
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final
+
+import structlog
+
+from app.domain.errors import MessageInvalidError
+from app.domain.filters import Filter
+from app.domain.message import UNPARSED, Message, NewRecord, Partition, Record
+from app.domain.topic import Topic
+from app.filtering.bodies import ParsedBodies, parsing_work
+from app.filtering.matching import FilterChain
+from app.schemata.json_bodies import json_body
+from app.schemata.messages import reading
+from app.services.directory.topics import TopicDirectory
+
+# Filters that are kept compiled, those of a subscription together.
+_COMPILED_MAX: Final = 1_000
+# Between other requests, so many bytes are looked at: about 10 ms at worst.
+_BYTES_PER_TURN: Final = 32 * 1024
+# What it costs to look at a message however small it is.
+_BYTES_PER_LOOK: Final = 1024
+
+_log = structlog.get_logger(__name__)
+
+
+async def is_wanted(
+    topic: Topic, record: NewRecord, directory: TopicDirectory, *, parsed: object = UNPARSED
+) -> bool:
+    """Whether an active subscription gets the record if the topic stores it.
+
+    `parsed` is its body as JSON, where that is known. Other requests are served in between.
+    """
+    if directory.takes_all(topic.name):
+        return True
+    # With the versions of its schema that were looked up for this message.
+    message = _message(directory.known(topic.name) or topic, record, parsed)
+    looked_at = 0
+    # As they are now: they may change while others are served.
+    for each in list(directory.subscribers(topic.name).values()):
+        if each.active and _wants(each.filters, message):
+            return True
+        looked_at += len(record.value) + _BYTES_PER_LOOK
+        if looked_at > _BYTES_PER_TURN:
+            looked_at = 0
+            await asyncio.sleep(0)
+    return False
+
+
+def _message(topic: Topic, record: NewRecord, parsed: object) -> Message:
+    """As a worker reads it, with its body parsed once for all subscriptions."""
+    stored = Record(0, record.timestamp_ms or 0, record.key, record.value, list(record.headers))
+    message = reading(topic)(stored, Partition(topic.name, 0))
+    # What cannot be parsed, filters cannot judge: they find that out.
+    with suppress(MessageInvalidError):
+        body = message.body or b""
+        message.parsed = json_body(body) if parsed is UNPARSED else parsed
+        message.parsed_work = parsing_work(body)
+    return message
+
+
+def _wants(filters: tuple[Filter, ...], message: Message) -> bool:
+    try:
+        return _chain(filters).wants(message)
+    except Exception:  # noqa: BLE001 - a defect of ours in one subscription's filters
+        _log.exception("internal_error", step="filters")
+        return False
+
+
+@lru_cache(maxsize=_COMPILED_MAX)
+def _chain(filters: tuple[Filter, ...]) -> FilterChain:
+    # Bodies come parsed.
+    return FilterChain(filters, ParsedBodies(bytes_max=0))

@@ -1,0 +1,216 @@
+"""Publishing: a body becomes a record of the log, acknowledged or refused within a bounded time."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import timedelta
+from time import perf_counter
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+from zlib import crc32
+
+import structlog
+
+from app.domain.errors import AngeliaError, LogUnavailableError
+from app.domain.message import (
+    HEADER_CONTENT_TYPE,
+    HEADER_ID,
+    HEADER_PROPAGATED_PREFIX,
+    HEADER_RECEIPT,
+    HEADER_TIMESTAMP,
+    NewRecord,
+)
+from app.domain.topic import Topic
+from app.log.interface import MessageLog
+from app.log.patience import CallDeadline
+from app.metrics.publishing import PublishCounts
+from app.services.publishing.quota import ThroughputQuotas
+from app.services.publishing.writability import Writability
+
+_log = structlog.get_logger(__name__)
+
+# A publisher is answered within two seconds, whatever the log does.
+APPEND_TIMEOUT: Final = timedelta(milliseconds=1700)
+# Bodies that wait for the log, over all requests: beyond it a publisher is refused at once.
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+WAITING_RECORDS_MAX: Final = 20_000
+# How the records of a batch are shared out among calls to the log.
+CALL_RECORDS_MAX: Final = 100
+KEYED_CALLS_MAX: Final = 16
+
+_LATE: Final = "Message not acknowledged in time"
+
+
+class Publication(NamedTuple):
+    """A message as its publisher sent it; `schema` says by headers what its body is written by."""
+
+    id: bytes
+    body: bytes
+    content_type: bytes | None
+    partition_key: bytes | None
+    propagated: tuple[tuple[bytes, bytes], ...] = ()
+    schema: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = None) -> NewRecord:
+    """The log record of a publication (architecture.md, Kafka naming).
+
+    `receipt` names who waits for its deliveries (app.domain.receipt).
+    """
+    headers = [(HEADER_ID, publication.id), (HEADER_TIMESTAMP, b"%d" % now_ms)]
+    if publication.content_type:
+        headers.append((HEADER_CONTENT_TYPE, publication.content_type))
+    if publication.schema:
+        headers += publication.schema
+    if receipt is not None:
+        headers.append((HEADER_RECEIPT, receipt))
+    for name, value in publication.propagated:
+        headers.append((HEADER_PROPAGATED_PREFIX + name, value))
+    return NewRecord(
+        value=publication.body,
+        key=publication.partition_key,
+        headers=tuple(headers),
+        timestamp_ms=now_ms,
+    )
+
+
+class Publisher(AbstractAsyncContextManager["Publisher"]):
+    """Appends records for requests, each within a time limit.
+
+    Where the limit ends an append, the log gives it up: what it had not begun to store it never
+    will. A client that goes away ends nothing.
+    """
+
+    def __init__(
+        self,
+        log: MessageLog,
+        *,
+        timeout: timedelta = APPEND_TIMEOUT,
+        counts: PublishCounts | None = None,
+        writability: Writability | None = None,
+    ) -> None:
+        self._log = log
+        self._counts = counts or PublishCounts()
+        self._writability = writability or Writability()
+        self._quotas = ThroughputQuotas()
+        self._patience = CallDeadline(timeout)
+        self._stack = AsyncExitStack()
+        self._tasks = asyncio.TaskGroup()
+        self._waiting_records = 0
+        self._waiting_bytes = 0
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._tasks)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    async def publish(self, topic: Topic, record: NewRecord) -> None:
+        """Return once the log has acknowledged `record` as the topic's `ack` asks.
+
+        Raises LogUnavailableError when it has not within the time limit; the record may then be
+        stored all the same. TopicNotFoundError when the log has no such topic.
+        ThroughputQuotaError when the topic has had enough for now.
+        """
+        size = len(record.value)
+        self._quotas.admit(topic, size)
+        self._admit(1, size)
+        # In the request's own task: nobody cancels that.
+        if error := await self._append(topic, (record,), size=size):
+            raise error
+
+    async def publish_all(
+        self, topic: Topic, records: Sequence[NewRecord]
+    ) -> Sequence[AngeliaError | None]:
+        """Why each record is not acknowledged, in their order; None for each that is.
+
+        Records with one key keep their order. They are appended in calls of up to CALL_RECORDS_MAX
+        records, or of records with keys: what one call does not get acknowledged may be stored, as
+        in `publish`, and is never said to be. ThroughputQuotaError: nothing is stored.
+        """
+        self._quotas.admit(topic, sum(len(record.value) for record in records))
+        answers: list[AngeliaError | None] = [None] * len(records)
+        calls: dict[asyncio.Task[AngeliaError | None], Sequence[int]] = {}
+        for places in calls_of(records):
+            try:
+                calls[self._begun(topic, [records[place] for place in places])] = places
+            except LogUnavailableError as error:
+                _say(answers, places, error)
+        for call, of_call in calls.items():
+            _say(answers, of_call, await call)
+        return answers
+
+    def _begun(
+        self, topic: Topic, records: Sequence[NewRecord]
+    ) -> asyncio.Task[AngeliaError | None]:
+        size = sum(len(record.value) for record in records)
+        self._admit(len(records), size)
+        return self._tasks.create_task(self._append(topic, records, size=size))
+
+    async def _append(
+        self, topic: Topic, records: Sequence[NewRecord], *, size: int
+    ) -> AngeliaError | None:
+        # Errors are returned: one that was raised would end the group, and every other append.
+        began = perf_counter()
+        try:
+            with self._patience.limit():
+                await self._log.append(topic.name, records, ack=topic.ack)
+        except LogUnavailableError as error:
+            self._writability.failed(error.message)
+            return error
+        except AngeliaError as error:
+            return error
+        except TimeoutError:
+            self._writability.failed(_LATE)
+            return _unavailable(_LATE)
+        except Exception:  # noqa: BLE001 - a defect of an adapter is this message's alone
+            _log.exception("append_broke", topic=topic.name)
+            return _unavailable("The message log failed")
+        finally:
+            self._waiting_records -= len(records)
+            self._waiting_bytes -= size
+        self._writability.stored_at = began
+        self._counts.of(topic).add(len(records), size, began)
+        return None
+
+    def _admit(self, count: int, size: int) -> None:
+        full = self._waiting_records + count > WAITING_RECORDS_MAX
+        if full or self._waiting_bytes + size > WAITING_BYTES_MAX:
+            raise _unavailable("Too many messages wait for the message log")
+        self._waiting_records += count
+        self._waiting_bytes += size
+
+
+def calls_of(records: Sequence[NewRecord]) -> list[list[int]]:
+    """The places of the records that are appended in one call.
+
+    Few calls, because each has its price, and not one, because records fail together with their
+    call. Records with one key share a call, which keeps their order.
+    """
+    without_key: list[list[int]] = []
+    with_key: dict[int, list[int]] = {}
+    for place, record in enumerate(records):
+        if record.key is not None:
+            with_key.setdefault(crc32(record.key) % KEYED_CALLS_MAX, []).append(place)
+        elif without_key and len(without_key[-1]) < CALL_RECORDS_MAX:
+            without_key[-1].append(place)
+        else:
+            without_key.append([place])
+    return [*without_key, *with_key.values()]
+
+
+def _say(
+    answers: list[AngeliaError | None], places: Sequence[int], answer: AngeliaError | None
+) -> None:
+    for place in places:
+        answers[place] = answer
+
+
+def _unavailable(message: str) -> LogUnavailableError:
+    return LogUnavailableError(message)

@@ -1,0 +1,72 @@
+"""What this process keeps fresh from the database: topics, API keys, and what is applied."""
+
+import asyncio
+from datetime import timedelta
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from app.domain.errors import StorageUnavailableError
+from app.services.access.known_keys import KnownKeys
+from app.services.applied_changes import AppliedChanges
+from app.services.directory.topics import TopicDirectory
+from app.storage.catalogue.changes import changes_since
+from app.storage.database import Database
+from app.storage.notices import ACCESS, APPLIED, CHANGES, Notices
+
+_log = structlog.get_logger(__name__)
+
+# Notices are hints: the feed is read this often although none came.
+POLL_EVERY: Final = timedelta(seconds=5)
+_AFTER_DEFECT_S: Final = 1.0
+
+
+class Refresher:
+    """Reads the change feed into a directory, and keys; passes on what workers have applied."""
+
+    def __init__(
+        self,
+        database: Database,
+        directory: TopicDirectory,
+        applied: AppliedChanges,
+        *,
+        keys: KnownKeys | None = None,
+    ) -> None:
+        self._keys = keys
+        self._database = database
+        self._directory = directory
+        self._applied = applied
+        self._poll_at = 0.0
+        # One after the other: what was read before a deletion must not be applied after it.
+        self._reading = asyncio.Lock()
+
+    async def run(self, notices: Notices) -> None:
+        """Never ends; survives a database that is down, and defects of its own."""
+        while True:
+            try:
+                await self._once(notices)
+            except Exception:  # noqa: BLE001 - the warm topics can still be published to
+                _log.exception("refresh_broke")
+                await asyncio.sleep(_AFTER_DEFECT_S)
+
+    async def refresh(self) -> None:
+        """Read what has changed; nothing happens when the database does not answer."""
+        self._poll_at = monotonic() + POLL_EVERY.total_seconds()
+        try:
+            async with self._reading:
+                # Not in one transaction: at the start, all there is has changed.
+                self._directory.apply(await changes_since(self._database, self._directory.number))
+        except StorageUnavailableError as error:
+            _log.warning("topics_not_refreshed", reason=error.message)
+
+    async def _once(self, notices: Notices) -> None:
+        left = timedelta(seconds=max(0.0, self._poll_at - monotonic()))
+        channels = await notices.wait(left)
+        if APPLIED in channels:
+            self._applied.notice()
+        is_time = monotonic() >= self._poll_at
+        if self._keys and (ACCESS in channels or is_time):
+            await self._keys.refresh()
+        if CHANGES in channels or is_time:
+            await self.refresh()

@@ -1,0 +1,54 @@
+"""Retransmissions as they are asked for and cancelled, in the transaction of something larger."""
+
+from contextlib import suppress
+
+from app.domain.audit import Action, Change
+from app.domain.errors import JobEndedError
+from app.domain.job import JobKind, JobScope
+from app.domain.retransmission import Request, Retransmission, RetransmissionState
+from app.domain.subscription import Subscription
+from app.services.access.audit import note
+from app.storage.access.audit import AuditRepository
+from app.storage.database import Session
+from app.storage.insight.jobs import JobRepository
+from app.storage.replay.retransmissions import RetransmissionRepository
+
+
+class RetransmissionChanges:
+    """What is done to retransmissions and their jobs, each in the trail of changes."""
+
+    def __init__(self, session: Session) -> None:
+        self._retransmissions = RetransmissionRepository(session)
+        self._jobs = JobRepository(session)
+        self._audit = AuditRepository(session)
+
+    async def request(
+        self, subscription: Subscription, request: Request, scope: JobScope
+    ) -> Retransmission:
+        """Have it done as soon as a runner is free; JobQueueFullError."""
+        job = await self._jobs.add(JobKind.RETRANSMISSION, scope)
+        asked = await self._retransmissions.add(job, subscription, request)
+        await note(self._audit, _change(Action.REQUESTED, asked))
+        return asked
+
+    async def cancel(self, item: Retransmission) -> bool:
+        """Cancel it with its job; whether it was open."""
+        # The job comes first, as for its runner, who then waits instead of us both.
+        with suppress(JobEndedError):
+            await self._jobs.cancel(item.id)
+        if not await self._retransmissions.end(item.id, RetransmissionState.CANCELLED):
+            return False
+        await note(self._audit, _change(Action.CANCELLED, item))
+        return True
+
+    async def cancel_all(self, subscription: Subscription) -> None:
+        """Cancel those that are open of one that is deleted: their jobs would wait for nobody."""
+        for each in await self._retransmissions.open_of(subscription.id):
+            await self.cancel(each)
+
+
+def _change(action: Action, item: Retransmission) -> Change:
+    selection = item.request.selection
+    said = {"id": item.id, "only": selection.only.value, "dryRun": item.request.dry_run}
+    name = f"{item.topic}/{item.subscription}"
+    return Change(action=action, kind="retransmission", name=name, after=said)

@@ -1,0 +1,136 @@
+"""Moving subscriptions to another place in their topics, at once and as a whole."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from app.domain.audit import Action, Change
+from app.domain.commit import parse_progress
+from app.domain.errors import SubscriptionNotFoundError, ValidationFailedError
+from app.domain.message import Partition
+from app.domain.seek import Seek
+from app.domain.subscription import Subscription
+from app.log.interface import MessageLog
+from app.services.access.audit import note
+from app.services.applied_changes import APPLIED_WITHIN, AppliedChanges
+from app.services.log_positions import begun_at, bounds_of
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """Where a subscription goes on in each partition, and whether all live workers know it.
+
+    None: it was only asked where it would.
+    """
+
+    topic: str
+    offsets: Sequence[int]
+    applied: bool | None = None
+
+
+class SeekService:
+    """Moves subscriptions by writing their new place into their rows: see `Seek`.
+
+    They may be active, suspended, or without a worker. Messages that are in the air land, and those
+    that wait for a retry are left behind.
+    """
+
+    def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
+        self._database = database
+        self._log = log
+        self._applied = applied
+
+    async def seek(self, topic: str, name: str, *, to: datetime, dry_run: bool) -> Moved:
+        """Go on with the first message of each partition at or after `to`, else with the next one.
+
+        TopicNotFoundError, SubscriptionNotFoundError, LogUnavailableError; then nothing is moved.
+        """
+        known = await self._known(topic, name)
+        partitions = await self._log.partitions(topic)
+        found = await begun_at(self._log, partitions, to)
+        offsets = [found[partition] for partition in partitions]
+        return await self._go_on(known, partitions, offsets, dry_run=dry_run)
+
+    async def seek_to(
+        self, topic: str, name: str, *, offsets: Mapping[int, int], dry_run: bool
+    ) -> Moved:
+        """Go on at these offsets, one of each partition, or at the nearest that the log has.
+
+        As `seek`, and ValidationFailedError.
+        """
+        known = await self._known(topic, name)
+        partitions = await self._log.partitions(topic)
+        _require_all(offsets, partitions)
+        bounds = await bounds_of(self._log, partitions)
+        within = [
+            min(max(offsets[each.index], bounds[each].start), bounds[each].end)
+            for each in partitions
+        ]
+        return await self._go_on(known, partitions, within, dry_run=dry_run)
+
+    async def _known(self, topic: str, name: str) -> Subscription:
+        async with self._database.transaction() as session:
+            return await SubscriptionRepository(session).get(topic, name)
+
+    async def _go_on(
+        self,
+        known: Subscription,
+        partitions: Collection[Partition],
+        offsets: Sequence[int],
+        *,
+        dry_run: bool,
+    ) -> Moved:
+        topic = known.topic
+        if dry_run:
+            return Moved(topic=topic, offsets=offsets)
+        replaced = await self._set_by_tools(known, partitions)
+        change = await self._move(known, offsets, replaced)
+        applied = await self._applied.wait(change, within=APPLIED_WITHIN)
+        return Moved(topic=topic, offsets=offsets, applied=applied)
+
+    async def _set_by_tools(
+        self, subscription: Subscription, partitions: Collection[Partition]
+    ) -> Mapping[int, int]:
+        """The commits that say nothing of moves, and so look alike before and after this one."""
+        found = await self._log.committed({subscription.group: partitions})
+        return {
+            partition.index: committed.offset
+            for partition, committed in found.get(subscription.group, {}).items()
+            if (progress := parse_progress(subscription.id, committed.offset, committed.metadata))
+            and progress.seek is None
+        }
+
+    async def _move(
+        self, known: Subscription, offsets: Sequence[int], replaced: Mapping[int, int]
+    ) -> int:
+        async with self._database.transaction() as session:
+            # The clock's lock keeps the subscription as it is between reading and writing.
+            await ChangeFeed(session).next_number()
+            subscriptions = SubscriptionRepository(session)
+            current = await subscriptions.get(known.topic, known.name)
+            if current.id != known.id:
+                message = f"Subscription {known.name} of {known.topic} was replaced meanwhile"
+                raise SubscriptionNotFoundError(message)
+            seek = Seek.after(current.seek, dict(enumerate(offsets)), replaced)
+            event = Change(
+                action=Action.MOVED,
+                kind="subscription",
+                name=f"{current.topic}/{current.name}",
+                after={"offsets": list(offsets)},
+            )
+            await note(AuditRepository(session), event)
+            return (await subscriptions.update(replace(current, seek=seek))).change
+
+
+def _require_all(offsets: Mapping[int, int], partitions: Collection[Partition]) -> None:
+    """A move is of all partitions at once; ValidationFailedError."""
+    there = {each.index for each in partitions}
+    if unknown := sorted(offsets.keys() - there):
+        raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
+    if left := sorted(there - offsets.keys()):
+        message = f"must have each partition of the topic: there is none of partition {left[0]}"
+        raise ValidationFailedError.of("offsets", message)

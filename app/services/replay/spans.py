@@ -1,0 +1,167 @@
+"""Which offsets a retransmission is about, as the log and the archive are now."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from app.domain.errors import ValidationFailedError
+from app.domain.message import Partition
+from app.domain.reach import (
+    Dated,
+    Stretch,
+    Times,
+    milliseconds,
+    reach,
+    since_then,
+    until_then,
+)
+from app.domain.retransmission import SHARE_DEFAULT, OffsetSpan, Selection
+from app.log.interface import Bounds, MessageLog
+from app.services.log_positions import EPOCH, bounds_of, offsets_at
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.database import Database
+from app.storage.insight.archive_coverage import ArchiveReachRepository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedSpans:
+    """What is asked for. `offsets`, from a first to before an end, stand for the times."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    offsets: Mapping[int, tuple[int, int | None]] | None = None
+    selection: Selection = field(default_factory=Selection)
+    share: float = SHARE_DEFAULT
+    dry_run: bool = False
+
+    @property
+    def times(self) -> Times:
+        """The times that are asked for, if any are."""
+        if self.offsets is not None:
+            return Times()
+        return Times(
+            since_ms=None if self.since is None else milliseconds(self.since),
+            until_ms=None if self.until is None else milliseconds(self.until),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedOffsets:
+    """What there is in the archive of a topic, by partition."""
+
+    kept: Mapping[int, Sequence[Stretch]] = field(default_factory=dict)
+    dated: Mapping[int, Dated] = field(default_factory=dict)
+
+
+class FoundSpans(NamedTuple):
+    """Spans from their first offset that is anywhere, and how many are gone before each."""
+
+    spans: Sequence[OffsetSpan]
+    gone: Sequence[int]
+
+
+async def spans_of_time(
+    database: Database, log: MessageLog, *, topic: str, wanted: WantedSpans
+) -> FoundSpans:
+    """All of a topic that may be of a time, from the first offset that the log or the archive has.
+
+    TopicNotFoundError, LogUnavailableError, StorageUnavailableError.
+    """
+    bounds = await bounds_of(log, await log.partitions(topic))
+    spans = await spans_in_log(log, bounds, wanted)
+    # Once more: by what retention took meanwhile, it begins before the log.
+    bounds = await bounds_of(log, list(bounds))
+    starts = {each.index: bound.start for each, bound in bounds.items()}
+    archive = ArchivedOffsets()
+    if any(starts.values()):
+        archive = await archived(database, topic, wanted.times)
+        spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
+    return found_spans(spans, starts=starts, archive=archive)
+
+
+async def spans_in_log(
+    log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
+) -> list[OffsetSpan]:
+    """Of each partition what is asked for; by times what the log has, by offsets all of it.
+
+    ValidationFailedError, LogUnavailableError.
+    """
+    partitions = sorted(bounds)
+    if wanted.offsets is not None:
+        asked = wanted.offsets
+        if unknown := sorted(asked.keys() - {each.index for each in partitions}):
+            raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
+    else:
+        asked = await _places_of_time(log, bounds, wanted)
+    spans = []
+    for partition in partitions:
+        bound = bounds[partition]
+        start, end = asked.get(partition.index, (bound.end, None))
+        end = bound.end if end is None else min(end, bound.end)
+        spans.append(
+            OffsetSpan(
+                topic=partition.topic,
+                partition=partition.index,
+                start=min(start, end),
+                end=end,
+            )
+        )
+    return spans
+
+
+async def _places_of_time(
+    log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
+) -> Mapping[int, tuple[int, int | None]]:
+    """From where to where messages of that time may be; None: to the end.
+
+    Clocks of publishers differ: behind the first message that is newer there may be more of that
+    time. Only where the log has lost its beginning, and begins with something newer, is all of that
+    time taken to be before it.
+    """
+    starts = await offsets_at(log, sorted(bounds), wanted.since or EPOCH)
+    if wanted.until is None:
+        return {each.index: (start, None) for each, start in starts.items()}
+    ends = await offsets_at(log, sorted(bounds), wanted.until)
+    before = {each for each, bound in bounds.items() if ends[each] <= bound.start > 0}
+    return {each.index: (starts[each], ends[each] if each in before else None) for each in starts}
+
+
+async def archived(database: Database, topic: str, times: Times) -> ArchivedOffsets:
+    """What there is in its archive; TopicNotFoundError, StorageUnavailableError."""
+    async with database.transaction() as session:
+        found = await TopicRepository(session).get(topic)
+        repository = ArchiveReachRepository(session)
+        return ArchivedOffsets(
+            kept=await repository.kept(found), dated=await repository.dated(found, times)
+        )
+
+
+def before_log(
+    span: OffsetSpan, wanted: WantedSpans, *, starts: Mapping[int, int], archive: ArchivedOffsets
+) -> OffsetSpan:
+    """The span with all before the log's start that may be of the time that is asked for."""
+    times, log_start = wanted.times, starts[span.partition]
+    if times.since_ms is None or span.start > log_start:
+        return span
+    kept = archive.kept.get(span.partition, ())
+    dated = archive.dated.get(span.partition, Dated())
+    start = since_then(kept, dated, since_ms=times.since_ms, log_start=log_start)
+    end = span.end
+    if times.until_ms is not None and span.end <= log_start:
+        end = until_then(kept, dated, log_start=log_start)
+    return replace(span, start=start, end=max(start, end))
+
+
+def found_spans(
+    spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
+) -> FoundSpans:
+    """Where they begin in fact; `starts` are those of the log's partitions."""
+    begun, gone = [], []
+    for span in spans:
+        kept = archive.kept.get(span.partition, ())
+        wanted = Stretch(span.start, span.end)
+        first = reach(wanted, log_start=starts[span.partition], kept=kept).first
+        begun.append(replace(span, start=first))
+        gone.append(first - span.start)
+    return FoundSpans(begun, gone)
